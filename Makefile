@@ -1,0 +1,65 @@
+# Every target works from a fresh clone: it makes its own virtual environment and installs into it.
+# Needs Python 3.11 or newer (choose one with PYTHON=...), make and a package index.
+
+PYTHON ?= python3
+VENV := .venv
+CORE := .venv-core
+PYTEST_ARGS ?= -n 2
+
+ONE_THREAD := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 VECLIB_MAXIMUM_THREADS=1
+INSTALL := -m pip install --quiet --disable-pip-version-check
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.NOTPARALLEL:
+.PHONY: help demo test lint test-full test-core docs bench clean
+
+help:  ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+demo: $(VENV)/installed-plots  ## a worked example: a summary on the screen, a figure in demo-output/
+	$(VENV)/bin/python examples/demo.py --output demo-output
+
+test: lint test-full docs test-core  ## everything that must hold: lint, tests, coverage, docs
+
+lint: $(VENV)/installed-dev  ## formatting, style, types, layers
+	$(VENV)/bin/ruff format --check .
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/mypy
+	$(VENV)/bin/lint-imports --no-cache
+
+test-full: $(VENV)/installed-dev  ## tests and doctests, with coverage
+	$(VENV)/bin/python -m pytest $(PYTEST_ARGS) --cov --cov-report=term
+
+test-core: $(CORE)/installed-test  ## the same tests on the built wheel with only the core dependencies
+	$(CORE)/bin/python $(INSTALL) --force-reinstall --no-deps .
+	$(CORE)/bin/python -m pytest $(PYTEST_ARGS) --doctest-ignore-import-errors --pyargs tests ebcd
+
+docs: $(VENV)/installed-dev  ## the documentation in docs/_build/html; a warning is an error
+	rm -rf docs/generated
+	$(VENV)/bin/python -m sphinx -E -q -W --keep-going -b html docs docs/_build/html
+	@echo "documentation: docs/_build/html/index.html"
+
+bench: $(VENV)/installed-dev  ## speed and accuracy of the solvers, on one thread
+	$(ONE_THREAD) $(VENV)/bin/python benchmarks/bench_ebnm.py
+
+clean:  ## remove everything the other targets made
+	rm -rf $(VENV) $(CORE) demo-output docs/_build docs/generated dist .coverage .coverage.* htmlcov
+	rm -rf .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# One stamp per extra; a changed pyproject.toml or version installs again.
+$(VENV)/installed-%: pyproject.toml src/ebcd/__init__.py
+	$(call make-venv,$(VENV))
+	$(VENV)/bin/python $(INSTALL) --editable '.[$*]'
+	@touch $@
+
+$(CORE)/installed-%: pyproject.toml
+	$(call make-venv,$(CORE))
+	$(CORE)/bin/python $(INSTALL) '.[$*]'
+	@touch $@
+
+define make-venv
+@$(PYTHON) -c 'import sys; sys.exit(None if sys.version_info >= (3, 11) else "ebcd needs Python 3.11 or newer: make PYTHON=python3.x ...")'
+$(PYTHON) -m venv $(1)
+endef

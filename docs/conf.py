@@ -1,0 +1,33 @@
+"""Sphinx configuration: `make docs`."""
+
+import ebcd
+
+project = "ebcd"
+author = "the ebcd developers"
+copyright = "2026, the ebcd developers"
+version = release = ebcd.__version__
+
+extensions = [
+    "myst_parser",
+    "numpydoc",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "sphinx.ext.mathjax",
+]
+exclude_patterns = ["_build"]
+templates_path = ["_templates"]
+nitpicky = True  # an unresolved reference is a warning, and `make docs` makes warnings errors
+nitpick_ignore_regex = [("py:.*", r"(numpy|scipy|sklearn|collections|typing|abc|np)\..*")]
+
+myst_enable_extensions = ["colon_fence", "dollarmath"]
+myst_heading_anchors = 3
+
+autosummary_generate = True
+autodoc_typehints = "none"  # types are in the docstrings
+numpydoc_show_class_members = False
+
+html_theme = "pydata_sphinx_theme"
+html_title = f"ebcd {release}"
+html_static_path = ["_static"]
+html_show_sourcelink = False
+html_theme_options = {"show_toc_level": 2, "navbar_end": ["theme-switcher"], "footer_end": []}

@@ -1,0 +1,109 @@
+"""Loaders of the tables that ship with the package; README.md here has sources and licences."""
+
+import csv
+from importlib.resources import files
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils import Bunch
+
+
+def load_us_employment() -> Bunch:
+    """Load monthly US employment in 15 sectors, 2006 to 2015 (public domain).
+
+    The series are levels with strong trends, so analyse changes, such as differences of
+    logarithms.
+
+    Returns
+    -------
+    Bunch
+        ``data``, ndarray of shape (120, 15): thousands of jobs, seasonally adjusted;
+        ``feature_names``, list of str: the sectors;
+        ``dates``, list of str: the months as ``'YYYY-MM'``;
+        ``DESCR``, str: description, source and licence.
+
+    Examples
+    --------
+    >>> from ebcd.datasets import load_us_employment
+    >>> jobs = load_us_employment()
+    >>> jobs.data.shape
+    (120, 15)
+    >>> jobs.dates[0], jobs.dates[-1]
+    ('2006-01', '2015-12')
+    >>> jobs.feature_names[:2]
+    ['mining_and_logging', 'construction']
+    """
+    feature_names, dates, data = _read_table("us_employment")
+    return Bunch(
+        data=data, feature_names=feature_names, dates=dates, DESCR=_description("us_employment")
+    )
+
+
+def load_elnino() -> Bunch:
+    """Load monthly Pacific sea surface temperatures, 1950 to 2010 (public domain).
+
+    Each year is one curve over twelve months, so the table suits smooth components.
+
+    Returns
+    -------
+    Bunch
+        ``data``, ndarray of shape (61, 12): degrees Celsius, a row per year;
+        ``feature_names``, list of str: the months;
+        ``years``, list of int: the years;
+        ``DESCR``, str: description, source and licence.
+
+    Examples
+    --------
+    >>> from ebcd.datasets import load_elnino
+    >>> sea = load_elnino()
+    >>> sea.data.shape
+    (61, 12)
+    >>> sea.years[0], sea.years[-1], sea.feature_names[0]
+    (1950, 2010, 'Jan')
+    """
+    feature_names, labels, data = _read_table("elnino")
+    years = [int(label) for label in labels]
+    return Bunch(data=data, feature_names=feature_names, years=years, DESCR=_description("elnino"))
+
+
+def load_pitprops() -> Bunch:
+    """Load the correlations of 13 measurements on 180 pitprops (Jeffers 1967).
+
+    Only the correlations were published, so fit with a method that takes a covariance.
+
+    Returns
+    -------
+    Bunch
+        ``correlation``, ndarray of shape (13, 13): the correlation matrix;
+        ``feature_names``, list of str: the measurements;
+        ``n_samples``, int: 180, the number of props measured;
+        ``DESCR``, str: description, source and licence.
+
+    Examples
+    --------
+    >>> from ebcd.datasets import load_pitprops
+    >>> props = load_pitprops()
+    >>> props.correlation.shape, props.n_samples
+    ((13, 13), 180)
+    >>> props.feature_names[:3]
+    ['topdiam', 'length', 'moist']
+    """
+    feature_names, _, correlation = _read_table("pitprops")
+    return Bunch(
+        correlation=correlation,
+        feature_names=feature_names,
+        n_samples=180,
+        DESCR=_description("pitprops"),
+    )
+
+
+def _read_table(name: str) -> tuple[list[str], list[str], NDArray[np.float64]]:
+    """Return the names of the columns, the labels of the rows (first column) and the numbers."""
+    text = files(__package__).joinpath(f"{name}.csv").read_text(encoding="utf-8")
+    header, *rows = csv.reader(text.splitlines())
+    labels = [row[0] for row in rows]
+    return header[1:], labels, np.array([[float(cell) for cell in row[1:]] for row in rows])
+
+
+def _description(name: str) -> str:
+    return files(__package__).joinpath(f"{name}.md").read_text(encoding="utf-8")

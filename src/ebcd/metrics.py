@@ -1,0 +1,266 @@
+"""How far estimated loadings and covariances are from the truth, or from one another.
+
+Loadings are p x k: one column per component, as `components_.T` of an estimator.
+"""
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+__all__ = ["bures_wasserstein", "component_angles", "covariance_distance", "subspace_distance"]
+
+# Room for rounding of matrices computed in single precision, relative to their largest entry.
+_TOLERANCE = 1e-6
+
+
+def component_angles(V: ArrayLike, L: ArrayLike) -> NDArray[np.float64]:
+    """Angle between each true component and its estimate, as a fraction of a right angle.
+
+    In the order of the columns of `V`, each takes the remaining column of `L` at the smallest
+    angle. Signs and lengths of columns do not matter.
+
+    Parameters
+    ----------
+    V : array-like of shape (p, k)
+        True components, one per column; none may be zero.
+    L : array-like of shape (p, m)
+        Estimated loadings. Columns of zeros count as missing, and m may be any number.
+
+    Returns
+    -------
+    ndarray of shape (k,)
+        0 where directions agree, 1 where they are orthogonal or no estimate is left.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ebcd.metrics import component_angles
+    >>> V = np.eye(3)[:, :2]
+    >>> L = np.array([[0.0, -1.0], [5.0, 0.0], [0.0, 1.0]])
+    >>> component_angles(V, L).round(6)
+    array([0.5, 0. ])
+    """
+    truth, estimate = _unit_truth_and_estimate(V, L)
+    angles = np.ones(truth.shape[1])
+    for k, v in enumerate(truth.T):
+        if estimate.shape[1] == 0:
+            break
+        cosines = v @ estimate
+        best = int(np.argmax(np.abs(cosines)))
+        angles[k] = _angle(v, np.copysign(1.0, cosines[best]) * estimate[:, best]) / (np.pi / 2)
+        estimate = np.delete(estimate, best, axis=1)
+    return angles
+
+
+def subspace_distance(V: ArrayLike, L: ArrayLike) -> float:
+    """Distance between the spans of true and estimated components, after the best rotation.
+
+    ``min_R ||Q R - W||_F`` with `Q` and `W` orthonormal bases of the spans of `L` and `V` and
+    `R` with orthonormal columns. In terms of the principal angles between the two spans it is
+    ``sqrt(2 sum_k (1 - cos theta_k))``.
+
+    Parameters
+    ----------
+    V : array-like of shape (p, k)
+        True components, one per column; they must be linearly independent.
+    L : array-like of shape (p, m)
+        Estimated loadings. Directions missing (because m < k, or columns are zero or
+        dependent) count as orthogonal to `V`; with m > k the nearest k directions count.
+
+    Returns
+    -------
+    float
+        Between 0 (the span of `L` contains that of `V`) and ``sqrt(2 k)`` (orthogonal).
+
+    Notes
+    -----
+    This is ``d_or`` of the EBCD paper where `V` is orthonormal and `L` has rank k.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ebcd.metrics import subspace_distance
+    >>> V = np.eye(4)[:, :2]
+    >>> round(subspace_distance(V, V @ [[3.0, 1.0], [0.0, 2.0]]), 6)
+    0.0
+    >>> round(subspace_distance(V, np.eye(4)[:, 2:]), 6)
+    2.0
+    """
+    truth, estimate = _unit_truth_and_estimate(V, L)
+    W, Q = _basis(truth), _basis(estimate)
+    k = truth.shape[1]
+    if W.shape[1] < k:
+        raise ValueError(
+            f"V has {k} columns that span only {W.shape[1]} dimensions; drop the columns that "
+            "are linear combinations of the others"
+        )
+    left, _, right = np.linalg.svd(Q.T @ W, full_matrices=False)
+    # The difference of matched bases, not 2 - 2 cos: that would lose half the digits near 0.
+    matched = np.linalg.norm(Q @ left - W @ right.T)
+    missing = k - left.shape[1]
+    return float(np.sqrt(matched**2 + 2 * missing))
+
+
+def covariance_distance(Sigma: ArrayLike, L: ArrayLike) -> float:
+    """Frobenius distance ``||Sigma - L L'||_F`` of a covariance from that of the loadings.
+
+    Parameters
+    ----------
+    Sigma : array-like of shape (p, p)
+        Covariance, symmetric; the paper takes the population's, noise included.
+    L : array-like of shape (p, k)
+        Loadings in the units of the data, so that ``L L'`` estimates the signal's covariance.
+
+    Returns
+    -------
+    float
+        The distance, ``d_cov`` of the EBCD paper (where `L` is ``sqrt(n)`` times ours).
+
+    Examples
+    --------
+    >>> from ebcd.metrics import covariance_distance
+    >>> covariance_distance([[4.0, 0.0], [0.0, 3.0]], [[2.0], [0.0]])
+    3.0
+    """
+    covariance = _symmetric("Sigma", Sigma)
+    loadings = _matrix("L", L)
+    if len(loadings) != len(covariance):
+        raise ValueError(
+            f"L has {len(loadings)} rows, but Sigma is {_shape(covariance)}; pass loadings with "
+            "one row per feature (components_.T of an estimator)"
+        )
+    return float(np.linalg.norm(covariance - loadings @ loadings.T))
+
+
+def bures_wasserstein(A: ArrayLike, B: ArrayLike) -> float:
+    """Bures-Wasserstein distance between two positive semi-definite matrices.
+
+    ``(tr A + tr B - 2 tr (A^(1/2) B A^(1/2))^(1/2))^(1/2)``: the distance, not its square. It
+    is the least ``||F - G R||_F`` over orthonormal `R` with ``A = F F'`` and ``B = G G'``, and
+    the 2-Wasserstein distance between ``N(0, A)`` and ``N(0, B)``.
+
+    Parameters
+    ----------
+    A, B : array-like of shape (p, p)
+        Symmetric positive semi-definite, of any rank.
+
+    Returns
+    -------
+    float
+        The distance, in the units of the square root of the matrices.
+
+    Notes
+    -----
+    Eigenvalues of `A` and `B` below rounding (``p`` times the machine epsilon, relative to the
+    largest) are taken as zero, so matrices that differ only in such eigenvalues have distance
+    zero: the distance cannot be known better from matrices stored in double precision.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ebcd.metrics import bures_wasserstein
+    >>> round(bures_wasserstein(np.diag([4.0, 0.0]), np.diag([1.0, 0.0])), 6)
+    1.0
+    """
+    first, second = _symmetric("A", A), _symmetric("B", B)
+    if first.shape != second.shape:
+        raise ValueError(
+            f"B is {_shape(second)}, but A is {_shape(first)}; pass two matrices over the same "
+            "features"
+        )
+    F, G = _factor("A", first), _factor("B", second)
+    # The norm itself at the best rotation, not the traces: their difference cancels near 0.
+    left, _, right = np.linalg.svd(G.T @ F)
+    return float(np.linalg.norm(F - G @ (left @ right)))
+
+
+def _angle(u: NDArray[np.float64], v: NDArray[np.float64]) -> float:
+    """Angle between unit vectors; unlike the arc cosine it keeps its digits for small angles."""
+    return float(2 * np.arctan2(np.linalg.norm(u - v), np.linalg.norm(u + v)))
+
+
+def _unit_truth_and_estimate(
+    V: ArrayLike, L: ArrayLike
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Check the pair and scale its columns to unit norm, leaving zero columns of L out."""
+    truth, estimate = _matrix("V", V), _matrix("L", L)
+    if truth.shape[1] == 0:
+        raise ValueError("V has no columns; pass a p x k array of true components with k >= 1")
+    if len(truth) != len(estimate):
+        raise ValueError(
+            f"L has {len(estimate)} rows, but V has {len(truth)}; pass both with one row per "
+            "feature (components_.T of an estimator)"
+        )
+    zero = np.flatnonzero(~truth.any(axis=0))
+    if zero.size:
+        raise ValueError(
+            f"V has only zeros in column {zero[0]}, which has no direction; drop that column"
+        )
+    return _unit_columns(truth), _unit_columns(estimate[:, estimate.any(axis=0)])
+
+
+def _unit_columns(M: NDArray[np.float64]) -> NDArray[np.float64]:
+    # First by the largest entry, so that squares of huge or tiny entries stay in range.
+    scaled = M / np.abs(M).max(axis=0, initial=0.0)
+    unit: NDArray[np.float64] = scaled / np.linalg.norm(scaled, axis=0)
+    return unit
+
+
+def _basis(unit: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Orthonormal basis of the span of unit-norm columns."""
+    if unit.shape[1] == 0:
+        return unit
+    left, singular, _ = np.linalg.svd(unit, full_matrices=False)
+    return left[:, singular > max(unit.shape) * np.finfo(float).eps * singular[0]]
+
+
+def _factor(name: str, M: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return F with ``F F' = M``, or complain that M is not positive semi-definite."""
+    values, vectors = np.linalg.eigh(M)
+    largest = np.abs(values).max()
+    if values[0] < -_TOLERANCE * largest:
+        raise ValueError(
+            f"{name} is not positive semi-definite: its smallest eigenvalue is {values[0]:.3g} "
+            f"(the largest is {values[-1]:.3g}); pass a covariance, or set negative eigenvalues "
+            "to zero first"
+        )
+    rounding = len(M) * np.finfo(float).eps * largest
+    factor: NDArray[np.float64] = vectors * np.sqrt(np.where(values > rounding, values, 0.0))
+    return factor
+
+
+def _symmetric(name: str, value: ArrayLike) -> NDArray[np.float64]:
+    M = _matrix(name, value)
+    if M.shape[0] != M.shape[1] or M.size == 0:
+        raise ValueError(f"{name} is {_shape(M)}; pass a square p x p matrix with p >= 1")
+    asymmetry = np.abs(M - M.T).max()
+    if asymmetry > _TOLERANCE * np.abs(M).max():
+        raise ValueError(
+            f"{name} is not symmetric: entries differ from their mirror images by up to "
+            f"{asymmetry:.3g}; pass a symmetric matrix, e.g. ({name} + {name}.T) / 2"
+        )
+    return (M + M.T) / 2
+
+
+def _matrix(name: str, value: ArrayLike) -> NDArray[np.float64]:
+    try:
+        raw = np.asarray(value)
+        M = raw.real.astype(np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"{name} is not a numeric array ({error}); pass a dense array of numbers "
+            "(toarray() of a sparse matrix)"
+        ) from error
+    if np.iscomplexobj(raw):
+        raise ValueError(f"{name} is complex; pass real numbers")
+    if M.ndim != 2:
+        raise ValueError(
+            f"{name} has {M.ndim} dimension(s); pass a two-dimensional array "
+            "(a single component v as v[:, None])"
+        )
+    if not np.isfinite(M).all():
+        raise ValueError(f"{name} contains NaN or infinity; remove or impute those entries")
+    return M
+
+
+def _shape(M: NDArray[np.float64]) -> str:
+    return " x ".join(str(size) for size in M.shape)

@@ -1,0 +1,242 @@
+"""Empirical Bayes normal means, for people: checks its input and returns a result to look at."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ebcd._numerics import Array
+from ebcd.priors._family import AbstractPriorFamily, Fits
+from ebcd.priors._fitted import FittedPrior
+from ebcd.priors._mode import estimate_mode
+from ebcd.priors._registry import make_family
+from ebcd.priors._solve import sign_rates, solve_columns
+from ebcd.priors._validation import as_noise, as_vector, check_ratio
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class EBNMResult:
+    """Solution of an empirical Bayes normal-means problem.
+
+    Attributes
+    ----------
+    prior : FittedPrior
+        The prior that was found, or given.
+    mean, sd : ndarray
+        Posterior mean and standard deviation of every entry.
+    lfsr : ndarray
+        Local false sign rate of every entry, see `Posterior`; computed when first looked at.
+    log_likelihood : float
+        Log-likelihood of the observations under the prior.
+    certificate : float
+        For families whose weights solve a convex problem: an upper bound, per observation, on
+        how much higher the log-likelihood could be for the components used. NaN for others.
+    """
+
+    prior: FittedPrior
+    mean: Array
+    sd: Array
+    log_likelihood: float
+    certificate: float
+    _x: Array
+    _s: Array
+
+    @cached_property
+    def lfsr(self) -> Array:
+        """Local false sign rate of every entry."""
+        s = _common(self._s)
+        if s.ndim == 0 and np.isfinite(s):
+            return sign_rates(self._x, s, self.prior)
+        return self.prior.posterior(self._x, self._s).lfsr
+
+    def sample(self, n: int = 1, random_state: Any = None) -> Array:
+        """Draw from the posterior.
+
+        Parameters
+        ----------
+        n : int
+            Number of draws of every entry.
+        random_state : int, Generator or None
+
+        Returns
+        -------
+        ndarray, n x p
+
+        Examples
+        --------
+        >>> import ebcd
+        >>> result = ebcd.ebnm([0.3, -0.1, 7.0, 0.5, -6.0], s=1.0)
+        >>> result.sample(10, random_state=0).shape
+        (10, 5)
+        """
+        return self.prior.sample_posterior(self._x, self._s, n=n, random_state=random_state)
+
+    def __repr__(self) -> str:
+        return (
+            f"EBNMResult({self.mean.size} entries, log-likelihood {self.log_likelihood:.6g}, "
+            f"{int((self.lfsr < 0.05).sum())} with lfsr < 0.05)\n  {self.prior!r}"
+        )
+
+
+def ebnm(
+    x: ArrayLike,
+    s: ArrayLike = 1.0,
+    prior: str | AbstractPriorFamily | FittedPrior = "point_laplace",
+    *,
+    mode: float | str = 0.0,
+    start: FittedPrior | EBNMResult | None = None,
+) -> EBNMResult:
+    """Solve a normal-means problem by empirical Bayes.
+
+    Observations ``x_j ~ N(theta_j, s_j^2)`` of unknown values ``theta_j`` that come from a common
+    prior ``g``. The prior is estimated by maximum likelihood within a family, and each value by
+    its posterior given that prior.
+
+    Parameters
+    ----------
+    x : array-like of shape (p,)
+        Observations.
+    s : float or array-like of shape (p,), default 1.0
+        Their standard deviations; ``inf`` marks an entry that was not observed, whose
+        posterior is the prior.
+    prior : str, family or fitted prior, default "point_laplace"
+        Name of a family (see `ebcd.priors.PRIORS`), a family with options (see
+        `ebcd.priors.make_family`), or a prior that is known and kept fixed.
+    mode : float or "estimate", default 0.0
+        Centre of the prior: the place of its spike, where it has one. Families without a
+        centre (``npmle``, ``deconvolver``, ``flat``) take only the default.
+    start : FittedPrior or EBNMResult, optional
+        Where to start: the solution of a similar problem, from the same family.
+
+    Returns
+    -------
+    EBNMResult
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import ebcd
+    >>> rng = np.random.default_rng(0)
+    >>> theta = np.where(rng.random(1000) < 0.1, rng.laplace(scale=4.0, size=1000), 0.0)
+    >>> x = theta + rng.normal(size=1000)
+    >>> result = ebcd.ebnm(x, s=1.0)
+    >>> result.prior
+    <point_laplace prior: ...
+    >>> bool(np.mean((result.mean - theta) ** 2) < 0.4 * np.mean((x - theta) ** 2))
+    True
+    """
+    x = as_vector(x)
+    s = as_noise(s, x.size)
+    seen = np.isfinite(s) if s.ndim else np.full(x.shape, bool(np.isfinite(s)))
+    every = bool(seen.all())
+    x_seen, s_seen = (x, s) if every else (x[seen], s[seen] if s.ndim else s)
+    check_ratio(x_seen, s_seen)
+    fixed_or_family = as_prior(prior)
+    centre = _as_mode(mode, fixed_or_family)
+    begin = _as_start(start, fixed_or_family)
+    if not seen.any():
+        raise ValueError("s is infinite everywhere: nothing was observed, so nothing can be fitted")
+    fit = _solve(x_seen, _common(s_seen), fixed_or_family, centre, begin)
+    found = fit.priors[0]
+    mean, sd = fit.mean[0], np.sqrt(fit.variance[0], out=fit.variance[0])
+    if not every:
+        rest = found.posterior(np.zeros(1), np.inf)
+        mean, sd = _filled(seen, mean, rest.mean), _filled(seen, sd, rest.sd)
+    return EBNMResult(
+        prior=found,
+        mean=mean,
+        sd=sd,
+        log_likelihood=float(fit.log_likelihood[0]),
+        certificate=float(fit.certificates[0]),
+        _x=x,
+        _s=s,
+    )
+
+
+def _filled(seen: np.ndarray, values: Array, rest: Array) -> Array:
+    """Spread values over the entries that were seen; the others all have the value `rest`."""
+    full = np.full(seen.shape, rest[0])
+    full[seen] = values
+    return full
+
+
+def _common(s: Array) -> Array:
+    """Make equal standard deviations one number, which is solved much faster."""
+    return s[0] if s.ndim and (s == s[0]).all() else s
+
+
+def _solve(
+    x: Array,
+    s: Array,
+    prior: AbstractPriorFamily | FittedPrior,
+    mode: float | None,
+    start: FittedPrior | None,
+) -> Fits:
+    if mode is None and isinstance(prior, AbstractPriorFamily):
+        mode = estimate_mode(x, s, prior, start)
+    mode = mode or 0.0
+    if start is not None and mode:
+        start = start.shifted(-start.parameters["mode"])
+    if isinstance(prior, FittedPrior):
+        return solve_columns(x[None], s, [prior])
+    fit = solve_columns((x - mode if mode else x)[None], s, [prior], [start])
+    if not mode:
+        return fit
+    return fit._replace(priors=[fit.priors[0].shifted(mode)], mean=fit.mean + mode)
+
+
+def as_prior(prior: Any) -> AbstractPriorFamily | FittedPrior:
+    """Turn what users may give as a prior into a family or a fitted prior."""
+    if isinstance(prior, str):
+        return make_family(prior)
+    if isinstance(prior, type) and issubclass(prior, AbstractPriorFamily):
+        return prior()
+    if isinstance(prior, AbstractPriorFamily | FittedPrior):
+        return prior
+    raise TypeError(
+        "prior must be the name of a family, a family from ebcd.priors, or a fitted prior, "
+        f"got {type(prior).__name__}"
+    )
+
+
+def _as_mode(mode: float | str, prior: AbstractPriorFamily | FittedPrior) -> float | None:
+    """Check the mode; None stands for an estimated one."""
+    if isinstance(mode, str):
+        if mode != "estimate":
+            raise ValueError(f'mode must be a number or "estimate", got {mode!r}')
+        value = None
+    elif isinstance(mode, bool) or not isinstance(mode, int | float | np.integer | np.floating):
+        raise TypeError(f'mode must be a number or "estimate", got {type(mode).__name__}')
+    elif not np.isfinite(mode):
+        raise ValueError(f"mode must be finite, got {mode}")
+    else:
+        value = float(mode)
+    if value == 0.0:
+        return value
+    if isinstance(prior, FittedPrior):
+        raise ValueError("mode cannot be changed for a fitted prior, which is kept fixed")
+    if not prior.has_mode:
+        raise ValueError(f"prior {prior.name!r} has no mode; leave mode at its default 0")
+    return value
+
+
+def _as_start(start: Any, prior: AbstractPriorFamily | FittedPrior) -> FittedPrior | None:
+    if isinstance(start, EBNMResult):
+        start = start.prior
+    if start is None:
+        return None
+    if not isinstance(start, FittedPrior):
+        raise TypeError(
+            f"start must be a fitted prior or a result of ebnm, got {type(start).__name__}"
+        )
+    wanted = prior.family if isinstance(prior, FittedPrior) else prior.name
+    if start.family != wanted:
+        raise ValueError(
+            f"start is a {start.family!r} prior, but the family to fit is {wanted!r}; "
+            "leave start out or give one of the same family"
+        )
+    return start

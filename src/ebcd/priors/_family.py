@@ -1,0 +1,105 @@
+"""What a family of priors is: the interface between `ebnm` and the solvers."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple, Self
+
+import numpy as np
+
+from ebcd._numerics import Array
+from ebcd.priors._columns import Columns
+from ebcd.priors._fitted import FittedPrior
+
+Parameters = dict[str, Any]
+
+
+class Fits(NamedTuple):
+    """Solved columns: priors, log-likelihoods and posterior moments of every entry.
+
+    `certificates` bound what is missing to the maximum where that is known, in nats per
+    observation; NaN elsewhere.
+    """
+
+    priors: list[FittedPrior]
+    log_likelihood: Array
+    mean: Array
+    variance: Array
+    certificates: Array
+
+
+@dataclass(frozen=True)
+class AbstractPriorFamily(ABC):
+    """A family of priors; the attributes of a subclass are its options.
+
+    To add a family, say how one column is fitted (`fit_column`) and how a prior is built from
+    parameters that a person can read (`build`), and enter the class in `PRIORS`.
+    """
+
+    name: ClassVar[str]
+    # Whether the family has a centre that `mode` can move.
+    has_mode: ClassVar[bool] = True
+    # Whether log marginals are smooth on the scale of |x| itself far from the mode, so that a
+    # geometric grid can represent them there. Edges and atoms need an even one.
+    smooth_tails: ClassVar[bool] = False
+
+    # Whether many entries with common noise are binned; not worth it if there is nothing to fit.
+    binned: ClassVar[bool] = True
+    # Whether the family lies on one side of its mode, so that it cannot be mirrored.
+    one_sided: ClassVar[bool] = False
+
+    @classmethod
+    @abstractmethod
+    def build(cls, **parameters: Any) -> FittedPrior:
+        """Make the prior with these parameters."""
+
+    @classmethod
+    @abstractmethod
+    def rescale(cls, parameters: Parameters, factor: float) -> Parameters:
+        """Parameters of the prior of ``factor * theta``."""
+
+    @classmethod
+    def mirror(cls, parameters: Parameters) -> Parameters:
+        """Parameters of the prior of ``-theta``."""
+        if cls.one_sided:
+            raise ValueError(f"{cls.name} is one-sided: the prior of -theta is not in the family")
+        return {**parameters, "mode": -parameters["mode"]}
+
+    @classmethod
+    def shift(cls, parameters: Parameters, offset: float) -> Parameters:
+        """Parameters of the prior of ``theta + offset``."""
+        return {**parameters, "mode": parameters["mode"] + offset}
+
+    def in_units(self, unit: float) -> Self:
+        """Give the same family for data divided by `unit`: options that are lengths change."""
+        return self
+
+    def for_search(self) -> Self:
+        """Give a cheaper version of the family that ranks candidates nearly as well."""
+        return self
+
+    @abstractmethod
+    def fit_column(self, column: Columns, start: FittedPrior | None) -> tuple[FittedPrior, float]:
+        """Fit the only column, with the mode at zero; return the prior and its certificate."""
+
+    def fit(self, columns: Columns, starts: Sequence[FittedPrior | None]) -> Fits:
+        """Fit every column, with the mode at zero."""
+        fitted = [
+            self.fit_column(columns.select(np.array([k])), start) for k, start in enumerate(starts)
+        ]
+        certificates = np.array([certificate for _, certificate in fitted])
+        return evaluate([prior for prior, _ in fitted], columns, certificates)
+
+
+def evaluate(priors: list[FittedPrior], columns: Columns, certificates: Array) -> Fits:
+    """Log-likelihood and posterior moments of every column under its prior."""
+    s = np.broadcast_to(columns.s, columns.x.shape)[0]
+    values = np.empty(columns.n_columns)
+    mean, variance = np.empty((2, columns.n_columns, s.size))
+    for k, prior in enumerate(priors):
+        column = columns.select(np.array([k]))
+        values[k] = column.sum(prior.log_marginal(column.x[0], s)[None])[0]
+        mean[k], variance[k] = prior.posterior_moments(column.x[0], s)
+    return Fits(priors, values, mean, variance, certificates)

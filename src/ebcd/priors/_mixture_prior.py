@@ -1,0 +1,335 @@
+"""Proper priors: finite mixtures of kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy import special
+
+from ebcd import _numerics as num
+from ebcd._numerics import Array
+from ebcd.priors._fitted import FittedPrior, Posterior, generator
+from ebcd.priors._kernel import AbstractKernel
+from ebcd.priors._kernels import PointMass
+from ebcd.priors._validation import as_observations, as_values
+
+if TYPE_CHECKING:  # families build priors, so they come later
+    from ebcd.priors._family import AbstractPriorFamily
+
+# Entries times components that are in memory at once.
+_BLOCK = 500_000
+
+
+class MixturePrior(FittedPrior):
+    """A finite mixture of kernels: every proper prior of the package.
+
+    Parameters
+    ----------
+    family : class
+        The family, a value of `PRIORS`.
+    parameters : mapping
+        Parameters of the family, for people and for `to_dict`.
+    weights : array
+        Mixture weights, in the order of the components of `kernels`; they sum to one.
+    kernels : sequence of AbstractKernel
+        The components.
+    words : str, optional
+        What `describe` says; by default it lists the components.
+    """
+
+    def __init__(
+        self,
+        family: type[AbstractPriorFamily],
+        parameters: Mapping[str, Any],
+        weights: ArrayLike,
+        kernels: Sequence[AbstractKernel],
+        words: str | None = None,
+    ) -> None:
+        self.family = family.name
+        self._family = family
+        self.parameters = dict(parameters)
+        self.weights = np.asarray(weights, dtype=np.float64)
+        self.kernels = tuple(kernels)
+        self._words = words
+        with np.errstate(divide="ignore"):
+            self._log_weights = np.log(self.weights)
+
+    def describe(self) -> str:
+        """Say in words what the prior is."""
+        if self._words is not None:
+            return self._words
+        labels = [label for kernel in self.kernels for label in kernel.labels()]
+        order = np.argsort(-self.weights, kind="stable")
+        order = order[self.weights[order] > 0]
+        said = [f"{100 * self.weights[i]:.3g}% {labels[i]}" for i in order[:6]]
+        rest = [f"{order.size - 6} more components"] if order.size > 6 else []
+        return ", ".join(said + rest)
+
+    def log_likelihood(self, x: ArrayLike, s: ArrayLike = 1.0) -> float:
+        """Log-likelihood of ``x`` under the prior plus normal noise of sd `s`.
+
+        Entries with infinite `s` are not observed and contribute nothing.
+
+        Examples
+        --------
+        >>> from ebcd.priors import make_prior
+        >>> prior = make_prior("normal", scale=2.0)
+        >>> round(prior.log_likelihood([1.0, -3.0], s=1.0), 4)
+        -4.4473
+        """
+        x, s = as_observations(x, s)
+        seen = np.isfinite(s)
+        return float(self.log_marginal(x[seen], s[seen]).sum())
+
+    def log_marginal(self, x: Array, s: Array) -> Array:
+        """Log marginal density of every entry of the checked arrays `x` and `s`."""
+        return self._blockwise(lambda a, b: (special.logsumexp(self._joint(a, b), axis=-1),), x, s)[
+            0
+        ]
+
+    def posterior(self, x: ArrayLike, s: ArrayLike = 1.0) -> Posterior:
+        """Posterior mean, sd and local false sign rate of every entry.
+
+        Examples
+        --------
+        >>> from ebcd.priors import make_prior
+        >>> prior = make_prior("point_laplace", weight=0.1, scale=2.0)
+        >>> prior.posterior([0.5, 6.0], s=1.0).mean.round(3)
+        array([0.017, 5.5  ])
+        """
+        x, s = as_observations(x, s)
+        seen = np.isfinite(s)
+        mean, sd, lfsr = (np.empty_like(x) for _ in range(3))
+        unit = _typical(s[seen])
+        standard, z, noise = self.rescaled_mixture(1 / unit), x[seen] / unit, s[seen] / unit
+        m, v = standard.posterior_moments(z, noise)
+        mean[seen], sd[seen] = unit * m, unit * np.sqrt(v)
+        lfsr[seen] = np.minimum(*standard.tails(z, noise))
+        if not seen.all():
+            mean[~seen], sd[~seen], lfsr[~seen] = self._prior_summary()
+        return Posterior(mean, sd, lfsr)
+
+    def posterior_moments(self, x: Array, s: Array) -> tuple[Array, Array]:
+        """Posterior mean and variance of checked arrays, without the sign rates."""
+        mean, variance = self._blockwise(self._moments_block, x, s)
+        return mean, variance
+
+    def tails(self, x: Array, s: Array) -> tuple[Array, Array]:
+        """Posterior probabilities of ``theta <= 0`` and of ``theta >= 0`` of checked arrays."""
+        below, above = self._blockwise(self._tails_block, x, s)
+        return below, above
+
+    def shrink(self, x: ArrayLike, s: ArrayLike = 1.0) -> Array:
+        """Posterior mean: the proximal operator of `penalty`.
+
+        Examples
+        --------
+        >>> from ebcd.priors import make_prior
+        >>> make_prior("normal", scale=1.0).shrink([-2.0, 0.0, 4.0], s=1.0)
+        array([-1.,  0.,  2.])
+        """
+        return self.posterior(x, s).mean
+
+    def penalty(self, values: ArrayLike, s: float = 1.0) -> Array:
+        """Penalty that the prior induces, in nats (Kang and Stephens, Proposition 2).
+
+        The posterior mean minimises ``(x - l)^2 / (2 s^2) + penalty(l, s)`` over ``l``. With
+        ``x`` such that ``shrink(x) = l`` it equals
+        ``-log(sqrt(2 pi) s m(x)) - (x - l)^2 / (2 s^2)``, ``m`` being the marginal density.
+        It is infinite outside the convex hull of the prior's support.
+
+        Examples
+        --------
+        >>> from ebcd.priors import make_prior
+        >>> prior = make_prior("normal", scale=1.0)  # induces a ridge penalty
+        >>> (prior.penalty([0.0, 1.0, 2.0], s=1.0) - prior.penalty(0.0, s=1.0)).round(6)
+        array([0. , 0.5, 2. ])
+        """
+        values, s = as_values(values, s)
+        prior = self.rescaled_mixture(1 / s)
+        flat = values.ravel() / s
+        lower, upper = prior.hull()
+        result = np.full(flat.shape, np.inf)
+        inside = (flat > lower) & (flat < upper)
+        if inside.any():
+            wanted = flat[inside]
+            x = _invert(prior, wanted)
+            marginal = prior.log_marginal(x, np.ones_like(x))
+            result[inside] = -marginal - num.LOG_SQRT_2PI - 0.5 * (x - wanted) ** 2
+        for end in {lower, upper}:
+            mass = prior._mass_at(end)
+            if mass > 0:  # approached as x runs to infinity, where only this atom counts
+                result[flat == end] = -np.log(mass)
+        return result.reshape(values.shape)
+
+    def sample(self, n: int, random_state: Any = None) -> Array:
+        """Draw `n` values from the prior.
+
+        Examples
+        --------
+        >>> from ebcd.priors import make_prior
+        >>> make_prior("point_mass", mode=3.0).sample(2, random_state=0)
+        array([3., 3.])
+        """
+        rng = generator(random_state)
+        component = rng.choice(self.weights.size, size=n, p=self.weights / self.weights.sum())
+        return self._draw_each(component, lambda kernel, _: kernel.prior_draw(rng))
+
+    def sample_posterior(
+        self, x: ArrayLike, s: ArrayLike = 1.0, n: int = 1, random_state: Any = None
+    ) -> Array:
+        """Draw `n` times from the posterior of every entry; the result is n x p.
+
+        Examples
+        --------
+        >>> from ebcd.priors import make_prior
+        >>> prior = make_prior("point_normal", weight=0.5, scale=1.0)
+        >>> prior.sample_posterior([0.0, 5.0, -5.0], n=4, random_state=0).shape
+        (4, 3)
+        """
+        x, s = as_observations(x, s)
+        rng = generator(random_state)
+        draws = np.empty((n, *x.shape))
+        seen = np.isfinite(s)
+        draws[:, ~seen] = self.sample(n * int((~seen).sum()), rng).reshape(n, -1)
+        if seen.any():
+            x, s = x[seen], s[seen]
+            share = self._blockwise(
+                lambda a, b: (special.softmax(self._joint(a, b), axis=-1),), x, s
+            )
+            cumulative = np.cumsum(share[0], axis=-1)
+            for i in range(n):
+                threshold = rng.random(x.size)[:, None] * cumulative[:, -1:]
+                component = (cumulative <= threshold).sum(axis=-1)
+                draws[i, seen] = self._draw_each(
+                    component, lambda kernel, rows: kernel.draw(x[rows], s[rows], rng)
+                )
+        return draws
+
+    def rescaled(self, factor: float) -> FittedPrior:
+        """Give the prior of ``factor * theta``, ``factor > 0``."""
+        return self._family.build(**self._family.rescale(self.parameters, factor))
+
+    def mirrored(self) -> FittedPrior:
+        """Give the prior of ``-theta``."""
+        return self._family.build(**self._family.mirror(self.parameters))
+
+    def shifted(self, offset: float) -> FittedPrior:
+        """Give the prior of ``theta + offset``."""
+        return self._family.build(**self._family.shift(self.parameters, offset))
+
+    def rescaled_mixture(self, factor: float) -> MixturePrior:
+        """Scale the components only, without the family's view of them."""
+        kernels = [kernel.scaled(factor) for kernel in self.kernels]
+        return MixturePrior(self._family, self.parameters, self.weights, kernels, self._words)
+
+    def hull(self) -> tuple[float, float]:
+        """Convex hull of the support."""
+        ends = [
+            kernel.take(np.flatnonzero(self.weights[part] > 0)).hull()
+            for kernel, part in zip(self.kernels, self._parts(), strict=True)
+            if (self.weights[part] > 0).any()
+        ]
+        return min(low for low, _ in ends), max(high for _, high in ends)
+
+    def _parts(self) -> list[slice]:
+        ends = np.cumsum([kernel.size for kernel in self.kernels])
+        return [
+            slice(end - kernel.size, end) for end, kernel in zip(ends, self.kernels, strict=True)
+        ]
+
+    def _mass_at(self, point: float) -> float:
+        return sum(
+            float(self.weights[part][kernel.location == point].sum())
+            for kernel, part in zip(self.kernels, self._parts(), strict=True)
+            if isinstance(kernel, PointMass)
+        )
+
+    def _joint(self, x: Array, s: Array) -> Array:
+        """Log of weight times marginal, one column per component."""
+        columns = [kernel.log_marginal(x[:, None], s[:, None]) for kernel in self.kernels]
+        return np.concatenate(columns, axis=1) + self._log_weights
+
+    def _moments_block(self, x: Array, s: Array) -> tuple[Array, Array]:
+        share = special.softmax(self._joint(x, s), axis=-1)
+        means, variances = _columns(k.moments(x[:, None], s[:, None]) for k in self.kernels)
+        mean = (share * means).sum(axis=-1)
+        return mean, (share * (variances + (means - mean[:, None]) ** 2)).sum(axis=-1)
+
+    def _tails_block(self, x: Array, s: Array) -> tuple[Array, Array]:
+        share = special.softmax(self._joint(x, s), axis=-1)
+        below, above = _columns(k.tails(x[:, None], s[:, None]) for k in self.kernels)
+        return (share * below).sum(axis=-1), (share * above).sum(axis=-1)
+
+    def _prior_summary(self) -> tuple[float, float, float]:
+        """Mean, sd and sign rate before seeing data."""
+        means, variances = map(
+            np.concatenate, zip(*(k.prior_moments() for k in self.kernels), strict=True)
+        )
+        below, above = map(
+            np.concatenate, zip(*(k.prior_tails() for k in self.kernels), strict=True)
+        )
+        mean = float(self.weights @ means)
+        variance = float(self.weights @ (variances + (means - mean) ** 2))
+        return mean, variance**0.5, float(min(self.weights @ below, self.weights @ above))
+
+    def _blockwise(
+        self, function: Callable[[Array, Array], tuple[Array, ...]], x: Array, s: Array
+    ) -> tuple[Array, ...]:
+        """Apply `function` to blocks of entries that keep entries x components in memory."""
+        size = max(1, _BLOCK // self.weights.size)
+        if x.size <= size:
+            return function(x, s)
+        blocks = [function(x[i : i + size], s[i : i + size]) for i in range(0, x.size, size)]
+        return tuple(np.concatenate(parts) for parts in zip(*blocks, strict=True))
+
+    def _draw_each(
+        self, component: np.ndarray, draw: Callable[[AbstractKernel, np.ndarray], Array]
+    ) -> Array:
+        result = np.empty(component.size)
+        for kernel, part in zip(self.kernels, self._parts(), strict=True):
+            rows = np.flatnonzero((component >= part.start) & (component < part.stop))
+            result[rows] = draw(kernel.take(component[rows] - part.start), rows)
+        return result
+
+
+def _typical(s: Array) -> float:
+    return float(np.exp(np.median(np.log(s)))) if s.size else 1.0
+
+
+def _columns(pairs: Any) -> tuple[Array, Array]:
+    first, second = zip(*pairs, strict=True)
+    return np.concatenate(first, axis=1), np.concatenate(second, axis=1)
+
+
+def _invert(prior: MixturePrior, wanted: Array) -> Array:
+    """Find ``x`` with posterior mean `wanted` for unit noise, by safeguarded Newton steps."""
+    one = np.ones_like(wanted)
+
+    def mean_and_slope(x: Array) -> tuple[Array, Array]:
+        return prior.posterior_moments(x, one)
+
+    low, high = wanted - 1.0, wanted + 1.0
+    for bound, side in ((low, -1.0), (high, 1.0)):
+        step = 1.0
+        outside = side * (mean_and_slope(bound)[0] - wanted) < 0
+        while outside.any() and step < 1e200:
+            bound[outside] += side * step
+            step *= 2
+            outside = side * (mean_and_slope(bound)[0] - wanted) < 0
+    x = 0.5 * (low + high)
+    for _ in range(200):
+        mean, slope = mean_and_slope(x)
+        error = mean - wanted
+        low, high = np.where(error < 0, x, low), np.where(error > 0, x, high)
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            newton = x - error / slope
+        trial = np.where((newton > low) & (newton < high), newton, 0.5 * (low + high))
+        done = np.abs(trial - x) <= 4e-16 * np.abs(x)
+        x = np.where(error == 0, x, trial)
+        if (done | (error == 0)).all():
+            break
+    return x

@@ -1,0 +1,176 @@
+"""Families with a spike and one slab, or the slab alone; the point mass; no prior at all."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ebcd._numerics import Array
+from ebcd.priors import _kernels as kernels
+from ebcd.priors._columns import Columns
+from ebcd.priors._family import AbstractPriorFamily, Fits, Parameters
+from ebcd.priors._fitted import FittedPrior, FlatPrior
+from ebcd.priors._mixture_prior import MixturePrior
+from ebcd.priors._slabs import AbstractSlabKind, ExponentialSlab, LaplaceSlab, NormalSlab
+from ebcd.priors._two_group import fit_two_groups
+from ebcd.priors._validation import as_probability, as_scale
+
+
+@dataclass(frozen=True)
+class _TwoGroups(AbstractPriorFamily):
+    slab: ClassVar[AbstractSlabKind]
+    kernel: ClassVar[type[kernels.Normal | kernels.Laplace | kernels.Exponential]]
+    has_spike: ClassVar[bool] = True
+    smooth_tails: ClassVar[bool] = True
+
+    @classmethod
+    def build(cls, **parameters: Any) -> FittedPrior:
+        """Make the prior from `scale`, `mode` and, with a spike, the slab's `weight`."""
+        mode = float(parameters.get("mode", 0.0))
+        scale = as_scale(parameters["scale"])
+        weight = as_probability(parameters["weight"]) if cls.has_spike else 1.0
+        kept = {"weight": weight, "scale": scale, "mode": mode}
+        if not cls.has_spike:
+            del kept["weight"]
+        at = np.array([mode])
+        if scale == 0 or weight == 0:  # a slab of no width or no weight is the spike
+            return MixturePrior(cls, kept, [1.0], [kernels.PointMass(at)])
+        slab = cls.kernel(at, np.array([scale]))
+        if weight == 1:
+            return MixturePrior(cls, kept, [1.0], [slab])
+        return MixturePrior(cls, kept, [1 - weight, weight], [kernels.PointMass(at), slab])
+
+    @classmethod
+    def rescale(cls, parameters: Parameters, factor: float) -> Parameters:
+        """Parameters of the prior of ``factor * theta``."""
+        lengths = {key: parameters[key] * factor for key in ("scale", "mode")}
+        return {**parameters, **lengths}
+
+    def fit_column(self, column: Columns, start: FittedPrior | None) -> tuple[FittedPrior, float]:
+        """Fit the only column, with the mode at zero."""
+        fits = self.fit(column, [start])
+        return fits.priors[0], np.nan
+
+    def fit(self, columns: Columns, starts: Sequence[FittedPrior | None]) -> Fits:
+        """Fit every column, with the mode at zero, all of them together."""
+        fit = fit_two_groups(columns, self.slab, not self.has_spike, _starting_values(starts))
+        priors = [
+            self.build(weight=float(weight), scale=float(scale), mode=0.0)
+            for weight, scale in zip(fit.weight, fit.scale, strict=True)
+        ]
+        value = columns.null_log_likelihood + fit.ratio
+        return Fits(priors, value, fit.mean, fit.variance, np.full(value.shape, np.nan))
+
+
+def _starting_values(starts: Sequence[FittedPrior | None]) -> tuple[Array, Array] | None:
+    if all(start is None for start in starts):
+        return None
+    values = [
+        (0.0, 0.0)
+        if start is None
+        else (start.parameters.get("weight", 1.0), start.parameters["scale"])
+        for start in starts
+    ]
+    weight, scale = np.array(values, dtype=np.float64).T
+    return weight, scale
+
+
+@dataclass(frozen=True)
+class PointNormal(_TwoGroups):
+    """Spike and normal slab: ``(1 - weight) delta_mode + weight N(mode, scale^2)``."""
+
+    name: ClassVar[str] = "point_normal"
+    slab: ClassVar[AbstractSlabKind] = NormalSlab()
+    kernel: ClassVar[type[kernels.Normal]] = kernels.Normal
+
+
+@dataclass(frozen=True)
+class PointLaplace(_TwoGroups):
+    """Spike and Laplace slab: ``(1 - weight) delta_mode + weight Laplace(mode, scale)``."""
+
+    name: ClassVar[str] = "point_laplace"
+    slab: ClassVar[AbstractSlabKind] = LaplaceSlab()
+    kernel: ClassVar[type[kernels.Laplace]] = kernels.Laplace
+
+
+@dataclass(frozen=True)
+class PointExponential(_TwoGroups):
+    """Spike and exponential slab above it, of mean `scale`: for non-negative values."""
+
+    name: ClassVar[str] = "point_exponential"
+    slab: ClassVar[AbstractSlabKind] = ExponentialSlab()
+    kernel: ClassVar[type[kernels.Exponential]] = kernels.Exponential
+    one_sided: ClassVar[bool] = True
+
+
+@dataclass(frozen=True)
+class Normal(PointNormal):
+    """Normal prior ``N(mode, scale^2)``."""
+
+    name: ClassVar[str] = "normal"
+    has_spike: ClassVar[bool] = False
+
+
+@dataclass(frozen=True)
+class Laplace(PointLaplace):
+    """Laplace prior with the spike left out, unlike the paper's experiments."""
+
+    name: ClassVar[str] = "laplace"
+    has_spike: ClassVar[bool] = False
+
+
+@dataclass(frozen=True)
+class Exponential(PointExponential):
+    """Exponential prior of mean `scale` above `mode`."""
+
+    name: ClassVar[str] = "exponential"
+    has_spike: ClassVar[bool] = False
+
+
+@dataclass(frozen=True)
+class PointMass(AbstractPriorFamily):
+    """All values equal `mode`."""
+
+    name: ClassVar[str] = "point_mass"
+    binned: ClassVar[bool] = False
+
+    @classmethod
+    def build(cls, **parameters: Any) -> FittedPrior:
+        """Make the prior from `mode`."""
+        mode = float(parameters.get("mode", 0.0))
+        return MixturePrior(cls, {"mode": mode}, [1.0], [kernels.PointMass(np.array([mode]))])
+
+    @classmethod
+    def rescale(cls, parameters: Parameters, factor: float) -> Parameters:
+        """Parameters of the prior of ``factor * theta``."""
+        return {"mode": parameters["mode"] * factor}
+
+    def fit_column(self, column: Columns, start: FittedPrior | None) -> tuple[FittedPrior, float]:
+        """Nothing to fit with the mode at zero."""
+        return self.build(mode=0.0), 0.0
+
+
+@dataclass(frozen=True)
+class Flat(AbstractPriorFamily):
+    """No prior: the estimate is the observation."""
+
+    name: ClassVar[str] = "flat"
+    has_mode: ClassVar[bool] = False
+    binned: ClassVar[bool] = False
+
+    @classmethod
+    def build(cls, **parameters: Any) -> FittedPrior:
+        """Make the prior; it has no parameters."""
+        return FlatPrior()
+
+    @classmethod
+    def rescale(cls, parameters: Parameters, factor: float) -> Parameters:
+        """Parameters of the prior of ``factor * theta``."""
+        return parameters
+
+    def fit_column(self, column: Columns, start: FittedPrior | None) -> tuple[FittedPrior, float]:
+        """Nothing to fit."""
+        return FlatPrior(), 0.0

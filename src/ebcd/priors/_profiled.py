@@ -1,0 +1,222 @@
+"""Families with one length to find by a global search: horseshoe and generalised binary."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from scipy import optimize, special
+
+from ebcd import _numerics as num
+from ebcd._numerics import Array
+from ebcd.priors import _kernels as kernels
+from ebcd.priors._columns import Columns
+from ebcd.priors._family import AbstractPriorFamily, Parameters
+from ebcd.priors._fitted import FittedPrior
+from ebcd.priors._mixture_prior import MixturePrior
+from ebcd.priors._two_group import best_weight, peaks
+from ebcd.priors._validation import as_probability, as_scale
+
+_BLOCK = 500_000  # entries x grid points in memory
+_WARM_REACH = 0.1  # a warm start moves the log length at most this far before a search is due
+
+
+class _Profile:
+    """Log-likelihood ratio of one column as a function of a log length, and its derivative."""
+
+    def __init__(self, function: Callable[[Array], tuple[Array, Array]], grid: Array) -> None:
+        self._function, self._grid = function, grid
+
+    def maximum(self, start: float | None) -> tuple[float, float]:
+        """Place and value of the maximum, from nearby if a start is given and has one."""
+        if start is not None:
+            bracket = np.array([start - _WARM_REACH, start + _WARM_REACH])
+            value, slope = self._function(np.append(bracket, start))
+            if slope[0] > 0 > slope[1] and value[2] > 0:
+                return self._polish(*bracket)
+        value, slope = self._function(self._grid)
+        best = (float(self._grid[0]), float(value[0]))
+        for i in np.flatnonzero(peaks(value[None], 4)[0]):
+            low, high = self._grid[[max(int(i) - 1, 0), min(int(i) + 1, self._grid.size - 1)]]
+            best = max(best, self._polish(low, high), key=lambda found: found[1])
+        return best
+
+    def _polish(self, low: float, high: float) -> tuple[float, float]:
+        """Find the stationary point between two grid points, else the better end."""
+
+        def slope(place: float) -> float:
+            return float(self._function(np.array([place]))[1][0])
+
+        if slope(low) > 0 > slope(high):
+            low = high = optimize.brentq(slope, low, high, xtol=1e-13, rtol=1e-13)
+        values = self._function(np.array([low, high]))[0]
+        return (low, float(values[0])) if values[0] >= values[1] else (high, float(values[1]))
+
+
+@dataclass(frozen=True)
+class Horseshoe(AbstractPriorFamily):
+    """Horseshoe: ``N(mode, (scale lambda)^2)`` with half-Cauchy ``lambda``.
+
+    The integral over ``log lambda`` is done by the trapezoidal rule, which is exact to 1e-10 there;
+    the result is a mixture of normals.
+    """
+
+    name: ClassVar[str] = "horseshoe"
+    smooth_tails: ClassVar[bool] = True
+
+    @classmethod
+    def build(cls, **parameters: Any) -> FittedPrior:
+        """Make the prior from `scale` and `mode`."""
+        scale, mode = as_scale(parameters["scale"]), float(parameters.get("mode", 0.0))
+        kept = {"scale": scale, "mode": mode}
+        if scale == 0:
+            return MixturePrior(cls, kept, [1.0], [kernels.PointMass(np.array([mode]))])
+        parts = kernels.Normal(np.full(_LOG_LAMBDA.size, mode), scale * np.exp(_LOG_LAMBDA))
+        words = f"scale {scale:.4g}" + (f", mode {mode:.4g}" if mode else "")
+        return MixturePrior(cls, kept, _LAMBDA_WEIGHTS, [parts], words)
+
+    @classmethod
+    def rescale(cls, parameters: Parameters, factor: float) -> Parameters:
+        """Parameters of the prior of ``factor * theta``."""
+        return {key: parameters[key] * factor for key in ("scale", "mode")}
+
+    def fit_column(self, column: Columns, start: FittedPrior | None) -> tuple[FittedPrior, float]:
+        """Fit the only column, with the mode at zero."""
+        low, high = float(column.s.min()), float(column.reach.max()) + float(column.s.max())
+        grid = np.arange(np.log(low) - np.log(1e4), np.log(high) + 1.5, 0.7)
+        first = None
+        if start is not None and start.parameters["scale"] > 0:
+            first = float(np.log(start.parameters["scale"]))
+        place, value = _Profile(lambda b: _horseshoe_ratio(column, b), grid).maximum(first)
+        return self.build(scale=float(np.exp(place)) if value > 0 else 0.0, mode=0.0), np.nan
+
+
+_SPACING = 0.4
+_LOG_LAMBDA = np.arange(-36.0, 46.0, _SPACING)
+_LAMBDA_WEIGHTS = (_SPACING / np.pi) / np.cosh(_LOG_LAMBDA)
+_LAMBDA_WEIGHTS /= _LAMBDA_WEIGHTS.sum()
+
+
+def _horseshoe_ratio(column: Columns, log_scales: Array) -> tuple[Array, Array]:
+    """Log-likelihood ratio to the null, and its derivative, at several log scales."""
+    results = [_horseshoe_ratio_at(column, float(b)) for b in log_scales]
+    values, slopes = zip(*results, strict=True)
+    return np.array(values), np.array(slopes)
+
+
+def _horseshoe_ratio_at(column: Columns, log_scale: float) -> tuple[float, float]:
+    """Integrate over ``log(scale lambda)``, so that only the weights depend on the scale."""
+    low, high = np.log(column.s.min()) - 14.0, np.log(column.reach.max() + column.s.max()) + 14.0
+    places = np.arange(low - _SPACING * 2, high, _SPACING)
+    distance = places - log_scale
+    weights = (_SPACING / np.pi) / np.cosh(distance)
+    # what lies below has no width, what lies above no density: it only counts as mass
+    weights[0] += 2 / np.pi * np.arctan(np.exp(distance[0] - 0.5 * _SPACING))
+    tilt = np.tanh(distance)  # minus the derivative of the log weights
+    value, slope = 0.0, 0.0
+    for part in column.blocks(_BLOCK // places.size):
+        ratio = np.exp(places)[:, None] / part.s
+        share = ratio**2 / (1 + ratio**2)
+        log_odds = 0.5 * (share * part.z**2 - np.log1p(ratio**2))
+        top = log_odds.max(axis=0)
+        odds = np.exp(log_odds - top)
+        total = weights @ odds
+        value += float(part.sum((np.log(total) + top)[None])[0])
+        slope += float(part.sum(((weights * tilt) @ odds / total)[None])[0])
+    return value, slope
+
+
+@dataclass(frozen=True)
+class GeneralizedBinary(AbstractPriorFamily):
+    """Nearly binary values: a spike at `mode` and a narrow bump at a positive distance.
+
+    ``(1 - weight) delta_mode + weight (mode + N(mean, (spread mean)^2) restricted above 0)``.
+
+    Parameters
+    ----------
+    spread : float, default 0.1
+        Standard deviation of the bump in units of its distance from the spike.
+    """
+
+    name: ClassVar[str] = "generalized_binary"
+    one_sided: ClassVar[bool] = True
+
+    spread: float = 0.1
+
+    def __post_init__(self) -> None:
+        if not 0 < self.spread < np.inf:
+            raise ValueError(f"spread must be positive and finite, got {self.spread}")
+
+    @classmethod
+    def build(cls, **parameters: Any) -> FittedPrior:
+        """Make the prior from `weight`, `mean`, `spread` and `mode`."""
+        weight, mean = as_probability(parameters["weight"]), as_scale(parameters["mean"])
+        spread, mode = float(parameters.get("spread", 0.1)), float(parameters.get("mode", 0.0))
+        kept = {"weight": weight, "mean": mean, "spread": spread, "mode": mode}
+        at = np.array([mode])
+        if weight == 0 or mean == 0:
+            return MixturePrior(cls, kept, [1.0], [kernels.PointMass(at)])
+        bump = kernels.TruncatedNormal(at, np.array([mean]), np.array([spread * mean]))
+        return MixturePrior(cls, kept, [1 - weight, weight], [kernels.PointMass(at), bump])
+
+    @classmethod
+    def rescale(cls, parameters: Parameters, factor: float) -> Parameters:
+        """Parameters of the prior of ``factor * theta``."""
+        return {**parameters, **{key: parameters[key] * factor for key in ("mean", "mode")}}
+
+    def fit_column(self, column: Columns, start: FittedPrior | None) -> tuple[FittedPrior, float]:
+        """Fit the only column, with the spike at zero."""
+        first = None
+        if start is not None and start.parameters["mean"] > 0:
+            first = float(np.log(start.parameters["mean"]))
+        profile = _Profile(lambda b: self._ratio(column, b)[:2], self._grid(column))
+        place, value = profile.maximum(first)
+        weight = float(self._ratio(column, np.array([place]))[2][0]) if value > 0 else 0.0
+        mean = float(np.exp(place)) if weight > 0 else 0.0
+        return self.build(weight=weight, mean=mean, spread=self.spread, mode=0.0), np.nan
+
+    def _grid(self, column: Columns) -> Array:
+        """Log distances of the bump, half of its width (with noise) apart."""
+        noise = float(column.s.min())
+        low, high = 0.05 * noise, 1.2 * float(column.reach.max()) + noise
+        u = np.arange(0.0, np.arcsinh(self.spread * high / noise), 0.5 * self.spread)
+        places = np.sinh(u) * noise / self.spread
+        return np.asarray(np.log(np.union1d(places[places > low], [low, high])))
+
+    def _ratio(self, column: Columns, log_means: Array) -> tuple[Array, Array, Array]:
+        """Ratio to the null, its derivative, and the best weight, at several log distances."""
+        size = max(1, _BLOCK // column.x.shape[1])
+        parts = [
+            self._ratio_block(column, log_means[i : i + size])
+            for i in range(0, log_means.size, size)
+        ]
+        values, slopes, weights = (np.concatenate(part) for part in zip(*parts, strict=True))
+        return values, slopes, weights
+
+    def _ratio_block(self, column: Columns, log_means: Array) -> tuple[Array, Array, Array]:
+        wide = column.select(np.zeros(log_means.size, dtype=np.intp))
+        mean = np.exp(log_means)[:, None] / wide.s
+        rest = 1 / (1 + (self.spread * mean) ** 2)  # share of the noise in the variance
+        share = 1 - rest
+        gap = wide.z - mean
+        edge = (1 / self.spread + self.spread * mean * wide.z) * np.sqrt(rest)
+        log_odds = (
+            0.5 * (np.log(rest) - gap**2 * rest + wide.z**2)
+            + special.log_ndtr(edge)
+            - special.log_ndtr(1 / self.spread)
+        )
+        weight, value = best_weight(wide, log_odds)
+        hazard = 1 / num.mills(-edge)
+        slope = (
+            -share
+            + gap * mean * rest
+            + gap**2 * rest * share
+            + hazard * (self.spread * mean * wide.z * np.sqrt(rest) - edge * share)
+        )
+        with np.errstate(divide="ignore"):
+            log_weight = np.log(weight)[:, None]
+            log_rest = np.log1p(-weight)[:, None]
+        q = special.expit(log_weight - log_rest + log_odds)
+        return value, wide.dot(q, slope), weight

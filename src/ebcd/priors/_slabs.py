@@ -1,0 +1,184 @@
+"""Slab marginals relative to the spike, with derivatives in the log scale.
+
+All in units of the noise: ``z = x / s``, ``rate = s / scale``. Written for speed: special functions
+are evaluated once and every other quantity follows from them algebraically.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import NamedTuple
+
+import numpy as np
+from scipy import special
+
+from ebcd import _numerics as num
+from ebcd._numerics import Array
+from ebcd.priors._columns import Columns
+
+_LARGEST_EXPONENT = 600.0
+
+
+class Slab(NamedTuple):
+    """Slab against spike, entry by entry.
+
+    ``odds * exp(excess)`` is the ratio of the marginals; `excess` is None where nothing is so
+    strong that the ratio would overflow. `first` and `second` are derivatives of its logarithm in
+    the log scale. `inner` is what `AbstractSlabKind.moments` needs.
+    """
+
+    odds: Array
+    excess: Array | None
+    first: Array
+    second: Array
+    inner: tuple[Array, ...]
+
+
+class AbstractSlabKind(ABC):
+    """One shape of slab, centred at the spike."""
+
+    em_power: float  # EM multiplies scale ** em_power by the mean of a sufficient statistic
+
+    @abstractmethod
+    def terms(self, columns: Columns, rate: Array) -> Slab:
+        """Ratio of the marginals and its derivatives."""
+
+    @abstractmethod
+    def moments(
+        self, columns: Columns, rate: Array, inner: tuple[Array, ...]
+    ) -> tuple[Array, Array]:
+        """Posterior mean and variance under the slab, in units of the noise."""
+
+    def log_odds(self, columns: Columns, rate: Array) -> Array:
+        """Log ratio of the marginals."""
+        slab = self.terms(columns, rate)
+        log_odds = np.log(slab.odds)
+        return log_odds if slab.excess is None else log_odds + slab.excess
+
+
+def _clipped(gap: Array) -> tuple[Array, Array | None]:
+    """Clip arguments of the Mills ratio; return the logarithm of what that takes away."""
+    if gap.min() >= num.MILLS_LOWER:
+        return gap, None
+    return (
+        np.maximum(gap, num.MILLS_LOWER),
+        np.where(gap < num.MILLS_LOWER, 0.5 * (gap * gap - num.MILLS_LOWER**2), 0.0),
+    )
+
+
+def _scaled_complements(columns: Columns, rate: Array) -> tuple[Array, Array, Array | None]:
+    """``erfcx((rate -+ |z|) / sqrt 2)``, the first clipped, and the log of what that took away."""
+    size = columns.size
+    if columns.largest + rate.max() > -num.MILLS_LOWER:
+        gap, excess = _clipped(rate - size)
+        near = special.erfcx(num.SQRT_HALF * gap)
+        return near, special.erfcx(num.SQRT_HALF * (rate + size)), excess
+    # erfc is twice as fast as erfcx, and exp(z^2 / 2) is the same in every evaluation
+    growth = columns.inverse_density * np.exp(0.5 * rate * rate)
+    tilt = np.exp(rate * size)
+    near = special.erfc(num.SQRT_HALF * (rate - size))
+    near *= growth
+    near /= tilt
+    far = special.erfc(num.SQRT_HALF * (rate + size))
+    far *= growth
+    far *= tilt
+    return near, far, None
+
+
+class LaplaceSlab(AbstractSlabKind):
+    """Laplace slab.
+
+    With Mills ratios ``R1, R2`` of ``rate - |z|`` and ``rate + |z|`` the ratio of the marginals
+    is ``rate (R1 + R2) / 2``. All posterior moments follow from ``c = 2 / (R1 + R2)`` and
+    ``lean = (R1 - R2) / (R1 + R2)``, the excess probability of the side of ``z``:
+    ``E|t| = c - rate + |z| lean``, ``E t = |z| - rate lean`` (towards z),
+    ``E t^2 = 1 + rate^2 + z^2 - rate c - 2 rate |z| lean``.
+    """
+
+    em_power = 1.0
+
+    def terms(self, columns: Columns, rate: Array) -> Slab:
+        """Ratio of the marginals and its derivatives."""
+        size = columns.size
+        near, far, excess = _scaled_complements(columns, rate)
+        total = near + far
+        inverse = 1 / total
+        lean = near - far
+        lean *= inverse
+        c = inverse
+        c *= 2 / num.SQRT_HALF_PI
+        u = size * lean
+        u += c
+        scaled = rate * (u - rate)  # E|t| / scale
+        second = size - u  # (size - u) (size + u) + rate c + 1 = var |t|
+        second *= size + u
+        second += rate * c + 1
+        second *= rate * rate
+        second -= scaled
+        scaled -= 1
+        total *= 0.5 * num.SQRT_HALF_PI * rate
+        return Slab(total, excess, scaled, second, (lean, c))
+
+    def moments(
+        self, columns: Columns, rate: Array, inner: tuple[Array, ...]
+    ) -> tuple[Array, Array]:
+        """Posterior mean and variance under the slab, in units of the noise."""
+        lean, c = inner
+        mean = columns.z - np.copysign(rate * lean, columns.z)
+        return mean, 1 + rate * (rate * (1 - lean) * (1 + lean) - c)
+
+
+class ExponentialSlab(AbstractSlabKind):
+    """Exponential slab on the positive side: the posterior is ``N(z - rate, 1)`` above zero."""
+
+    em_power = 1.0
+
+    def terms(self, columns: Columns, rate: Array) -> Slab:
+        """Ratio of the marginals and its derivatives."""
+        gap = rate - columns.z
+        clipped, excess = _clipped(gap)
+        mills = num.SQRT_HALF_PI * special.erfcx(num.SQRT_HALF * clipped)
+        hazard = 1 / mills
+        if gap.max() < 50.0:
+            mean = hazard - gap
+            variance = 1 - hazard * mean
+        else:
+            mean, variance = num.half_line_moments(gap)
+        scaled = rate * mean
+        second = rate * rate * variance - scaled
+        return Slab(rate * mills, excess, scaled - 1, second, (mean, variance))
+
+    def moments(
+        self, columns: Columns, rate: Array, inner: tuple[Array, ...]
+    ) -> tuple[Array, Array]:
+        """Posterior mean and variance under the slab, in units of the noise."""
+        mean, variance = inner
+        return mean, variance
+
+
+class NormalSlab(AbstractSlabKind):
+    """Normal slab, which has the share ``1 / (1 + rate^2)`` of the variance of ``z``."""
+
+    em_power = 2.0
+
+    def terms(self, columns: Columns, rate: Array) -> Slab:
+        """Ratio of the marginals and its derivatives."""
+        square = columns.z * columns.z
+        share = 1 / (1 + rate * rate)
+        rest = rate * rate * share
+        exponent = (0.5 * share) * square
+        excess = None
+        if exponent.max() > _LARGEST_EXPONENT:
+            excess = np.maximum(exponent - _LARGEST_EXPONENT, 0.0)
+            exponent = exponent - excess
+        odds = np.exp(exponent) * np.sqrt(rest)
+        first = share * (rest * square - 1)
+        second = (2 * share * rest) * ((rest - share) * square - 1)
+        return Slab(odds, excess, first, second, (share,))
+
+    def moments(
+        self, columns: Columns, rate: Array, inner: tuple[Array, ...]
+    ) -> tuple[Array, Array]:
+        """Posterior mean and variance under the slab, in units of the noise."""
+        (share,) = inner
+        return share * columns.z, share

@@ -1,0 +1,164 @@
+"""Many normal-means problems at once, in any units: what the decomposition calls in its loop."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ebcd._numerics import Array
+from ebcd.priors._columns import Binned, Columns
+from ebcd.priors._family import AbstractPriorFamily, Fits, evaluate
+from ebcd.priors._fitted import FittedPrior, FlatPrior
+from ebcd.priors._registry import PRIORS
+
+# Binning pays from about this many entries, if they are several times the grid.
+_BIN_FROM = 4_000
+_BIN_RATIO = 4
+# Entries that are checked against the grid, and how well they must agree.
+_CHECKED = 50
+_AGREEMENT = 1e-6
+
+Prior = AbstractPriorFamily | FittedPrior
+
+
+def solve_columns(
+    x: Array,
+    s: Array,
+    priors: Sequence[Prior],
+    starts: Sequence[FittedPrior | None] | None = None,
+) -> Fits:
+    """Solve k independent normal-means problems of n entries each.
+
+    Parameters
+    ----------
+    x : array, k x n
+        Observations, one problem a row.
+    s : array, 0-d or of length n
+        Noise standard deviations, the same for all problems; finite.
+    priors : sequence of families or fitted priors
+        One for each problem. Fitted priors are kept fixed.
+    starts : sequence of fitted priors or None, optional
+        Where to start, of the same families.
+
+    Returns
+    -------
+    Fits
+    """
+    s = np.asarray(s, dtype=np.float64)
+    unit = float(s) if s.ndim == 0 else float(np.exp(np.median(np.log(s))))
+    noise = np.ones((1, 1)) if s.ndim == 0 else (s / unit)[None]
+    if starts is None:
+        starts = [None] * len(priors)
+    groups = _groups(priors)
+    fits = [
+        _solve_group(x if len(groups) == 1 else x[group], noise, unit, priors[group[0]], begin)
+        for group in groups
+        for begin in [[starts[k] for k in group]]
+    ]
+    return _in_units(fits[0] if len(fits) == 1 else _together(fits, groups), unit, x.shape[1])
+
+
+def _solve_group(
+    x: Array, s: Array, unit: float, prior: Prior, starts: list[FittedPrior | None]
+) -> Fits:
+    columns = Columns(x if unit == 1 else x / unit, s)
+    if isinstance(prior, FittedPrior):
+        return evaluate([_scaled(prior, 1 / unit)], columns, np.array([np.nan]))
+    begin = [None if start is None else _scaled(start, 1 / unit) for start in starts]
+    return _fit(prior.in_units(unit), columns, begin)
+
+
+def _groups(priors: Sequence[Prior]) -> list[list[int]]:
+    """Problems that can be solved in one call: equal families."""
+    groups: list[list[int]] = []
+    for k, prior in enumerate(priors):
+        for group in groups:
+            if not isinstance(prior, FittedPrior) and prior == priors[group[0]]:
+                group.append(k)
+                break
+        else:
+            groups.append([k])
+    return groups
+
+
+def _scaled(prior: FittedPrior, factor: float) -> FittedPrior:
+    return prior if factor == 1 else prior.rescaled(factor)
+
+
+def _together(fits: list[Fits], groups: list[list[int]]) -> Fits:
+    """Put the columns of all groups back into their order."""
+    order = np.argsort(np.concatenate(groups))
+    priors = [prior for fit in fits for prior in fit.priors]
+    values, mean, variance, certificates = (
+        np.concatenate([np.asarray(fit[part]) for fit in fits])[order] for part in range(1, 5)
+    )
+    return Fits([priors[k] for k in order], values, mean, variance, certificates)
+
+
+def _in_units(fit: Fits, unit: float, n: int) -> Fits:
+    """Go back to the units of the data."""
+    if unit == 1:
+        return fit
+    improper = np.array([isinstance(prior, FlatPrior) for prior in fit.priors])
+    return fit._replace(
+        priors=[prior.rescaled(unit) for prior in fit.priors],
+        log_likelihood=np.where(improper, 0.0, fit.log_likelihood - n * np.log(unit)),
+        mean=unit * fit.mean,
+        variance=unit**2 * fit.variance,
+    )
+
+
+def _fit(
+    family: AbstractPriorFamily, columns: Columns, starts: Sequence[FittedPrior | None]
+) -> Fits:
+    binned = _bin(columns, family)
+    if binned is None:
+        return family.fit(columns, starts)
+    fit = family.fit(binned.columns, starts)
+    if not _representable(fit.priors, columns, binned):
+        return family.fit(columns, starts)
+    shrinkage, variance = binned.interpolate(np.stack([binned.nodes - fit.mean, fit.variance]))
+    mean = np.subtract(columns.x, shrinkage, out=shrinkage)
+    return fit._replace(mean=mean, variance=np.maximum(variance, 0.0, out=variance))
+
+
+def sign_rates(x: Array, s: Array, prior: FittedPrior) -> Array:
+    """Local false sign rates of observations with finite noise."""
+    if s.ndim == 0:
+        unit = float(s)
+        columns, standard = Columns(x[None] / unit, np.ones((1, 1))), _scaled(prior, 1 / unit)
+        binned = _bin(columns, PRIORS[prior.family])
+        if binned is not None and _representable([standard], columns, binned):
+            # tails span decades, and their minimum has a kink: interpolate both logarithms
+            tails = np.array(standard.tails(binned.nodes, np.ones(binned.nodes.size)))
+            below, above = binned.interpolate(np.log(np.maximum(tails, 1e-300))[:, None])
+            smaller = np.minimum(below[0], above[0], out=below[0])
+            return np.asarray(np.exp(np.minimum(smaller, 0.0, out=smaller), out=smaller))
+    return prior.posterior(x, s).lfsr
+
+
+def _bin(
+    columns: Columns, family: AbstractPriorFamily | type[AbstractPriorFamily]
+) -> Binned | None:
+    """Bin the columns if that pays."""
+    n = columns.x.shape[1]
+    if columns.s.size > 1 or n < _BIN_FROM or not family.binned:
+        return None
+    low, high = float(columns.x.min()), float(columns.x.max())
+    if Binned.n_nodes(low, high, even=not family.smooth_tails) * _BIN_RATIO > n:
+        return None
+    return Binned(columns.x, even=not family.smooth_tails)
+
+
+def _representable(priors: list[FittedPrior], columns: Columns, binned: Binned) -> bool:
+    """Tell whether interpolated log marginals agree with exact ones, on some entries."""
+    one = np.ones(binned.nodes.size)
+    step = max(1, columns.x.shape[1] // _CHECKED)
+    for k, prior in enumerate(priors):
+        table = prior.log_marginal(binned.nodes, one)
+        some = columns.x[k, ::step]
+        exact = prior.log_marginal(some, np.ones(some.size))
+        if np.abs(binned.at(table, k, step) - exact).max() > _AGREEMENT:
+            return False
+    return True

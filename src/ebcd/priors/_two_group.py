@@ -1,0 +1,368 @@
+"""Maximum likelihood for a spike at zero plus a slab with one scale, many columns at once.
+
+With ``R`` the ratio of slab to spike marginal the log-likelihood ratio to the null is
+
+    (1)  l(w, b) = sum log(1 + w (R - 1)),   w = slab weight, b = log scale,
+
+concave in ``w`` for every ``b``, with
+
+    (2)  dl/dw = sum G,      G = (R - 1) / (1 + w (R - 1)),   d2l/dw2 = -sum G^2
+    (3)  dl/db = sum q r',   q = w R / (1 + w (R - 1)),   r = log R
+    (4)  d2l/db2 = sum q ((1 - q) r'^2 + r''),   d2l/dwdb = sum q r' / (w (1 + w (R - 1)))
+
+Newton's method runs in ``(log w, b)``, in which the ridge of near-null data (``w`` times a power of
+the scale is all that matters) is straight, and in which nothing vanishes at the bound ``w = 1``, as
+it would with a logit. Where the profile in ``b`` curves upwards the step goes uphill as far as that
+curvature says. A step that lowers the likelihood is replaced by one of the EM algorithm, which
+cannot, and which the same sums supply. A cold start searches the scale globally.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from ebcd._numerics import Array
+from ebcd.priors._columns import Columns
+from ebcd.priors._slabs import AbstractSlabKind, Slab
+
+# A step of Newton's method of relative length e that promises a gain leaves about gain * e^2; where
+# that is less than this, in nats, the step needs no confirmation.
+_LEFT_OVER = 1e-9
+_SHORT_STEP = 0.02
+_TOLERANCE = 1e-12
+_MAX_STEPS = 200
+_LARGEST_STEP = 1.5  # of the log scale
+_SMALLEST_LOG_SCALE = math.log(1e-4)  # in units of the noise: indistinguishable from the spike
+_SMALLEST_SLAB = 1e-6  # entries
+# A warm start is trusted if it was near its optimum and that optimum is far from the null.
+_TRUSTED_GAIN = 0.5
+_TRUSTED_RATIO = 3.0
+_BLOCK = 32_768  # entries of all columns that are evaluated at once
+_COARSE_FROM = 6_000
+
+
+class TwoGroupFit(NamedTuple):
+    """Fitted weights and scales, log-likelihood ratios to the null, posterior moments."""
+
+    weight: Array
+    scale: Array
+    ratio: Array
+    mean: Array
+    variance: Array
+
+
+class _Sums(NamedTuple):
+    """Log-likelihood ratio to the null and its derivatives; one column, or arrays of them."""
+
+    ratio: float
+    d_weight: float
+    d_scale: float
+    dd_weight: float
+    dd_scale: float
+    dd_cross: float
+    slab_total: float
+
+
+def _rate(columns: Columns, log_scale: Array) -> Array:
+    return columns.s * np.exp(-log_scale)[:, None]
+
+
+def _evaluate(columns: Columns, kind: AbstractSlabKind, weight: Array, log_scale: Array) -> Array:
+    """Evaluate (1) to (4): one row per entry of `_Sums`, one column per column."""
+    blocks = [
+        _block_sums(part, kind.terms(part, _rate(part, log_scale)), weight)
+        for part in columns.blocks(_BLOCK)
+    ]
+    return blocks[0] if len(blocks) == 1 else np.sum(blocks, axis=0)
+
+
+def _block_sums(columns: Columns, slab: Slab, weight: Array) -> Array:
+    w = weight[:, None]
+    surplus = slab.odds - 1
+    density = w * surplus
+    density += 1
+    inverse = 1 / density
+    log_density = np.log(density)
+    if slab.excess is not None:
+        log_density += slab.excess
+    gradient = surplus * inverse
+    q = slab.odds * inverse
+    q *= w
+    q_first = q * slab.first
+    crossed = q_first * inverse
+    return np.array(
+        [
+            columns.sum(log_density),
+            columns.sum(gradient),
+            columns.sum(q_first),
+            -columns.dot(gradient, gradient),
+            (1 - weight) * columns.dot(crossed, slab.first) + columns.dot(q, slab.second),
+            columns.sum(crossed) / weight,
+            columns.sum(q),
+        ]
+    )
+
+
+def _finish(
+    columns: Columns, kind: AbstractSlabKind, weight: Array, log_scale: Array
+) -> tuple[Array, Array, Array]:
+    """Value of (1), posterior mean and variance of every entry."""
+    w = weight[:, None]
+    blocks = []
+    for part in columns.blocks(_BLOCK):
+        rate = _rate(part, log_scale)
+        slab = kind.terms(part, rate)
+        mean, variance = kind.moments(part, rate, slab.inner)
+        density = 1 + w * (slab.odds - 1)
+        log_density = np.log(density)
+        if slab.excess is not None:
+            log_density += slab.excess
+        q = w * slab.odds / density
+        shrunk = q * mean
+        variance = q * variance + (1 - w) / density * shrunk * mean
+        blocks.append((part.sum(log_density), shrunk * part.s, variance * part.s**2))
+    if len(blocks) == 1:
+        return blocks[0]
+    ratios, means, variances = zip(*blocks, strict=True)
+    return np.sum(ratios, axis=0), np.concatenate(means, axis=1), np.concatenate(variances, axis=1)
+
+
+def _newton(at: _Sums, w: float, b: float, fixed_weight: bool) -> tuple[float, float, float]:
+    """Step of Newton's method within the bounds of the weight, and the gain that it predicts."""
+    # derivatives in log w; where that is not concave, those of the concave function of w
+    d_weight, dd_weight, cross = w * at.d_weight, w * w * at.dd_weight, w * at.dd_cross
+    held = fixed_weight or (w >= 1 and d_weight >= 0) or dd_weight == 0
+    if dd_weight + d_weight < 0:
+        dd_weight += d_weight
+    slope, curvature = at.d_scale, at.dd_scale
+    if not held:  # profile the weight out
+        slope -= cross * d_weight / dd_weight
+        curvature -= cross**2 / dd_weight
+    step_b = _capped(slope, curvature)
+    step_w = 0.0
+    if not held:
+        wanted = -(d_weight + cross * step_b) / dd_weight
+        step_w = min(max(wanted, -2 * _LARGEST_STEP), 2 * _LARGEST_STEP, -math.log(w))
+        if step_w != wanted and at.dd_scale < 0:  # the scale adapts to where the weight can go
+            step_b = _capped(at.d_scale + cross * step_w, at.dd_scale)
+    gain = step_w * (d_weight + 0.5 * dd_weight * step_w + cross * step_b)
+    gain += step_b * (at.d_scale + 0.5 * at.dd_scale * step_b)
+    return min(w * math.exp(step_w), 1.0), b + step_b, gain
+
+
+def _capped(slope: float, curvature: float) -> float:
+    if slope == 0:
+        return 0.0
+    step = abs(slope / curvature) if curvature else _LARGEST_STEP
+    return math.copysign(min(step, _LARGEST_STEP), slope)
+
+
+def _em(
+    at: _Sums, w: float, b: float, fixed_weight: bool, total: float, power: float
+) -> tuple[float, float, float]:
+    growth = 0.0
+    if at.slab_total > 0:
+        growth = math.log(max(1 + at.d_scale / at.slab_total, 1e-6)) / power
+    new = w if fixed_weight else min(max(at.slab_total / total, 0.0), 1.0)
+    return new, b + growth, (new - w) * at.d_weight + growth * at.d_scale
+
+
+class _State(NamedTuple):
+    weight: Array
+    log_scale: Array
+    ratio: Array
+    gained: Array  # log-likelihood since the start
+
+    def take(self, index: np.ndarray) -> _State:
+        return _State(*(part[index] for part in self))
+
+
+def _climb(
+    columns: Columns, kind: AbstractSlabKind, weight: Array, log_scale: Array, fixed_weight: bool
+) -> _State:
+    """Climb to a local maximum from the given parameters, all columns in step."""
+    floor = _SMALLEST_SLAB / columns.totals
+    weight, log_scale = np.maximum(weight, floor), log_scale.copy()
+    totals, largest = columns.totals, np.log(columns.reach + 1e-3) + 3.0
+    sums = _evaluate(columns, kind, weight, log_scale)
+    first = sums[0].copy()
+    failed = [False] * weight.size
+    active = list(range(weight.size))
+    for _ in range(_MAX_STEPS):
+        going, new_w, new_b = [], [], []
+        for k in active:
+            at, w, b = _Sums(*sums[:, k].tolist()), float(weight[k]), float(log_scale[k])
+            if failed[k]:
+                to_w, to_b, gain = _em(at, w, b, fixed_weight, float(totals[k]), kind.em_power)
+            else:
+                to_w, to_b, gain = _newton(at, w, b, fixed_weight)
+            to_w = max(to_w, float(floor[k]))
+            to_b = min(max(to_b, _SMALLEST_LOG_SCALE), float(largest[k]))
+            length = max(abs(to_b - b), abs(to_w - w) / w)
+            if length < _SHORT_STEP and gain * length**2 < _LEFT_OVER and not failed[k]:
+                weight[k], log_scale[k] = to_w, to_b
+                sums[0, k] += max(gain, 0.0)
+            elif gain > _TOLERANCE and (to_w, to_b) != (w, b):
+                going.append(k)
+                new_w.append(to_w)
+                new_b.append(to_b)
+        if not going:
+            break
+        part = columns if len(going) == weight.size else columns.select(np.array(going))
+        tried = _evaluate(part, kind, np.array(new_w), np.array(new_b))
+        active = []
+        for i, k in enumerate(going):
+            if tried[0, i] >= sums[0, k] - 1e-14 * abs(sums[0, k]):
+                weight[k], log_scale[k], sums[:, k] = new_w[i], new_b[i], tried[:, i]
+                failed[k] = False
+                active.append(k)
+            elif not failed[k]:  # where EM fails too, rounding has been reached
+                failed[k] = True
+                active.append(k)
+        if not active:
+            break
+    return _State(weight, log_scale, sums[0], sums[0] - first)
+
+
+def best_weight(columns: Columns, log_odds: Array, accuracy: float = 1e-12) -> tuple[Array, Array]:
+    """Maximise (1) over the weight for given log ratios, by bracketed Newton steps.
+
+    Returns the weight of each column and the value of (1).
+    """
+    capped = np.minimum(log_odds, 600.0)
+    odds = np.exp(capped)
+    surplus = odds - 1
+    full = columns.sum(surplus / odds) >= 0
+    empty = columns.sum(surplus) <= 0
+    low, high = 1e-3 / columns.totals, np.ones(columns.n_columns)
+    weight = np.sqrt(low * high)
+    for _ in range(60):
+        gradient = surplus / (1 + weight[:, None] * surplus)
+        slope, curvature = columns.sum(gradient), columns.dot(gradient, gradient)
+        low, high = np.where(slope > 0, weight, low), np.where(slope > 0, high, weight)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            newton = weight + slope / curvature
+        inside = (newton > low) & (newton < high)
+        new = np.where(inside, newton, np.sqrt(low * high))
+        done = full | empty | (np.abs(new - weight) <= accuracy * weight)
+        weight = new
+        if done.all():
+            break
+    weight = np.where(empty, 0.0, np.where(full, 1.0, weight))
+    w = weight[:, None]
+    value = np.log1p(w * surplus) + np.where(w > 0, log_odds - capped, 0.0)
+    return weight, columns.sum(value)
+
+
+def peaks(values: Array, most: int) -> np.ndarray:
+    """Mark the best `most` local maxima of every row; of a run of ties only the first counts."""
+    padded = np.pad(values, ((0, 0), (1, 1)), constant_values=-np.inf)
+    peak = (values > padded[:, :-2]) & (values >= padded[:, 2:])
+    ranked = np.sort(np.where(peak, values, -np.inf), axis=1)[:, ::-1]
+    return peak & (values >= ranked[:, [min(most, values.shape[1]) - 1]])
+
+
+def _search(
+    columns: Columns, kind: AbstractSlabKind, fixed_weight: bool
+) -> tuple[np.ndarray, Array, Array]:
+    """Best weights on a grid of scales; return column, weight and log scale of promising ones."""
+    typical = float(np.exp(np.median(np.log(columns.s))))
+    top = max(float(columns.reach.max()) / typical, 1.0)
+    grid = np.arange(math.log(0.1), math.log(top) + 1.0, math.log(2.0)) + math.log(typical)
+    rows = np.repeat(np.arange(columns.n_columns), grid.size)
+    wide = columns.select(rows)
+    scales = np.tile(grid, columns.n_columns)
+    log_odds = kind.log_odds(wide, _rate(wide, scales))
+    if fixed_weight:
+        weight, value = np.ones(rows.size), wide.sum(log_odds)
+    else:
+        weight, value = best_weight(wide, log_odds, accuracy=1e-2)
+    keep = peaks(value.reshape(columns.n_columns, grid.size), 2).ravel()
+    return rows[keep], weight[keep], scales[keep]
+
+
+def _starts(
+    columns: Columns, kind: AbstractSlabKind, fixed_weight: bool
+) -> tuple[np.ndarray, Array, Array]:
+    if columns.s.size == 1 or columns.x.shape[1] < _COARSE_FROM:
+        return _search(columns, kind, fixed_weight)
+    found = []
+    for k in range(columns.n_columns):  # on merged entries, where a search costs little
+        coarse = columns.select(np.array([k])).merged()
+        rows, weight, log_scale = _search(coarse, kind, fixed_weight)
+        state = _climb(coarse.select(rows), kind, weight, log_scale, fixed_weight)
+        near_best = state.ratio >= state.ratio.max() - 20.0
+        found.append((rows[near_best] + k, state.weight[near_best], state.log_scale[near_best]))
+    rows, weight, log_scale = (np.concatenate(parts) for parts in zip(*found, strict=True))
+    return rows, weight, log_scale
+
+
+def _cold(columns: Columns, kind: AbstractSlabKind, fixed_weight: bool) -> _State:
+    rows, weight, log_scale = _starts(columns, kind, fixed_weight)
+    state = _climb(columns.select(rows), kind, weight, log_scale, fixed_weight)
+    by_value = np.lexsort((-state.ratio, rows))
+    best = by_value[np.searchsorted(rows[by_value], np.arange(columns.n_columns))]
+    return state.take(best)
+
+
+def _warm(
+    columns: Columns, kind: AbstractSlabKind, fixed_weight: bool, weight: Array, scale: Array
+) -> _State:
+    usable = (weight > 0) & (weight <= 1)
+    usable &= (scale > 0.05 * columns.s.min()) & (scale < 10 * columns.reach + 1)
+    if not usable.any():
+        return _cold(columns, kind, fixed_weight)
+    # a useless start borrows another column's: what it leads to is searched anew below
+    weight = (
+        np.where(usable, weight, weight[usable][0]) if not fixed_weight else np.ones(weight.size)
+    )
+    log_scale = np.log(np.where(usable, scale, scale[usable][0]))
+    state = _climb(columns, kind, weight, log_scale, fixed_weight)
+    doubtful = ~usable | (state.gained > _TRUSTED_GAIN + 0.01 * state.ratio)
+    doubtful |= state.ratio < _TRUSTED_RATIO
+    if doubtful.any():
+        index = np.flatnonzero(doubtful)
+        cold = _cold(columns.select(index), kind, fixed_weight)
+        rows = np.flatnonzero(cold.ratio > state.ratio[index])
+        for old, new in zip(state, cold, strict=True):
+            old[index[rows]] = new[rows]
+    return state
+
+
+def fit_two_groups(
+    columns: Columns,
+    kind: AbstractSlabKind,
+    fixed_weight: bool,
+    start: tuple[Array, Array] | None = None,
+) -> TwoGroupFit:
+    """Fit weight and scale of every column by maximum likelihood.
+
+    Parameters
+    ----------
+    columns : Columns
+        The observations, with the spike at zero.
+    kind : AbstractSlabKind
+        The slab.
+    fixed_weight : bool
+        Whether there is no spike: the slab has weight one.
+    start : (weight, scale), optional
+        Parameters of each column to start from. A column whose start says nothing (no slab, or
+        one narrower than the noise) is searched as if cold.
+
+    Returns
+    -------
+    TwoGroupFit
+        A column that no slab improves has weight and scale zero.
+    """
+    if start is None:
+        state = _cold(columns, kind, fixed_weight)
+    else:
+        state = _warm(columns, kind, fixed_weight, *start)
+    ratio, mean, variance = _finish(columns, kind, state.weight, state.log_scale)
+    null = ratio <= 0
+    mean[null] = variance[null] = 0.0
+    weight, scale = (np.where(null, 0.0, v) for v in (state.weight, np.exp(state.log_scale)))
+    return TwoGroupFit(weight, scale, np.maximum(ratio, 0.0), mean, variance)

@@ -1,0 +1,151 @@
+"""Maximum-likelihood mixture weights: a convex problem, solved to a certificate.
+
+Given the likelihoods ``A[k, i]`` of observation i under component k, maximise
+
+    (1)  sum_i c_i log(sum_k w_k A[k, i])  over  w >= 0, sum w = 1.
+
+At the maximum the derivatives ``D_k = sum_i c_i A[k, i] / f_i`` are at most ``n = sum c_i``, and
+``max D - n`` bounds how far (1) is below its maximum. The method is Wang's constrained Newton
+method (J. R. Stat. Soc. B 69, 185-198, 2007): keep the few components that carry weight, add those
+at local maxima of ``D``, and solve the quadratic model of (1) over non-negative weights.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy import linalg, optimize
+
+from ebcd._numerics import Array
+
+_GOAL = 1e-10  # certificate per observation at which to stop
+_MAX_STEPS = 300
+_EM_STEPS = 5
+
+
+class Likelihoods:
+    """Likelihoods of observations (columns) under components (rows), scaled to stay in range."""
+
+    def __init__(self, log_likelihood: Array, counts: Array | None) -> None:
+        self._top = log_likelihood.max(axis=0)
+        self.rows = np.exp(log_likelihood - self._top)
+        self.counts = np.ones(self._top.shape) if counts is None else counts
+        self.total = float(self.counts.sum())
+        self.offset = float(self.counts @ self._top)
+
+    def value(self, density: Array) -> float:
+        """Log-likelihood (1) of the scaled mixture density, less `offset`."""
+        return float(self.counts @ np.log(density))
+
+    def extended(self, log_likelihood: Array) -> Likelihoods:
+        """Give the same with further components, whose log-likelihoods are in original units."""
+        with np.errstate(divide="ignore"):
+            old = np.log(self.rows) + self._top
+        return Likelihoods(np.concatenate([old, log_likelihood]), self.counts)
+
+
+class WeightFit(NamedTuple):
+    """Weights, the log-likelihood, and the certificate per observation."""
+
+    weights: Array
+    log_likelihood: float
+    certificate: float
+
+
+def fit_weights(likelihoods: Likelihoods, start: Array | None = None) -> WeightFit:
+    """Maximise (1).
+
+    Parameters
+    ----------
+    likelihoods : Likelihoods
+    start : array, optional
+        Weights to start from. The result is never worse.
+    """
+    rows, counts = likelihoods.rows, likelihoods.counts
+    weights = _em_start(likelihoods) if start is None else start / start.sum()
+    density = weights @ rows
+    value = likelihoods.value(density)
+    certificate = np.inf
+    for _ in range(_MAX_STEPS):
+        derivative = rows @ (counts / density)
+        certificate = float(derivative.max() / likelihoods.total - 1)
+        if certificate <= _GOAL:
+            break
+        direction = _newton_direction(likelihoods, weights, density, derivative)
+        move = _line_search(likelihoods, weights, direction, density, value)
+        if move is None:  # towards the best component: uphill whatever the quadratic model says
+            vertex = np.zeros_like(weights)
+            vertex[int(derivative.argmax())] = 1.0
+            move = _line_search(likelihoods, weights, vertex - weights, density, value)
+        if move is None:
+            break
+        weights, density, value = move
+    return WeightFit(weights, value + likelihoods.offset, max(certificate, 0.0))
+
+
+def _em_start(likelihoods: Likelihoods) -> Array:
+    weights = np.full(likelihoods.rows.shape[0], 1.0 / likelihoods.rows.shape[0])
+    for _ in range(_EM_STEPS):
+        derivative = likelihoods.rows @ (likelihoods.counts / (weights @ likelihoods.rows))
+        weights = np.maximum(weights * derivative, 0.0)
+        weights /= weights.sum()
+    # drop what hardly matters; it comes back if it is wanted
+    density = weights @ likelihoods.rows
+    for threshold in (0.2, 0.02):
+        kept = np.where(weights >= threshold / weights.size, weights, 0.0)
+        if (kept @ likelihoods.rows >= 0.5 * density).all():
+            return np.asarray(kept / kept.sum())
+    return weights
+
+
+def _newton_direction(
+    likelihoods: Likelihoods, weights: Array, density: Array, derivative: Array
+) -> Array:
+    total = likelihoods.total
+    support = np.flatnonzero((weights > 0) | _promising(derivative, total))
+    ratio = likelihoods.rows[support] / density
+    target = np.zeros_like(weights)
+    target[support] = _quadratic_step(ratio, likelihoods.counts, derivative[support], total)
+    return target - weights
+
+
+def _promising(derivative: Array, total: float) -> np.ndarray:
+    """Mark local maxima of the derivative that exceed the bound."""
+    padded = np.pad(derivative, 1, constant_values=-np.inf)
+    peak = (derivative >= padded[:-2]) & (derivative >= padded[2:])
+    return np.asarray(peak & (derivative > total))
+
+
+def _quadratic_step(ratio: Array, counts: Array, derivative: Array, total: float) -> Array:
+    """Maximise the quadratic model of (1) over non-negative weights."""
+    hessian = (ratio * counts) @ ratio.T
+    wanted = 2 * derivative - total
+    ridge = 1e-14 * float(np.trace(hessian))
+    while True:
+        try:
+            root = linalg.cholesky(hessian + ridge * np.eye(wanted.size))
+            break
+        except linalg.LinAlgError:  # components that the data cannot tell apart
+            ridge *= 100
+    y = linalg.solve_triangular(root, wanted, trans="T")
+    solution, _ = optimize.nnls(root, y, maxiter=30 * wanted.size)
+    return np.asarray(solution)
+
+
+def _line_search(
+    likelihoods: Likelihoods, weights: Array, direction: Array, density: Array, value: float
+) -> tuple[Array, Array, float] | None:
+    change = direction @ likelihoods.rows
+    step = 1.0
+    for _ in range(50):
+        new = np.maximum(weights + step * direction, 0.0)
+        size = new.sum()
+        new_density = (density + step * change) / size if size > 0 else change
+        if (new_density > 0).all():
+            new_value = likelihoods.value(new_density)
+            if new_value > value:
+                new /= size
+                return new, new @ likelihoods.rows, new_value
+        step *= 0.5
+    return None

@@ -1,0 +1,21 @@
+"""The examples in the README and the guide do what they say."""
+
+import doctest
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+BLOCK = re.compile(r"^```python\n(.*?)^```$", flags=re.DOTALL | re.MULTILINE)
+DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs" / "guide").glob("*.md"))]
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
+def test_examples(path):
+    examples = "\n".join(BLOCK.findall(path.read_text(encoding="utf-8")))
+    test = doctest.DocTestParser().get_doctest(examples, {}, path.name, str(path), 0)
+    assert test.examples, f"{path.name} has no example"
+    report = []
+    failed, _ = doctest.DocTestRunner(verbose=False).run(test, out=report.append)
+    assert failed == 0, "".join(report)

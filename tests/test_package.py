@@ -1,0 +1,52 @@
+"""The package as installed: version, typing marker, public names, weight of the import."""
+
+import subprocess
+import sys
+from importlib import metadata, resources
+
+import pytest
+
+import ebcd
+
+OPTIONAL = (
+    "anndata",
+    "dask",
+    "h5py",
+    "matplotlib",
+    "mpmath",
+    "pandas",
+    "pyarrow",
+    "pywt",
+    "rich",
+    "typer",
+)
+
+
+def test_version_is_that_of_the_installed_distribution():
+    assert ebcd.__version__ == metadata.version("ebcd")
+
+
+def test_type_annotations_are_shipped():
+    assert resources.files("ebcd").joinpath("py.typed").is_file()
+
+
+def test_public_names_exist():
+    missing = [name for name in ebcd.__all__ if not hasattr(ebcd, name)]
+    assert not missing
+
+
+def test_core_requirements_are_numpy_scipy_and_scikit_learn():
+    core = [r for r in metadata.requires("ebcd") or [] if "extra ==" not in r]
+    assert sorted(r.split(">")[0] for r in core) == ["numpy", "scikit-learn", "scipy"]
+
+
+@pytest.mark.parametrize("module", OPTIONAL)
+def test_import_leaves_optional_packages_alone(imported_modules, module):
+    assert module not in imported_modules
+
+
+@pytest.fixture(scope="module")
+def imported_modules():
+    code = "import sys, ebcd; print(*sys.modules)"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return set(run.stdout.split())
