@@ -1,8 +1,19 @@
 """Empirical Bayes covariance decomposition, and the normal-means solvers under it."""
 
 from ebcd import datasets, metrics, priors
+from ebcd.data import Gram
+from ebcd.estimators import EBCD
 from ebcd.priors import EBNMResult, ebnm
 
 __version__ = "0.1.0"
 
-__all__ = ["EBNMResult", "__version__", "datasets", "ebnm", "metrics", "priors"]
+__all__ = [
+    "EBCD",
+    "EBNMResult",
+    "Gram",
+    "__version__",
+    "datasets",
+    "ebnm",
+    "metrics",
+    "priors",
+]

@@ -47,8 +47,8 @@ class AbstractPriorFamily(ABC):
 
     # Whether many entries with common noise are binned; not worth it if there is nothing to fit.
     binned: ClassVar[bool] = True
-    # Whether the family lies on one side of its mode, so that it cannot be mirrored.
-    one_sided: ClassVar[bool] = False
+    # Side of the mode on which the family lies, +1 or -1; 0 if on both, so that it can be mirrored.
+    side: ClassVar[int] = 0
 
     @classmethod
     @abstractmethod
@@ -63,7 +63,7 @@ class AbstractPriorFamily(ABC):
     @classmethod
     def mirror(cls, parameters: Parameters) -> Parameters:
         """Parameters of the prior of ``-theta``."""
-        if cls.one_sided:
+        if cls.side:
             raise ValueError(f"{cls.name} is one-sided: the prior of -theta is not in the family")
         return {**parameters, "mode": -parameters["mode"]}
 

@@ -54,8 +54,6 @@ class MixturePrior(FittedPrior):
         self.weights = np.asarray(weights, dtype=np.float64)
         self.kernels = tuple(kernels)
         self._words = words
-        with np.errstate(divide="ignore"):
-            self._log_weights = np.log(self.weights)
 
     def describe(self) -> str:
         """Say in words what the prior is."""
@@ -251,7 +249,8 @@ class MixturePrior(FittedPrior):
     def _joint(self, x: Array, s: Array) -> Array:
         """Log of weight times marginal, one column per component."""
         columns = [kernel.log_marginal(x[:, None], s[:, None]) for kernel in self.kernels]
-        return np.concatenate(columns, axis=1) + self._log_weights
+        with np.errstate(divide="ignore"):
+            return np.concatenate(columns, axis=1) + np.log(self.weights)
 
     def _moments_block(self, x: Array, s: Array) -> tuple[Array, Array]:
         share = special.softmax(self._joint(x, s), axis=-1)

@@ -186,7 +186,7 @@ class UnimodalNonnegative(Unimodal):
     """Any distribution that is zero below `mode` and decreasing above it."""
 
     name: ClassVar[str] = "unimodal_nonnegative"
-    one_sided: ClassVar[bool] = True
+    side: ClassVar[int] = 1
     sides: ClassVar[tuple[tuple[float, float], ...]] = ((0.0, 1.0),)
 
 
@@ -195,7 +195,7 @@ class UnimodalNonpositive(Unimodal):
     """Any distribution that is zero above `mode` and increasing below it."""
 
     name: ClassVar[str] = "unimodal_nonpositive"
-    one_sided: ClassVar[bool] = True
+    side: ClassVar[int] = -1
     sides: ClassVar[tuple[tuple[float, float], ...]] = ((-1.0, 0.0),)
 
 

@@ -32,9 +32,8 @@ class _TwoGroups(AbstractPriorFamily):
         mode = float(parameters.get("mode", 0.0))
         scale = as_scale(parameters["scale"])
         weight = as_probability(parameters["weight"]) if cls.has_spike else 1.0
-        kept = {"weight": weight, "scale": scale, "mode": mode}
-        if not cls.has_spike:
-            del kept["weight"]
+        kept = {"weight": weight} if cls.has_spike else {}
+        kept |= {"scale": scale, "mode": mode}
         at = np.array([mode])
         if scale == 0 or weight == 0:  # a slab of no width or no weight is the spike
             return MixturePrior(cls, kept, [1.0], [kernels.PointMass(at)])
@@ -103,7 +102,7 @@ class PointExponential(_TwoGroups):
     name: ClassVar[str] = "point_exponential"
     slab: ClassVar[AbstractSlabKind] = ExponentialSlab()
     kernel: ClassVar[type[kernels.Exponential]] = kernels.Exponential
-    one_sided: ClassVar[bool] = True
+    side: ClassVar[int] = 1
 
 
 @dataclass(frozen=True)

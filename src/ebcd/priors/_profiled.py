@@ -141,7 +141,7 @@ class GeneralizedBinary(AbstractPriorFamily):
     """
 
     name: ClassVar[str] = "generalized_binary"
-    one_sided: ClassVar[bool] = True
+    side: ClassVar[int] = 1
 
     spread: float = 0.1
 

@@ -184,47 +184,50 @@ def _climb(
     columns: Columns, kind: AbstractSlabKind, weight: Array, log_scale: Array, fixed_weight: bool
 ) -> _State:
     """Climb to a local maximum from the given parameters, all columns in step."""
-    floor = _SMALLEST_SLAB / columns.totals
-    weight, log_scale = np.maximum(weight, floor), log_scale.copy()
-    totals, largest = columns.totals, np.log(columns.reach + 1e-3) + 3.0
-    sums = _evaluate(columns, kind, weight, log_scale)
-    first = sums[0].copy()
-    failed = [False] * weight.size
-    active = list(range(weight.size))
+    totals = columns.totals.tolist()
+    # plain numbers: array operations on single columns cost more than the arithmetic
+    weights = [max(w, _SMALLEST_SLAB / n) for w, n in zip(weight.tolist(), totals, strict=True)]
+    scales = log_scale.tolist()
+    largest = [math.log(reach + 1e-3) + 3.0 for reach in columns.reach.tolist()]
+    evaluated = _evaluate(columns, kind, np.array(weights), log_scale)
+    sums = [_Sums(*column) for column in evaluated.T.tolist()]
+    first = evaluated[0]
+    failed = [False] * len(sums)
+    active = list(range(len(sums)))
     for _ in range(_MAX_STEPS):
-        going, new_w, new_b = [], [], []
+        moves = []
         for k in active:
-            at, w, b = _Sums(*sums[:, k].tolist()), float(weight[k]), float(log_scale[k])
+            at, w, b = sums[k], weights[k], scales[k]
             if failed[k]:
-                to_w, to_b, gain = _em(at, w, b, fixed_weight, float(totals[k]), kind.em_power)
+                to_w, to_b, gain = _em(at, w, b, fixed_weight, totals[k], kind.em_power)
             else:
                 to_w, to_b, gain = _newton(at, w, b, fixed_weight)
-            to_w = max(to_w, float(floor[k]))
-            to_b = min(max(to_b, _SMALLEST_LOG_SCALE), float(largest[k]))
+            to_w = max(to_w, _SMALLEST_SLAB / totals[k])
+            to_b = min(max(to_b, _SMALLEST_LOG_SCALE), largest[k])
             length = max(abs(to_b - b), abs(to_w - w) / w)
             if length < _SHORT_STEP and gain * length**2 < _LEFT_OVER and not failed[k]:
-                weight[k], log_scale[k] = to_w, to_b
-                sums[0, k] += max(gain, 0.0)
+                weights[k], scales[k] = to_w, to_b
+                sums[k] = at._replace(ratio=at.ratio + max(gain, 0.0))
             elif gain > _TOLERANCE and (to_w, to_b) != (w, b):
-                going.append(k)
-                new_w.append(to_w)
-                new_b.append(to_b)
-        if not going:
+                moves.append((k, to_w, to_b))
+        if not moves:
             break
-        part = columns if len(going) == weight.size else columns.select(np.array(going))
-        tried = _evaluate(part, kind, np.array(new_w), np.array(new_b))
+        part = columns
+        if len(moves) < len(sums):
+            part = columns.select(np.array([k for k, _, _ in moves]))
+        evaluated = _evaluate(
+            part, kind, np.array([w for _, w, _ in moves]), np.array([b for _, _, b in moves])
+        )
         active = []
-        for i, k in enumerate(going):
-            if tried[0, i] >= sums[0, k] - 1e-14 * abs(sums[0, k]):
-                weight[k], log_scale[k], sums[:, k] = new_w[i], new_b[i], tried[:, i]
-                failed[k] = False
+        for (k, w, b), column in zip(moves, evaluated.T.tolist(), strict=True):
+            if column[0] >= sums[k].ratio - 1e-14 * abs(sums[k].ratio):
+                weights[k], scales[k], sums[k], failed[k] = w, b, _Sums(*column), False
                 active.append(k)
             elif not failed[k]:  # where EM fails too, rounding has been reached
                 failed[k] = True
                 active.append(k)
-        if not active:
-            break
-    return _State(weight, log_scale, sums[0], sums[0] - first)
+    ratio = np.array([at.ratio for at in sums])
+    return _State(np.array(weights), np.array(scales), ratio, ratio - first)
 
 
 def best_weight(columns: Columns, log_odds: Array, accuracy: float = 1e-12) -> tuple[Array, Array]:
@@ -311,17 +314,16 @@ def _cold(columns: Columns, kind: AbstractSlabKind, fixed_weight: bool) -> _Stat
 def _warm(
     columns: Columns, kind: AbstractSlabKind, fixed_weight: bool, weight: Array, scale: Array
 ) -> _State:
-    usable = (weight > 0) & (weight <= 1)
-    usable &= (scale > 0.05 * columns.s.min()) & (scale < 10 * columns.reach + 1)
+    usable = (weight > 0) & (scale > 0.05 * columns.s.min()) & (scale < 10 * columns.reach + 1)
     if not usable.any():
         return _cold(columns, kind, fixed_weight)
-    # a useless start borrows another column's: what it leads to is searched anew below
-    weight = (
-        np.where(usable, weight, weight[usable][0]) if not fixed_weight else np.ones(weight.size)
-    )
-    log_scale = np.log(np.where(usable, scale, scale[usable][0]))
-    state = _climb(columns, kind, weight, log_scale, fixed_weight)
-    doubtful = ~usable | (state.gained > _TRUSTED_GAIN + 0.01 * state.ratio)
+    if not usable.all():  # borrow another column's start: what it leads to is searched anew below
+        first = usable.argmax()
+        weight, scale = (np.where(usable, v, v[first]) for v in (weight, scale))
+    if fixed_weight:
+        weight = np.ones(weight.size)
+    state = _climb(columns, kind, weight, np.log(scale), fixed_weight)
+    doubtful = (state.gained > _TRUSTED_GAIN + 0.01 * state.ratio) | ~usable
     doubtful |= state.ratio < _TRUSTED_RATIO
     if doubtful.any():
         index = np.flatnonzero(doubtful)
@@ -362,7 +364,9 @@ def fit_two_groups(
     else:
         state = _warm(columns, kind, fixed_weight, *start)
     ratio, mean, variance = _finish(columns, kind, state.weight, state.log_scale)
+    fit = TwoGroupFit(state.weight, np.exp(state.log_scale), ratio, mean, variance)
     null = ratio <= 0
-    mean[null] = variance[null] = 0.0
-    weight, scale = (np.where(null, 0.0, v) for v in (state.weight, np.exp(state.log_scale)))
-    return TwoGroupFit(weight, scale, np.maximum(ratio, 0.0), mean, variance)
+    if null.any():
+        for part in fit:
+            part[null] = 0.0
+    return fit

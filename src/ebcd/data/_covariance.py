@@ -1,0 +1,102 @@
+"""What a fit sees of the data: products with the covariance, its diagonal and its trace.
+
+Everything is in *working units*: a covariance is divided by `unit` squared, so that its trace is
+about the number of features, whatever the units of the data. `unit` leads back.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+import numpy as np
+
+from ebcd._numerics import Array
+
+_OVERSAMPLING = 10
+_PRODUCTS = 4
+_EXACT_UP_TO = 400
+
+
+class AbstractCovariance(ABC):
+    """``S = X'X / n`` of data that may be centred and scaled, known only through products.
+
+    Attributes
+    ----------
+    n_samples : int
+        Number of rows that the covariance was computed from.
+    n_features : int
+        Number of columns.
+    unit : float
+        Length in the units of the (scaled) data that is 1 here.
+    """
+
+    n_samples: int
+    n_features: int
+    unit: float
+
+    @abstractmethod
+    def matmul(self, v: Array) -> Array:
+        """``S @ v`` for a matrix `v` of shape (n_features, k)."""
+
+    @abstractmethod
+    def diagonal(self) -> Array:
+        """Diagonal of ``S``."""
+
+    def leading(self, k: int) -> tuple[Array, Array]:
+        """Give the `k` leading eigenvalues, decreasing, and eigenvectors (p x k).
+
+        By subspace iteration from a fixed random start, to about the accuracy of randomised PCA.
+        """
+        size = min(k + _OVERSAMPLING, self.n_features)
+        basis = np.random.default_rng(0).standard_normal((self.n_features, size))
+        for _ in range(_PRODUCTS):
+            basis, _ = np.linalg.qr(self.matmul(basis))
+        image = self.matmul(basis)
+        values, rotation = np.linalg.eigh(basis.T @ image)
+        order = np.argsort(-values)[:k]
+        return np.maximum(values[order], 0.0), basis @ rotation[:, order]
+
+    def trace(self) -> float:
+        """Trace of ``S``."""
+        return float(self.diagonal().sum())
+
+
+class CovarianceMatrix(AbstractCovariance):
+    """A covariance in memory.
+
+    Parameters
+    ----------
+    matrix : array, p x p
+        Symmetric and positive semi-definite; not copied unless its units must change.
+    n_samples : int
+        Number of rows it was computed from.
+    """
+
+    def __init__(self, matrix: Array, n_samples: int) -> None:
+        self.n_samples, self.n_features = n_samples, matrix.shape[0]
+        self.unit = working_unit(np.diagonal(matrix))
+        self._matrix = matrix / self.unit / self.unit
+
+    def matmul(self, v: Array) -> Array:
+        """``S @ v``."""
+        return np.asarray(self._matrix @ v)
+
+    def diagonal(self) -> Array:
+        """Diagonal of ``S``."""
+        return np.diagonal(self._matrix)
+
+    def leading(self, k: int) -> tuple[Array, Array]:
+        """Give the leading eigenpairs, exactly if the matrix is not large."""
+        if self.n_features > _EXACT_UP_TO:
+            return super().leading(k)
+        values, vectors = np.linalg.eigh(self._matrix)
+        return np.maximum(values[::-1][:k], 0.0), vectors[:, ::-1][:, :k]
+
+
+def working_unit(variances: Array) -> float:
+    """Root mean square of the features, a power of two so that nothing is rounded."""
+    top = float(variances.max(initial=0.0))
+    if top == 0:
+        return 1.0
+    mean = float(np.mean(variances / top))
+    return float(2.0 ** np.round(0.5 * (np.log2(top) + np.log2(mean))))

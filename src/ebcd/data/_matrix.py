@@ -1,0 +1,159 @@
+"""Data matrices, dense or sparse, as covariances: centring and scaling never touch the data."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from ebcd._numerics import Array
+from ebcd.data._covariance import AbstractCovariance, CovarianceMatrix, working_unit
+
+_CHUNK = 4_000_000  # entries that are worked on at once
+_CHEAP = 200_000_000  # operations
+# Products that a fit needs, roughly; forming the covariance must be cheaper than those.
+_EXPECTED_PRODUCTS = 60
+
+
+class DataMatrix(AbstractCovariance):
+    """Covariance of an n x p matrix through products with the matrix and its transpose.
+
+    Parameters
+    ----------
+    x : array or sparse matrix, n x p
+        The data; neither copied nor changed.
+    mean, scale : array of length p
+        What is subtracted from each column and what it is then divided by.
+    variances : array of length p
+        Mean squares of the columns after that.
+    n_samples : int, optional
+        Number of samples, if `x` is a compact stand-in for data with another number of rows.
+    """
+
+    def __init__(
+        self, x: Any, mean: Array, scale: Array, variances: Array, n_samples: int | None = None
+    ) -> None:
+        rows, self.n_features = x.shape
+        self.n_samples = rows if n_samples is None else n_samples
+        self.unit = working_unit(variances)
+        self._x, self._mean, self._scale = x, mean, scale * self.unit
+        self._diagonal = variances / self.unit / self.unit
+        self._centred = bool(mean.any())
+
+    def scores(self, v: Array) -> Array:
+        """Product of the centred and scaled data with `v`."""
+        scaled = v / self._scale[:, None]
+        product = self._x @ scaled.astype(self._x.dtype, copy=False)
+        product = np.asarray(product, dtype=np.float64)
+        return product - self._mean @ scaled if self._centred else product
+
+    def matmul(self, v: Array) -> Array:
+        """``S @ v``, as the transpose of the data times its product with `v`."""
+        scores = self.scores(v)
+        scores /= self.n_samples
+        return self._transposed(scores)
+
+    def _transposed(self, scores: Array) -> Array:
+        """Product of the transpose of the centred and scaled data with `scores`."""
+        product = self._x.T @ scores.astype(self._x.dtype, copy=False)
+        product = np.asarray(product, dtype=np.float64)
+        if self._centred:
+            product -= np.outer(self._mean, scores.sum(axis=0))
+        product /= self._scale[:, None]
+        return product
+
+    def diagonal(self) -> Array:
+        """Diagonal of ``S``."""
+        return self._diagonal
+
+    def leading(self, k: int) -> tuple[Array, Array]:
+        """Give the leading eigenpairs, exactly if the smaller Gram matrix is cheap."""
+        rows, columns = self._x.shape
+        if columns <= rows or rows * rows * columns > _CHEAP:
+            return super().leading(k)
+        values, left = np.linalg.eigh(self._row_gram())
+        values, left = np.maximum(values[::-1][:k], 0.0), left[:, ::-1][:, :k]
+        right = self._transposed(left)
+        size = np.linalg.norm(right, axis=0)
+        return values, right / np.where(size > 0, size, 1.0)
+
+    def _row_gram(self) -> Array:
+        """Inner products of the rows, over n."""
+        rows, columns = self._x.shape
+        gram = np.zeros((rows, rows))
+        size = max(1, _CHUNK // rows)
+        for i in range(0, columns, size):
+            part = slice(i, i + size)
+            block = _dense(self._x[:, part]) - self._mean[part]
+            block = block / (self._scale[part] * np.sqrt(self.n_samples))
+            gram += block @ block.T
+        return gram
+
+    def _column_gram(self) -> Array:
+        """Inner products of the columns, over n: the covariance itself."""
+        _, columns = self._x.shape
+        gram = np.zeros((columns, columns))
+        for block in _row_blocks(self._x):
+            block = (block - self._mean) / (self._scale * np.sqrt(self.n_samples))
+            gram += block.T @ block
+        return gram
+
+    def best_route(self, n_components: int) -> AbstractCovariance:
+        """Give the covariance matrix itself where that makes a fit cheaper."""
+        rows, columns = self._x.shape
+        through_data = 2 * _EXPECTED_PRODUCTS * n_components
+        if columns > rows or columns > through_data or is_sparse(self._x):
+            return self
+        covariance = CovarianceMatrix(self._column_gram(), self.n_samples)
+        covariance.unit *= self.unit
+        return covariance
+
+
+def is_sparse(x: Any) -> bool:
+    """Tell whether `x` is a sparse matrix or array of SciPy."""
+    return bool(sparse.issparse(x))
+
+
+def _dense(block: Any) -> Array:
+    return np.asarray(block.toarray() if is_sparse(block) else block, dtype=np.float64)
+
+
+def _row_blocks(x: Any) -> Any:
+    size = max(1, _CHUNK // x.shape[1])
+    for i in range(0, x.shape[0], size):
+        yield _dense(x[i : i + size])
+
+
+def column_moments(x: Any, center: bool) -> tuple[Array, Array]:
+    """Mean (zero if not wanted) and mean square about it of every column, in two passes."""
+    rows, columns = x.shape
+    if is_sparse(x):
+        return _sparse_moments(x, center)
+    mean = np.zeros(columns)
+    if center:
+        for block in _row_blocks(x):
+            mean += block.sum(axis=0) / rows
+    top = max((float(np.abs(block - mean).max(initial=0.0)) for block in _row_blocks(x)), default=0)
+    variance = np.zeros(columns)
+    if top > 0:
+        for block in _row_blocks(x):
+            variance += (((block - mean) / top) ** 2).sum(axis=0) / rows
+    return mean, _square(variance, top)
+
+
+def _sparse_moments(x: Any, center: bool) -> tuple[Array, Array]:
+    rows, columns = x.shape
+    top = float(np.abs(x.data).max(initial=0.0)) or 1.0
+    values = x.tocsc()
+    share = np.diff(values.indptr) / rows
+    index = np.repeat(np.arange(columns), np.diff(values.indptr))
+    data = np.asarray(values.data, dtype=np.float64) / top
+    mean = np.bincount(index, weights=data, minlength=columns) / rows * center
+    squares = np.bincount(index, weights=(data - mean[index]) ** 2, minlength=columns) / rows
+    return mean * top, _square(squares + (1 - share) * mean**2, top)
+
+
+def _square(variance: Array, top: float) -> Array:
+    """Variances in the units of the data; where their squares overflow, the caller rescales."""
+    return variance * top * top

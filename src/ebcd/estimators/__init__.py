@@ -1,0 +1,5 @@
+"""Estimators with the interface of scikit-learn."""
+
+from ebcd.estimators._ebcd import EBCD
+
+__all__ = ["EBCD"]

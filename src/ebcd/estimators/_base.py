@@ -1,0 +1,240 @@
+"""What every estimator of a decomposition ``X ~ mean + Z components_`` shares."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from ebcd._numerics import Array
+from ebcd.data import (
+    Gram,
+    Input,
+    check_covariance,
+    from_covariance,
+    from_gram,
+    from_matrix,
+    is_sparse,
+)
+
+
+class Decomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+    """Base of the estimators: input, scores and the covariance that the components imply.
+
+    A subclass has the parameters ``center`` and ``scale``, and sets ``components_`` (k x p),
+    ``noise_variance_`` and ``_score_map`` (p x k) in `_fit_input`.
+    """
+
+    def fit(self, X: Any, y: Any = None, n_samples: int | None = None) -> Self:
+        """Fit to data.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix, data frame or Gram
+            Data with one sample a row; or sufficient statistics of them.
+        y : None
+            Ignored.
+        n_samples : int, optional
+            Makes `X` a compact stand-in: a matrix with ``X.T @ X`` equal to that of uncentred
+            data with this many rows.
+
+        Returns
+        -------
+        object
+            The fitted estimator.
+        """
+        if isinstance(X, Gram):
+            self._forget_names(X.mean.size)
+            return self._fit_input(from_gram(X, self.center, self.scale), None)
+        X = validate_data(
+            self,
+            X,
+            accept_sparse=("csr", "csc"),
+            dtype=[np.float64, np.float32],
+            ensure_min_samples=1,
+            ensure_all_finite=False,
+        )
+        _check_finite(X)
+        if n_samples is not None:
+            n_samples = _check_n_samples(n_samples)
+            if self.center:
+                raise ValueError(
+                    "a compact matrix (n_samples given) cannot be centred any more; "
+                    "centre the data before and use center=False"
+                )
+        return self._fit_input(from_matrix(X, self.center, self.scale, n_samples), X)
+
+    def fit_covariance(self, S: Any, n_samples: int) -> Self:
+        """Fit to a covariance matrix.
+
+        Parameters
+        ----------
+        S : array-like of shape (p, p)
+            ``X.T @ X / n`` of data that have been centred if they should be (divided by n, not
+            by n - 1).
+        n_samples : int
+            Number n of rows of the data.
+
+        Returns
+        -------
+        object
+            The fitted estimator; it has no ``mean_``.
+        """
+        names = getattr(S, "columns", None)
+        matrix = check_covariance(S)
+        self._forget_names(matrix.shape[0])
+        if names is not None and all(isinstance(name, str) for name in names):
+            self.feature_names_in_ = np.asarray(names, dtype=object)
+        count = _check_n_samples(n_samples)
+        return self._fit_input(from_covariance(matrix, count, self.scale), None)
+
+    def _forget_names(self, n_features: int) -> None:
+        if hasattr(self, "feature_names_in_"):
+            del self.feature_names_in_
+        self.n_features_in_ = n_features
+
+    def _fit_input(self, data: Input, X: Any) -> Self:
+        raise NotImplementedError  # pragma: no cover - every subclass has its own
+
+    def transform(self, X: Any) -> Array:
+        """Scores of data: a fixed linear map, equal to the fitted scores on the training data.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or data frame of shape (n, p)
+
+        Returns
+        -------
+        ndarray of shape (n, k)
+            Scores; on the training data their mean square is one, unlike those of PCA.
+        """
+        check_is_fitted(self)
+        X = self._validated(X)
+        scores = np.asarray(X @ self._score_map.astype(X.dtype, copy=False))
+        if hasattr(self, "mean_"):
+            scores = scores - (self.mean_ @ self._score_map).astype(scores.dtype)
+        return scores
+
+    def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> Array:
+        """Fit and return the scores of the training data."""
+        return self.fit(X, y, **fit_params).transform(X)
+
+    def inverse_transform(self, X: Any) -> Array:
+        """Give the data that scores stand for: ``scores @ components_ + mean_``.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, k)
+            Scores.
+
+        Returns
+        -------
+        ndarray of shape (n, p)
+        """
+        check_is_fitted(self)
+        data = np.asarray(X) @ self.components_
+        return np.asarray(data + self.mean_ if hasattr(self, "mean_") else data)
+
+    def get_covariance(self) -> Array:
+        """Covariance that the fit implies: ``components_.T @ components_`` plus noise."""
+        check_is_fitted(self)
+        covariance = self.components_.T @ self.components_
+        covariance[np.diag_indices_from(covariance)] += self.noise_variance_
+        return np.asarray(covariance)
+
+    def get_precision(self) -> Array:
+        """Inverse of the covariance that the fit implies."""
+        check_is_fitted(self)
+        noise = np.broadcast_to(self.noise_variance_, self.components_.shape[1])
+        weighted = self.components_ / noise
+        inner = np.eye(len(weighted)) + weighted @ self.components_.T
+        precision = -weighted.T @ np.linalg.solve(inner, weighted)
+        precision[np.diag_indices_from(precision)] += 1 / noise
+        return np.asarray(precision)
+
+    def score_samples(self, X: Any) -> Array:
+        """Log-likelihood of each sample under the Gaussian that the fit implies.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or data frame of shape (n, p)
+
+        Returns
+        -------
+        ndarray of shape (n,)
+        """
+        check_is_fitted(self)
+        X = self._validated(X)
+        X = np.asarray(X.toarray() if is_sparse(X) else X, dtype=np.float64)
+        if hasattr(self, "mean_"):
+            X = X - self.mean_
+        noise = np.broadcast_to(self.noise_variance_, self.components_.shape[1])
+        weighted = self.components_ / noise
+        inner = np.eye(len(weighted)) + weighted @ self.components_.T
+        along = X @ weighted.T
+        distance = (X**2 / noise).sum(axis=1) - (along * np.linalg.solve(inner, along.T).T).sum(
+            axis=1
+        )
+        log_determinant = np.log(noise).sum() + np.linalg.slogdet(inner)[1]
+        return np.asarray(-0.5 * (distance + log_determinant + X.shape[1] * np.log(2 * np.pi)))
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """Mean log-likelihood of the samples, so that cross-validation works."""
+        return float(self.score_samples(X).mean())
+
+    @property
+    def _n_features_out(self) -> int:
+        return int(self.components_.shape[0])
+
+    def _validated(self, X: Any) -> Any:
+        X = validate_data(
+            self,
+            X,
+            accept_sparse=("csr", "csc"),
+            dtype=[np.float64, np.float32],
+            reset=False,
+            ensure_all_finite=False,
+        )
+        _check_finite(X)
+        return X
+
+    def _feature_names(self) -> Array:
+        names = getattr(self, "feature_names_in_", None)
+        if names is not None:
+            return np.asarray(names)
+        return np.array([f"x{j}" for j in range(self.n_features_in_)], dtype=object)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+
+def _check_n_samples(n_samples: Any) -> int:
+    if isinstance(n_samples, bool) or not isinstance(n_samples, int | np.integer):
+        raise TypeError(f"n_samples must be a whole number, got {type(n_samples).__name__}")
+    if n_samples < 1:
+        raise ValueError(f"n_samples must be at least 1, got {n_samples}")
+    return int(n_samples)
+
+
+def _check_finite(X: Any) -> None:
+    values = X.data if is_sparse(X) else X
+    if np.isfinite(np.sum(values)) or np.isfinite(values).all():
+        return
+    if is_sparse(X):
+        coordinates = X.tocoo()
+        bad = ~np.isfinite(coordinates.data)
+        places = np.stack([coordinates.row[bad], coordinates.col[bad]], axis=1)
+    else:
+        places = np.argwhere(~np.isfinite(X))
+    row, column = places[0]
+    kind = "NaN" if np.isnan(values).any() else "infinity"
+    raise ValueError(
+        f"Input X contains {kind}: {len(places)} entries are NaN or infinite, the first in row "
+        f"{row}, column {column}. Drop those rows or columns, or fill them in, for example with "
+        "sklearn.impute.SimpleImputer"
+    )

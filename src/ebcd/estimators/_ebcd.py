@@ -1,0 +1,368 @@
+"""Empirical Bayes covariance decomposition as a scikit-learn estimator."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any, Self
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.validation import check_is_fitted
+
+from ebcd._numerics import Array
+from ebcd.data import AbstractCovariance, DataMatrix, Input
+from ebcd.estimators._readable import Readable
+from ebcd.fitting._components import Standardized, count_components
+from ebcd.fitting._loop import Fit, Problem, State, alternate
+from ebcd.fitting._noise import NOISES
+from ebcd.fitting._rotation import score_map
+from ebcd.fitting._shrinkers import EmpiricalBayesShrinker
+from ebcd.fitting._starts import Greedy, best_start, greedy_start, svd_start, varimax_start
+from ebcd.priors._ebnm import as_prior
+from ebcd.priors._fitted import FittedPrior
+from ebcd.priors._registry import PRIORS
+from ebcd.priors._solve import Prior
+
+_STARTS = ("auto", "greedy", "svd", "varimax")
+
+
+class EBCD(Readable):
+    """Sparse PCA that tunes itself: empirical Bayes covariance decomposition.
+
+    Decomposes data as ``X = mean + Z L' + noise`` with uncorrelated scores ``Z`` of mean square one
+    and loadings ``L`` whose columns have priors that are learnt from the data by maximum
+    likelihood (Kang and Stephens). Nothing is cross-validated; loadings come with uncertainties.
+
+    Parameters
+    ----------
+    n_components : int, "auto" or "paper", default "auto"
+        Number of components: as many as stand out from noise ("auto"); a number, of which empty
+        ones are dropped; or the paper's rule, to add components until one is empty ("paper"),
+        which in practice stops late.
+    prior : str, family, fitted prior, or a list of those, default "point_laplace"
+        Prior of the loadings, see `ebcd.priors.PRIORS`. A fitted prior is kept fixed. A list has
+        one for each component, in the order in which the start finds them.
+    noise : "constant" or "per_feature", default "constant"
+        Whether all features have the same noise variance. With "per_feature" each feature counts as
+        seen once more as pure noise, which bounds its precision.
+    center : bool, default True
+        Whether to subtract the mean of every feature.
+    scale : bool, default False
+        Whether to divide every feature by its standard deviation. Results are given back in the
+        units of the data.
+    start : "auto", "greedy", "svd", "varimax" or array of shape (p, k), default "auto"
+        Where to start: the best of several; components one by one, as in the paper; principal
+        components, as they are or rotated; or loadings in the units of the data.
+    tol : float, default 1e-5
+        Gain of the ELBO in an iteration, in nats, below which the fit stops.
+    max_iter : int, default 2000
+        Largest number of iterations.
+    random_state : int, Generator or None, default None
+        Seed of the random rotations among the automatic starts. The result is the same every
+        time with None as well.
+    verbose : int, default 0
+        Whether to print progress.
+
+    Attributes
+    ----------
+    components_ : ndarray of shape (k, p)
+        Posterior means of the loadings, ``L'``.
+    components_sd_ : ndarray of shape (k, p)
+        Their posterior standard deviations.
+    lfsr_ : ndarray of shape (k, p)
+        Their local false sign rates.
+    priors_ : list of FittedPrior
+        The priors that were found (of the scaled data if ``scale=True``).
+    noise_variance_ : float or ndarray of shape (p,)
+        Variance of the noise.
+    explained_variance_, explained_variance_ratio_ : ndarray of shape (k,)
+        Squared length of each component, and its share of the total variance.
+    elbo_ : float
+        Evidence lower bound; ``elbo_path_`` has it after every iteration.
+    n_iter_ : int
+        Number of iterations.
+    converged_ : bool
+        Whether the fit converged.
+    mean_, scale_ : ndarray of shape (p,)
+        What was subtracted from the features, and what they were divided by.
+    n_samples_, n_components_, n_features_in_ : int
+        Numbers of samples, components and features.
+    feature_names_in_ : ndarray of shape (p,)
+        Names of the features, if the data had any.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ebcd import EBCD
+    >>> rng = np.random.default_rng(0)
+    >>> loadings = np.zeros((2, 30))
+    >>> loadings[0, :5], loadings[1, 20:] = 2.0, 1.0
+    >>> X = rng.normal(size=(100, 2)) @ loadings + rng.normal(size=(100, 30))
+    >>> model = EBCD().fit(X)
+    >>> model.n_components_
+    2
+    >>> model.sparsify()[0].nonzero()[0]
+    array([0, 1, 2, 3, 4])
+    """
+
+    def __init__(
+        self,
+        n_components: int | str = "auto",
+        *,
+        prior: Any = "point_laplace",
+        noise: str = "constant",
+        center: bool = True,
+        scale: bool = False,
+        start: Any = "auto",
+        tol: float = 1e-5,
+        max_iter: int = 2000,
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.n_components = n_components
+        self.prior = prior
+        self.noise = noise
+        self.center = center
+        self.scale = scale
+        self.start = start
+        self.tol = tol
+        self.max_iter = max_iter
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def _fit_input(self, data: Input, X: Any) -> Self:
+        self._check_parameters()
+        covariance = data.covariance
+        problem = self._problem(covariance, data)
+        k = self._how_many(problem, data)
+        if isinstance(covariance, DataMatrix):
+            covariance = covariance.best_route(max(k, 1))
+            problem = self._problem(covariance, data)
+        fit = self._run(problem, k, data)
+        self._store(fit, problem, data)
+        self._warn(fit, problem)
+        return self
+
+    def _check_parameters(self) -> None:
+        if isinstance(self.n_components, str):
+            if self.n_components not in ("auto", "paper"):
+                raise ValueError(
+                    f'n_components must be a number, "auto" or "paper", got {self.n_components!r}'
+                )
+        elif isinstance(self.n_components, bool) or not isinstance(
+            self.n_components, int | np.integer
+        ):
+            raise TypeError(
+                'n_components must be a whole number, "auto" or "paper", got '
+                f"{type(self.n_components).__name__}"
+            )
+        elif self.n_components < 1:
+            raise ValueError(f"n_components must be at least 1, got {self.n_components}")
+        if self.noise not in NOISES:
+            raise ValueError(f"noise must be one of {', '.join(NOISES)}, got {self.noise!r}")
+        if isinstance(self.start, str) and self.start not in _STARTS:
+            raise ValueError(
+                f"start must be one of {', '.join(_STARTS)} or an array, got {self.start!r}"
+            )
+        if not self.tol >= 0:
+            raise ValueError(f"tol must not be negative, got {self.tol}")
+        if not self.max_iter >= 1:
+            raise ValueError(f"max_iter must be at least 1, got {self.max_iter}")
+
+    def _problem(self, covariance: AbstractCovariance, data: Input) -> Problem:
+        given = self.prior if isinstance(self.prior, list | tuple) else [self.prior]
+        if len(given) == 0:
+            raise ValueError("prior is an empty list; give at least one prior")
+        priors = [_in_working_units(as_prior(prior), covariance.unit) for prior in given]
+        return Problem(covariance, EmpiricalBayesShrinker(priors), NOISES[self.noise](covariance))
+
+    def _how_many(self, problem: Problem, data: Input) -> int:
+        covariance = problem.covariance
+        most = min(covariance.n_samples, covariance.n_features)
+        if not isinstance(self.start, str):
+            loadings = self._given_start(data)
+            return int(min(loadings.shape[0], most))
+        if self.n_components == "paper":
+            return most
+        if self.n_components == "auto":
+            if covariance.trace() == 0:
+                return 0
+            centred = int(data.mean is not None and bool(self.center))
+            test = Standardized(covariance) if self.noise == "per_feature" else covariance
+            return int(count_components(test, max(covariance.n_samples - centred, 1)))
+        return int(min(self.n_components, most))
+
+    def _given_start(self, data: Input) -> Array:
+        loadings = np.asarray(self.start, dtype=np.float64)
+        p = data.covariance.n_features
+        if loadings.ndim != 2 or loadings.shape[0] != p or not np.isfinite(loadings).all():
+            raise ValueError(
+                f"start must hold finite loadings of shape (n_features, k) = ({p}, k), got shape "
+                f"{loadings.shape}"
+            )
+        wanted = self.n_components
+        if not isinstance(wanted, str) and loadings.shape[1] != wanted:
+            raise ValueError(f"start has {loadings.shape[1]} columns, but n_components is {wanted}")
+        return loadings.T / data.scale / data.covariance.unit
+
+    def _run(self, problem: Problem, k: int, data: Input) -> Fit:
+        if k == 0 or problem.covariance.trace() == 0:
+            return _nothing(problem)
+        state = self._first_state(problem, k, data)
+        if state is None:
+            return _nothing(problem)
+        progress = _print_progress if self.verbose else None
+        return alternate(problem, state, tol=self.tol, max_iter=self.max_iter, progress=progress)
+
+    def _first_state(self, problem: Problem, k: int, data: Input) -> State | None:
+        if not isinstance(self.start, str):
+            return problem.start(self._given_start(data))
+        if self.n_components == "paper":
+            greedy = Greedy(problem, tol=1e-4)
+            while greedy.loadings.shape[0] < k - 1 and greedy.add():
+                pass
+            return problem.start(greedy.loadings) if greedy.loadings.shape[0] else None
+        if self.start == "auto":
+            return best_start(problem, k, np.random.default_rng(self.random_state or 0))
+        if self.start == "greedy":
+            loadings = greedy_start(problem, k)
+        else:
+            loadings = svd_start(problem.covariance, k)
+            if self.start == "varimax":
+                loadings = varimax_start(loadings)
+        return problem.start(loadings) if loadings.shape[0] else None
+
+    def _store(self, fit: Fit, problem: Problem, data: Input) -> None:
+        covariance, state = (
+            problem.covariance,
+            _ordered(fit.state, isinstance(self.prior, list | tuple)),
+        )
+        back = data.scale * covariance.unit
+        maps, _ = score_map(covariance, state.mean, state.precision)
+        self._score_map = maps / back[:, None]
+        self._posterior = (state.b, state.noise, back)
+        noise = np.broadcast_to(state.noise, back.shape)
+        self.components_ = state.mean * back
+        self.components_sd_ = np.sqrt(state.variance) * back
+        self.lfsr_ = np.array(
+            [g.posterior(row, noise).lfsr for g, row in zip(state.fitted, state.b, strict=True)]
+        ).reshape(state.mean.shape)
+        self._working_priors = list(state.fitted)
+        self.priors_ = [prior.rescaled(covariance.unit) for prior in state.fitted]
+        variance = back**2 / state.precision
+        equal = state.precision.ndim == 0 and not self.scale
+        self.noise_variance_ = float(variance[0]) if equal else variance
+        self.explained_variance_ = (self.components_**2).sum(axis=1)
+        total = float(data.variances.sum())
+        self.explained_variance_ratio_ = self.explained_variance_ / (total or 1.0)
+        shift = covariance.n_samples * float(np.log(back).sum())
+        self.elbo_path_ = np.array(fit.path) - shift
+        self.elbo_ = float(self.elbo_path_[-1])
+        self.n_iter_, self.converged_ = fit.n_iter, fit.converged
+        self.n_components_ = len(state.components)
+        self.n_samples_ = covariance.n_samples
+        self.scale_ = data.scale
+        if data.mean is not None:
+            self.mean_ = data.mean
+        elif hasattr(self, "mean_"):
+            del self.mean_
+        self._uneven = _spread(data.variances) > 100 and not self.scale
+
+    def _warn(self, fit: Fit, problem: Problem) -> None:
+        if self.n_components_ == 0:
+            warnings.warn(
+                "no component was found: nothing stands out from noise. Give n_components as a "
+                "number to look at the strongest directions all the same",
+                UserWarning,
+                stacklevel=4,
+            )
+        elif problem.noise.at_floor(fit.state.precision):
+            self.converged_ = False
+            warnings.warn(
+                f"the {self.n_components_} components fit the data exactly, so that no noise is "
+                "left to compare them with and the ELBO has no maximum; use fewer components",
+                ConvergenceWarning,
+                stacklevel=4,
+            )
+        elif not fit.converged:
+            warnings.warn(
+                f"the fit stopped after max_iter={self.max_iter} iterations while the ELBO still "
+                f"rose by more than tol={self.tol:g}; raise max_iter or tol",
+                ConvergenceWarning,
+                stacklevel=4,
+            )
+
+    def sample_components(self, n: int = 1, random_state: Any = None) -> Array:
+        """Draw components from their posterior, given the scores and the noise.
+
+        Parameters
+        ----------
+        n : int
+            Number of draws.
+        random_state : int, Generator or None
+
+        Returns
+        -------
+        ndarray of shape (n, k, p)
+        """
+        check_is_fitted(self)
+        b, noise, back = self._posterior
+        rng = np.random.default_rng(random_state)
+        noise = np.broadcast_to(noise, back.shape)
+        draws = [
+            prior.sample_posterior(row, noise, n=n, random_state=rng)
+            for prior, row in zip(self._working_priors, b, strict=True)
+        ]
+        return np.array(draws).reshape(len(draws), n, back.size).swapaxes(0, 1) * back
+
+
+def _in_working_units(prior: Prior, unit: float) -> Prior:
+    return prior.rescaled(1 / unit) if isinstance(prior, FittedPrior) else prior.in_units(unit)
+
+
+def _nothing(problem: Problem) -> Fit:
+    """Fit without components."""
+    p = problem.covariance.n_features
+    empty = np.empty((0, p))
+    residual = problem.covariance.diagonal()
+    precision = problem.noise.precision(residual)
+    noise = np.sqrt(1 / (problem.covariance.n_samples * precision))
+    value = problem.noise.value(precision, residual)
+    state = State(empty, empty, empty, empty, noise, precision, [], (), value)
+    return Fit(state, [value], 0, True)
+
+
+def _ordered(state: State, keep_order: bool) -> State:
+    """Sort by explained variance and make the largest loading positive."""
+    order = np.argsort(-(state.mean**2).sum(axis=1), kind="stable")
+    if keep_order:
+        order = np.arange(len(state.components))
+    signs, priors = np.ones(len(order)), [state.fitted[k] for k in order]
+    for i, k in enumerate(order):
+        largest = state.mean[k, np.abs(state.mean[k]).argmax()]
+        if largest < 0 and not PRIORS[priors[i].family].side:
+            signs[i], priors[i] = -1.0, priors[i].mirrored()
+    sign = signs[:, None]
+    return State(
+        start=state.start[order] * sign,
+        b=state.b[order] * sign,
+        mean=state.mean[order] * sign,
+        variance=state.variance[order],
+        noise=state.noise,
+        precision=state.precision,
+        fitted=priors,
+        components=tuple(state.components[k] for k in order),
+        value=state.value,
+    )
+
+
+def _spread(variances: Array) -> float:
+    positive = variances[variances > 0]
+    return float(positive.max() / positive.min()) if positive.size else 1.0
+
+
+def _print_progress(iteration: int, state: State, seconds: float) -> None:
+    print(  # noqa: T201 - asked for by verbose
+        f"iteration {iteration:5d}   ELBO {state.value:16.4f}   "
+        f"{len(state.components)} components   {seconds:7.2f} s"
+    )

@@ -1,0 +1,1 @@
+"""Fitting: the alternating loop, its starts, and the number of components."""

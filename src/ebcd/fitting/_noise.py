@@ -1,0 +1,82 @@
+"""Noise models: how precisions follow from residuals, and what they contribute to the ELBO."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+import numpy as np
+
+from ebcd._numerics import Array
+from ebcd.data import AbstractCovariance
+
+# The ELBO is unbounded when components fit the data exactly, so the noise has a floor.
+_FLOOR = 1e-10  # of the mean variance
+_PSEUDO_SAMPLES = 1.0
+
+
+class AbstractNoise(ABC):
+    """A noise model for one data set."""
+
+    def __init__(self, covariance: AbstractCovariance) -> None:
+        self.n_samples = covariance.n_samples
+        self.variances = covariance.diagonal()
+        mean = float(self.variances.mean())
+        self.floor = _FLOOR * mean if mean > 0 else 1.0
+
+    @abstractmethod
+    def precision(self, residual: Array) -> Array:
+        """Precisions that maximise the ELBO, given mean squared residuals of the features."""
+
+    @abstractmethod
+    def value(self, precision: Array, residual: Array) -> float:
+        """Part of the ELBO that depends on precisions and residuals directly."""
+
+    def at_floor(self, precision: Array) -> bool:
+        """Tell whether the noise variance has reached its floor."""
+        return bool((1 / precision <= 1.01 * self.floor).any())
+
+
+class ConstantNoise(AbstractNoise):
+    """One noise variance for all features."""
+
+    def precision(self, residual: Array) -> Array:
+        """Inverse of the mean residual."""
+        return np.asarray(1 / max(float(residual.mean()), self.floor))
+
+    def value(self, precision: Array, residual: Array) -> float:
+        """Gaussian log-likelihood of the residuals."""
+        n, tau = self.n_samples, float(precision)
+        per_feature = np.log(tau / (2 * np.pi)) - tau * residual.mean()
+        return float(0.5 * n * residual.size * per_feature)
+
+
+class PerFeatureNoise(AbstractNoise):
+    """A noise variance for each feature, as if each had been seen once more as pure noise.
+
+    A precision that fits its feature exactly would run to infinity. One pseudo-sample of mean
+    square equal to the feature's whole variance bounds it; this is a gamma prior on each precision,
+    it does not depend on the units of the features, and the ELBO includes it.
+    """
+
+    def __init__(self, covariance: AbstractCovariance) -> None:
+        super().__init__(covariance)
+        self._prior = np.maximum(self.variances, self.floor)
+
+    def precision(self, residual: Array) -> Array:
+        """Inverse of the residual averaged with the pseudo-sample."""
+        n = self.n_samples
+        pooled = (n * residual + _PSEUDO_SAMPLES * self._prior) / (n + _PSEUDO_SAMPLES)
+        return np.asarray(1 / np.maximum(pooled, self.floor))
+
+    def value(self, precision: Array, residual: Array) -> float:
+        """Gaussian log-likelihood of the residuals and log prior of the precisions."""
+        n = self.n_samples
+        data = n * (np.log(precision / (2 * np.pi)) - precision * residual)
+        prior = _PSEUDO_SAMPLES * (np.log(precision) - precision * self._prior)
+        return float(0.5 * (data.sum() + prior.sum()))
+
+
+NOISES: dict[str, type[AbstractNoise]] = {
+    "constant": ConstantNoise,
+    "per_feature": PerFeatureNoise,
+}

@@ -1,0 +1,143 @@
+"""Where a fit begins: starts, and the search for the best of several."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ebcd._numerics import Array
+from ebcd.data import AbstractCovariance
+from ebcd.fitting._loop import Problem, State, alternate
+from ebcd.fitting._rotation import score_map
+
+_VARIMAX_STEPS = 200
+_GREEDY_STEPS = 500
+_ROUGH = 0.05  # nats an iteration that are left to gain when starts are compared
+_GREEDY_TOL = 0.01  # a rougher greedy start misses optima
+_POWER_STEPS = 60
+_LARGEST_RHO = 0.8
+# Random rotations are tried as well where an iteration is cheap, and components are many.
+_ROTATIONS = 8
+_CHEAP_FEATURES = 100
+
+
+def svd_start(covariance: AbstractCovariance, k: int) -> Array:
+    """Give loadings of the first `k` principal components, one a row."""
+    values, vectors = covariance.leading(k)
+    return np.asarray((vectors * np.sqrt(values)).T)
+
+
+def varimax_start(loadings: Array) -> Array:
+    """Rotate loadings (rows) so that each has few large entries."""
+    rotation = np.eye(loadings.shape[0])
+    for _ in range(_VARIMAX_STEPS):
+        rotated = rotation @ loadings
+        square = rotated**2
+        target = rotated * (square - square.mean(axis=1, keepdims=True))
+        left, _, right = np.linalg.svd(target @ loadings.T)
+        new = left @ right
+        if np.abs(new - rotation).max() < 1e-7:
+            break
+        rotation = new
+    return rotation @ loadings
+
+
+def random_rotation(loadings: Array, rng: np.random.Generator) -> Array:
+    """Rotate loadings (rows) at random."""
+    q, r = np.linalg.qr(rng.standard_normal((loadings.shape[0],) * 2))
+    return (q * np.sign(np.diag(r))).T @ loadings
+
+
+class Greedy:
+    """Components one by one, as in the paper's Algorithm 1.
+
+    Each begins as the leading singular vector of the residual; its scores stay orthogonal to those
+    of the components before it. All that is needed of the data are products with ``S``: the
+    residual covariance is ``D = S - B L' - L B' + L L'``, and the new rotation is
+    ``b = M l / sqrt(l' M l)`` with ``M = S - B B'``.
+    """
+
+    def __init__(self, problem: Problem, tol: float) -> None:
+        self._problem = problem
+        self._covariance = problem.covariance
+        self._tol = tol
+        p = self._covariance.n_features
+        self.loadings = np.empty((0, p))
+        self._b = np.empty((0, p))
+        noise = problem.noise
+        self.precision = noise.precision(noise.variances)
+
+    def add(self) -> bool:
+        """Add a component; tell whether it has any loadings."""
+        problem, n = self._problem, self._covariance.n_samples
+        number = self.loadings.shape[0]
+        residual = problem.residual(self._b, self.loadings)
+        loading = problem.shrinker.oriented(self._residual_vector()[None], number)[0]
+        precision, fitted, value = self.precision, None, -np.inf
+        for _ in range(_GREEDY_STEPS):
+            b = self._rotated(loading, precision)
+            noise = np.sqrt(1 / (n * precision))
+            shrunk = problem.shrinker.shrink(b[None], noise, (number,), fitted)
+            mean, variance, fitted = shrunk.mean[0], shrunk.variance[0], shrunk.fitted
+            left = np.maximum(residual + mean * (mean - 2 * b) + variance, 0.0)
+            precision = problem.noise.precision(left)
+            old, value = value, problem.noise.value(precision, left) + shrunk.objective
+            if not mean.any():
+                return False
+            if value - old < self._tol:
+                break
+            rho = min(float(variance.sum() / max(b @ mean, 1e-300)), _LARGEST_RHO)
+            relaxed = loading + (mean - loading) / (1 - rho)
+            loading = relaxed if value - old < 1.0 else mean
+        self.precision = precision
+        self.loadings = np.vstack([self.loadings, mean])
+        _, self._b = score_map(self._covariance, self.loadings, precision)
+        return True
+
+    def _rotated(self, loading: Array, precision: Array) -> Array:
+        weighted = loading * precision if precision.ndim else loading
+        product = self._covariance.matmul(weighted[:, None])[:, 0]
+        product = product - self._b.T @ (self._b @ weighted)
+        return np.asarray(product / np.sqrt(max(float(weighted @ product), 1e-300)))
+
+    def _residual_vector(self) -> Array:
+        """Leading singular vector of the residual, times its singular value over sqrt(n)."""
+        p = self._covariance.n_features
+        v = np.random.default_rng(0).standard_normal(p)
+        v /= np.linalg.norm(v)
+        value = 0.0
+        for _ in range(_POWER_STEPS):
+            image = self._residual_product(v)
+            old, value = value, float(v @ image)
+            v = image / max(float(np.linalg.norm(image)), 1e-300)
+            if abs(value - old) < 1e-6 * value:
+                break
+        return np.asarray(np.sqrt(max(value, 0.0)) * v)
+
+    def _residual_product(self, v: Array) -> Array:
+        product = self._covariance.matmul(v[:, None])[:, 0]
+        along_l, along_b = self.loadings @ v, self._b @ v
+        return np.asarray(product - self._b.T @ along_l + self.loadings.T @ (along_l - along_b))
+
+
+def greedy_start(problem: Problem, k: int, tol: float = 1e-6) -> Array:
+    """Add up to `k` components one by one; give their loadings."""
+    greedy = Greedy(problem, tol)
+    while greedy.loadings.shape[0] < k and greedy.add():
+        pass
+    return greedy.loadings
+
+
+def best_start(problem: Problem, k: int, rng: np.random.Generator) -> State:
+    """Run several starts a little way and return the best state."""
+    principal = svd_start(problem.covariance, k)
+    starts = [varimax_start(principal)]
+    if k > 1:
+        starts.append(greedy_start(problem, k, tol=_GREEDY_TOL))
+        if k > 3 and problem.covariance.n_features <= _CHEAP_FEATURES:
+            starts += [random_rotation(principal, rng) for _ in range(_ROTATIONS)]
+    states = [
+        alternate(problem, problem.start(loadings), tol=_ROUGH, max_iter=30, quiet_for=1).state
+        for loadings in starts
+        if loadings.shape[0]
+    ]
+    return max(states, key=lambda state: state.value)
