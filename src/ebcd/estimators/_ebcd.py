@@ -221,16 +221,13 @@ class EBCD(Readable):
             greedy = Greedy(problem, tol=1e-4)
             while greedy.loadings.shape[0] < k - 1 and greedy.add():
                 pass
-            return problem.start(greedy.loadings) if greedy.loadings.shape[0] else None
+            return greedy.state()
         if self.start == "auto":
             return best_start(problem, k, np.random.default_rng(self.random_state or 0))
         if self.start == "greedy":
-            loadings = greedy_start(problem, k)
-        else:
-            loadings = svd_start(problem.covariance, k)
-            if self.start == "varimax":
-                loadings = varimax_start(loadings)
-        return problem.start(loadings) if loadings.shape[0] else None
+            return greedy_start(problem, k)
+        loadings = svd_start(problem.covariance, k)
+        return problem.start(varimax_start(loadings) if self.start == "varimax" else loadings)
 
     def _store(self, fit: Fit, problem: Problem, data: Input) -> None:
         covariance, state = (

@@ -119,14 +119,14 @@ class Problem:
         """Iterate from `loadings`, the rest as in `state`."""
         return self.iterate(loadings, state.precision, state.components, state.fitted)
 
-    def start(self, loadings: Array) -> State:
+    def start(self, loadings: Array, fitted: Sequence[Any] | None = None) -> State:
         """First iteration, with the precision that the residuals of the loadings have."""
         loadings = self.shrinker.oriented(loadings)
         whole = np.asarray(1 / np.maximum(self.noise.variances, self.noise.floor))
         guess = whole if self.noise.precision(self.noise.variances).ndim else np.asarray(1.0)
         _, b = score_map(self.covariance, loadings, guess)
         precision = self.noise.precision(self.residual(b, loadings))
-        return self.iterate(loadings, precision, tuple(range(loadings.shape[0])), None)
+        return self.iterate(loadings, precision, tuple(range(loadings.shape[0])), fitted)
 
 
 def alternate(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from ebcd._numerics import Array
@@ -35,7 +37,7 @@ def varimax_start(loadings: Array) -> Array:
         target = rotated * (square - square.mean(axis=1, keepdims=True))
         left, _, right = np.linalg.svd(target @ loadings.T)
         new = left @ right
-        if np.abs(new - rotation).max() < 1e-7:
+        if np.abs(new - rotation).max() < 1e-4:
             break
         rotation = new
     return rotation @ loadings
@@ -62,6 +64,7 @@ class Greedy:
         self._tol = tol
         p = self._covariance.n_features
         self.loadings = np.empty((0, p))
+        self.fitted: list[Any] = []
         self._b = np.empty((0, p))
         noise = problem.noise
         self.precision = noise.precision(noise.variances)
@@ -90,8 +93,15 @@ class Greedy:
             loading = relaxed if value - old < 1.0 else mean
         self.precision = precision
         self.loadings = np.vstack([self.loadings, mean])
+        self.fitted += list(shrunk.fitted)
         _, self._b = score_map(self._covariance, self.loadings, precision)
         return True
+
+    def state(self) -> State | None:
+        """First iteration from the components so far; None if there are none."""
+        if self.loadings.shape[0] == 0:
+            return None
+        return self._problem.start(self.loadings, self.fitted)
 
     def _rotated(self, loading: Array, precision: Array) -> Array:
         weighted = loading * precision if precision.ndim else loading
@@ -109,7 +119,7 @@ class Greedy:
             image = self._residual_product(v)
             old, value = value, float(v @ image)
             v = image / max(float(np.linalg.norm(image)), 1e-300)
-            if abs(value - old) < 1e-6 * value:
+            if abs(value - old) < 1e-4 * value:
                 break
         return np.asarray(np.sqrt(max(value, 0.0)) * v)
 
@@ -119,25 +129,24 @@ class Greedy:
         return np.asarray(product - self._b.T @ along_l + self.loadings.T @ (along_l - along_b))
 
 
-def greedy_start(problem: Problem, k: int, tol: float = 1e-6) -> Array:
-    """Add up to `k` components one by one; give their loadings."""
+def greedy_start(problem: Problem, k: int, tol: float = 1e-6) -> State | None:
+    """Add up to `k` components one by one; None if there is not one."""
     greedy = Greedy(problem, tol)
     while greedy.loadings.shape[0] < k and greedy.add():
         pass
-    return greedy.loadings
+    return greedy.state()
 
 
 def best_start(problem: Problem, k: int, rng: np.random.Generator) -> State:
     """Run several starts a little way and return the best state."""
     principal = svd_start(problem.covariance, k)
-    starts = [varimax_start(principal)]
+    states = [problem.start(varimax_start(principal))]
     if k > 1:
-        starts.append(greedy_start(problem, k, tol=_GREEDY_TOL))
+        greedy = greedy_start(problem, k, tol=_GREEDY_TOL)
+        states += [] if greedy is None else [greedy]
         if k > 3 and problem.covariance.n_features <= _CHEAP_FEATURES:
-            starts += [random_rotation(principal, rng) for _ in range(_ROTATIONS)]
-    states = [
-        alternate(problem, problem.start(loadings), tol=_ROUGH, max_iter=30, quiet_for=1).state
-        for loadings in starts
-        if loadings.shape[0]
+            states += [problem.start(random_rotation(principal, rng)) for _ in range(_ROTATIONS)]
+    rough = [
+        alternate(problem, state, tol=_ROUGH, max_iter=30, quiet_for=1).state for state in states
     ]
-    return max(states, key=lambda state: state.value)
+    return max(rough, key=lambda state: state.value)

@@ -94,7 +94,7 @@ class Columns:
     def sum(self, values: Array) -> Array:
         """Sum over the observations of each column."""
         if self.counts is None:
-            return np.asarray(values.sum(axis=1))
+            return np.asarray(values @ np.ones(values.shape[1]))  # faster than sum(axis=1)
         return np.asarray(np.vecdot(self.counts, values))
 
     def dot(self, a: Array, b: Array) -> Array:

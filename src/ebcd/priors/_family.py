@@ -84,13 +84,20 @@ class AbstractPriorFamily(ABC):
     def fit_column(self, column: Columns, start: FittedPrior | None) -> tuple[FittedPrior, float]:
         """Fit the only column, with the mode at zero; return the prior and its certificate."""
 
-    def fit(self, columns: Columns, starts: Sequence[FittedPrior | None]) -> Fits:
-        """Fit every column, with the mode at zero."""
+    def fit(
+        self, columns: Columns, starts: Sequence[FittedPrior | None], unit: float = 1.0
+    ) -> Fits:
+        """Fit every column, with the mode at zero.
+
+        The columns are in units of `unit`; starts and fitted priors are not.
+        """
         fitted = [
-            self.fit_column(columns.select(np.array([k])), start) for k, start in enumerate(starts)
+            self.fit_column(columns.select(np.array([k])), start and start.rescaled(1 / unit))
+            for k, start in enumerate(starts)
         ]
         certificates = np.array([certificate for _, certificate in fitted])
-        return evaluate([prior for prior, _ in fitted], columns, certificates)
+        fits = evaluate([prior for prior, _ in fitted], columns, certificates)
+        return fits._replace(priors=[prior.rescaled(unit) for prior in fits.priors])
 
 
 def evaluate(priors: list[FittedPrior], columns: Columns, certificates: Array) -> Fits:

@@ -209,6 +209,8 @@ class MixturePrior(FittedPrior):
 
     def rescaled(self, factor: float) -> FittedPrior:
         """Give the prior of ``factor * theta``, ``factor > 0``."""
+        if factor == 1:
+            return self
         return self._family.build(**self._family.rescale(self.parameters, factor))
 
     def mirrored(self) -> FittedPrior:

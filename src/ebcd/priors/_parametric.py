@@ -53,18 +53,23 @@ class _TwoGroups(AbstractPriorFamily):
         fits = self.fit(column, [start])
         return fits.priors[0], np.nan
 
-    def fit(self, columns: Columns, starts: Sequence[FittedPrior | None]) -> Fits:
+    def fit(
+        self, columns: Columns, starts: Sequence[FittedPrior | None], unit: float = 1.0
+    ) -> Fits:
         """Fit every column, with the mode at zero, all of them together."""
-        fit = fit_two_groups(columns, self.slab, not self.has_spike, _starting_values(starts))
+        begin = _starting_values(starts, unit)
+        fit = fit_two_groups(columns, self.slab, not self.has_spike, begin)
         priors = [
-            self.build(weight=float(weight), scale=float(scale), mode=0.0)
-            for weight, scale in zip(fit.weight, fit.scale, strict=True)
+            self.build(weight=weight, scale=scale * unit, mode=0.0)
+            for weight, scale in zip(fit.weight.tolist(), fit.scale.tolist(), strict=True)
         ]
         value = columns.null_log_likelihood + fit.ratio
         return Fits(priors, value, fit.mean, fit.variance, np.full(value.shape, np.nan))
 
 
-def _starting_values(starts: Sequence[FittedPrior | None]) -> tuple[Array, Array] | None:
+def _starting_values(
+    starts: Sequence[FittedPrior | None], unit: float
+) -> tuple[Array, Array] | None:
     if all(start is None for start in starts):
         return None
     values = [
@@ -74,7 +79,7 @@ def _starting_values(starts: Sequence[FittedPrior | None]) -> tuple[Array, Array
         for start in starts
     ]
     weight, scale = np.array(values, dtype=np.float64).T
-    return weight, scale
+    return weight, scale / unit
 
 
 @dataclass(frozen=True)

@@ -64,9 +64,9 @@ def _solve_group(
 ) -> Fits:
     columns = Columns(x if unit == 1 else x / unit, s)
     if isinstance(prior, FittedPrior):
-        return evaluate([_scaled(prior, 1 / unit)], columns, np.array([np.nan]))
-    begin = [None if start is None else _scaled(start, 1 / unit) for start in starts]
-    return _fit(prior.in_units(unit), columns, begin)
+        fit = evaluate([prior.rescaled(1 / unit)], columns, np.array([np.nan]))
+        return fit._replace(priors=[prior])
+    return _fit(prior.in_units(unit), columns, starts, unit)
 
 
 def _groups(priors: Sequence[Prior]) -> list[list[int]]:
@@ -80,10 +80,6 @@ def _groups(priors: Sequence[Prior]) -> list[list[int]]:
         else:
             groups.append([k])
     return groups
-
-
-def _scaled(prior: FittedPrior, factor: float) -> FittedPrior:
-    return prior if factor == 1 else prior.rescaled(factor)
 
 
 def _together(fits: list[Fits], groups: list[list[int]]) -> Fits:
@@ -102,7 +98,6 @@ def _in_units(fit: Fits, unit: float, n: int) -> Fits:
         return fit
     improper = np.array([isinstance(prior, FlatPrior) for prior in fit.priors])
     return fit._replace(
-        priors=[prior.rescaled(unit) for prior in fit.priors],
         log_likelihood=np.where(improper, 0.0, fit.log_likelihood - n * np.log(unit)),
         mean=unit * fit.mean,
         variance=unit**2 * fit.variance,
@@ -110,14 +105,17 @@ def _in_units(fit: Fits, unit: float, n: int) -> Fits:
 
 
 def _fit(
-    family: AbstractPriorFamily, columns: Columns, starts: Sequence[FittedPrior | None]
+    family: AbstractPriorFamily,
+    columns: Columns,
+    starts: Sequence[FittedPrior | None],
+    unit: float,
 ) -> Fits:
     binned = _bin(columns, family)
     if binned is None:
-        return family.fit(columns, starts)
-    fit = family.fit(binned.columns, starts)
-    if not _representable(fit.priors, columns, binned):
-        return family.fit(columns, starts)
+        return family.fit(columns, starts, unit)
+    fit = family.fit(binned.columns, starts, unit)
+    if not _representable([prior.rescaled(1 / unit) for prior in fit.priors], columns, binned):
+        return family.fit(columns, starts, unit)
     shrinkage, variance = binned.interpolate(np.stack([binned.nodes - fit.mean, fit.variance]))
     mean = np.subtract(columns.x, shrinkage, out=shrinkage)
     return fit._replace(mean=mean, variance=np.maximum(variance, 0.0, out=variance))
@@ -127,7 +125,7 @@ def sign_rates(x: Array, s: Array, prior: FittedPrior) -> Array:
     """Local false sign rates of observations with finite noise."""
     if s.ndim == 0:
         unit = float(s)
-        columns, standard = Columns(x[None] / unit, np.ones((1, 1))), _scaled(prior, 1 / unit)
+        columns, standard = Columns(x[None] / unit, np.ones((1, 1))), prior.rescaled(1 / unit)
         binned = _bin(columns, PRIORS[prior.family])
         if binned is not None and _representable([standard], columns, binned):
             # tails span decades, and their minimum has a kink: interpolate both logarithms

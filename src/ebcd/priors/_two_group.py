@@ -283,7 +283,10 @@ def _search(
         weight, value = np.ones(rows.size), wide.sum(log_odds)
     else:
         weight, value = best_weight(wide, log_odds, accuracy=1e-2)
-    keep = peaks(value.reshape(columns.n_columns, grid.size), 2).ravel()
+    value = value.reshape(columns.n_columns, grid.size)
+    best = value.max(axis=1, keepdims=True)
+    # a second peak is worth a climb only if it could still win between grid points
+    keep = (peaks(value, 2) & (value >= best - np.maximum(10.0, 0.2 * best))).ravel()
     return rows[keep], weight[keep], scales[keep]
 
 
