@@ -93,6 +93,31 @@ class CovarianceMatrix(AbstractCovariance):
         return np.maximum(values[::-1][:k], 0.0), vectors[:, ::-1][:, :k]
 
 
+class LowRank(AbstractCovariance):
+    """Leading eigenpairs of a covariance, to search on: products cost p times their number.
+
+    The diagonal is that of the whole covariance.
+    """
+
+    def __init__(self, covariance: AbstractCovariance, rank: int) -> None:
+        self.n_samples, self.n_features = covariance.n_samples, covariance.n_features
+        self.unit = covariance.unit
+        self._diagonal = covariance.diagonal()
+        self._values, self._vectors = covariance.leading(rank)
+
+    def matmul(self, v: Array) -> Array:
+        """Product with the leading part."""
+        return np.asarray(self._vectors @ (self._values[:, None] * (self._vectors.T @ v)))
+
+    def diagonal(self) -> Array:
+        """Diagonal of the whole covariance."""
+        return self._diagonal
+
+    def leading(self, k: int) -> tuple[Array, Array]:
+        """Give the leading eigenpairs, of those that there are."""
+        return self._values[:k], self._vectors[:, :k]
+
+
 def working_unit(variances: Array) -> float:
     """Root mean square of the features, a power of two so that nothing is rounded."""
     top = float(variances.max(initial=0.0))

@@ -10,7 +10,7 @@ from scipy import sparse
 from ebcd._numerics import Array
 from ebcd.data._covariance import AbstractCovariance, CovarianceMatrix, working_unit
 
-_CHUNK = 4_000_000  # entries that are worked on at once
+_CHUNK = 500_000  # entries that are worked on at once
 _CHEAP = 200_000_000  # operations
 # Products that a fit needs, roughly; forming the covariance must be cheaper than those.
 _EXPECTED_PRODUCTS = 60
@@ -126,20 +126,32 @@ def _row_blocks(x: Any) -> Any:
 
 
 def column_moments(x: Any, center: bool) -> tuple[Array, Array]:
-    """Mean (zero if not wanted) and mean square about it of every column, in two passes."""
-    rows, columns = x.shape
+    """Mean (zero if not wanted) and mean square about it of every column."""
     if is_sparse(x):
         return _sparse_moments(x, center)
-    mean = np.zeros(columns)
+    mean = np.zeros(x.shape[1])
     if center:
         for block in _row_blocks(x):
-            mean += block.sum(axis=0) / rows
-    top = max((float(np.abs(block - mean).max(initial=0.0)) for block in _row_blocks(x)), default=0)
-    variance = np.zeros(columns)
-    if top > 0:
-        for block in _row_blocks(x):
-            variance += (((block - mean) / top) ** 2).sum(axis=0) / rows
-    return mean, _square(variance, top)
+            mean += block.sum(axis=0) / x.shape[0]
+    with np.errstate(over="ignore"):
+        variance = _mean_squares(x, mean, 1.0)
+    top = variance.max(initial=0.0)
+    if top > 0 and 1e-200 < top < 1e200:
+        return mean, variance
+    size = max(
+        (float(np.abs(block - mean).max(initial=0.0)) for block in _row_blocks(x)), default=0
+    )
+    return mean, _mean_squares(x, mean, size) * size * size if size > 0 else np.zeros(x.shape[1])
+
+
+def _mean_squares(x: Any, mean: Array, size: float) -> Array:
+    """Mean squares about the mean, in units of `size` squared."""
+    squares = np.zeros(x.shape[1])
+    for block in _row_blocks(x):
+        centred = block - mean
+        centred /= size
+        squares += np.einsum("ij,ij->j", centred, centred) / x.shape[0]
+    return squares
 
 
 def _sparse_moments(x: Any, center: bool) -> tuple[Array, Array]:
@@ -151,9 +163,4 @@ def _sparse_moments(x: Any, center: bool) -> tuple[Array, Array]:
     data = np.asarray(values.data, dtype=np.float64) / top
     mean = np.bincount(index, weights=data, minlength=columns) / rows * center
     squares = np.bincount(index, weights=(data - mean[index]) ** 2, minlength=columns) / rows
-    return mean * top, _square(squares + (1 - share) * mean**2, top)
-
-
-def _square(variance: Array, top: float) -> Array:
-    """Variances in the units of the data; where their squares overflow, the caller rescales."""
-    return variance * top * top
+    return mean * top, (squares + (1 - share) * mean**2) * top * top

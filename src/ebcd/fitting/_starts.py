@@ -7,19 +7,24 @@ from typing import Any
 import numpy as np
 
 from ebcd._numerics import Array
-from ebcd.data import AbstractCovariance
+from ebcd.data import AbstractCovariance, LowRank
 from ebcd.fitting._loop import Problem, State, alternate
 from ebcd.fitting._rotation import score_map
 
 _VARIMAX_STEPS = 200
 _GREEDY_STEPS = 500
-_ROUGH = 0.05  # nats an iteration that are left to gain when starts are compared
+# Rounds of the search: gain an iteration at which to stop, how far behind in nats a state may be to
+# go on, how many go on.
+_ROUNDS = ((0.05, 10.0, 3), (1e-3, 0.0, 1))
+_SAME = 0.99  # cosine
 _GREEDY_TOL = 0.01  # a rougher greedy start misses optima
 _POWER_STEPS = 60
 _LARGEST_RHO = 0.8
 # Random rotations are tried as well where an iteration is cheap, and components are many.
 _ROTATIONS = 8
 _CHEAP_FEATURES = 100
+_DEAR = 2_000_000  # entries of the data
+_EXTRA_DIRECTIONS = 10
 
 
 def svd_start(covariance: AbstractCovariance, k: int) -> Array:
@@ -138,15 +143,45 @@ def greedy_start(problem: Problem, k: int, tol: float = 1e-6) -> State | None:
 
 
 def best_start(problem: Problem, k: int, rng: np.random.Generator) -> State:
-    """Run several starts a little way and return the best state."""
+    """Run several starts a little way and return the best state.
+
+    Where a product with the data is dear, the search runs on their leading directions only.
+    """
+    covariance = problem.covariance
+    rank = k + _EXTRA_DIRECTIONS
+    small = covariance.n_features <= _CHEAP_FEATURES
+    if covariance.n_samples * covariance.n_features > _DEAR and rank < covariance.n_features:
+        problem = Problem(LowRank(covariance, rank), problem.shrinker, problem.noise)
     principal = svd_start(problem.covariance, k)
     states = [problem.start(varimax_start(principal))]
     if k > 1:
         greedy = greedy_start(problem, k, tol=_GREEDY_TOL)
         states += [] if greedy is None else [greedy]
-        if k > 3 and problem.covariance.n_features <= _CHEAP_FEATURES:
-            states += [problem.start(random_rotation(principal, rng)) for _ in range(_ROTATIONS)]
-    rough = [
-        alternate(problem, state, tol=_ROUGH, max_iter=30, quiet_for=1).state for state in states
-    ]
-    return max(rough, key=lambda state: state.value)
+    if k > 2 and small:
+        states.append(problem.start(principal))
+        states += [problem.start(random_rotation(principal, rng)) for _ in range(_ROTATIONS)]
+    for tol, reach, most in _ROUNDS:
+        states = [
+            alternate(problem, state, tol=tol, max_iter=60, quiet_for=1).state for state in states
+        ]
+        states = _contenders(states, reach, most)
+    return states[0]
+
+
+def _contenders(states: list[State], reach: float, most: int) -> list[State]:
+    """Keep the best states that differ from each other and could still win."""
+    ranked = sorted(states, key=lambda state: -state.value)
+    kept: list[State] = []
+    for state in ranked:
+        if state.value >= ranked[0].value - reach and not any(_alike(state, k) for k in kept):
+            kept.append(state)
+    return kept[:most]
+
+
+def _alike(one: State, other: State) -> bool:
+    """Tell whether two states have nearly the same components."""
+    if one.mean.shape != other.mean.shape:
+        return False
+    units = (s.mean / np.linalg.norm(s.mean, axis=1, keepdims=True) for s in (one, other))
+    cosines = np.abs(next(units) @ next(units).T)
+    return bool((cosines.max(axis=1) > _SAME).all())
