@@ -72,7 +72,11 @@ def half_line_survival(t: Array, c: Array) -> Array:
     c = np.maximum(c, 0.0)
     if not c.any():
         return np.ones(np.broadcast_shapes(t.shape, c.shape))
-    return np.exp(log_mills(t + c) - log_mills(t) - c * (t + 0.5 * c))
+    # the squares in the logarithms cancel on either side, but not in the same form
+    inside = special.log_ndtr(-(t + c)) - special.log_ndtr(np.maximum(-t, 0.0))
+    far = np.maximum(t, 0.0)
+    outside = log_mills(far + c) - log_mills(far) - c * (far + 0.5 * c)
+    return np.exp(np.where(t < 0, inside, outside))
 
 
 def half_line_sample(t: Array, rng: np.random.Generator) -> Array:
@@ -84,14 +88,19 @@ def half_line_sample(t: Array, rng: np.random.Generator) -> Array:
     return np.where(far, exponential / np.where(far, t, 1.0), np.maximum(inverse, 0.0))
 
 
-def log_interval_probability(lower: Array, upper: Array) -> Array:
-    """``log(Phi(upper) - Phi(lower))`` for finite ``lower <= upper``."""
+def log_interval_probability(lower: Array, upper: Array, width: Array | None = None) -> Array:
+    """``log(Phi(upper) - Phi(lower))`` for finite ``lower <= upper``.
+
+    Far from zero the bounds do not tell the `width` any more, so that it may be given.
+    """
+    width = upper - lower if width is None else width
     # Reflect so that the interval lies in, or leans towards, the right tail.
-    width, middle = upper - lower, np.abs(0.5 * (lower + upper))
-    near, far = middle - 0.5 * width, middle + 0.5 * width
+    flip = lower + upper < 0
+    near, far = np.where(flip, -upper, lower), np.where(flip, -lower, upper)
+    middle = 0.5 * (near + far)
     tail_near = np.maximum(near, 0.0)
     mills_near, mills_far = mills(tail_near), mills(far)
-    drop = 0.5 * (far - tail_near) * (far + tail_near)
+    drop = 0.5 * np.where(near > 0, width, far) * (far + tail_near)
     in_tail = (mills_near - mills_far) - mills_far * np.expm1(-drop)
     straddling = special.ndtr(far) - special.ndtr(near)
     with np.errstate(divide="ignore"):
@@ -100,12 +109,12 @@ def log_interval_probability(lower: Array, upper: Array) -> Array:
         )
     narrow = width * (1.0 + middle) < 1e-2  # both differences above would cancel
     if not narrow.any():
-        return wide
+        return np.asarray(wide)
     thin = np.where(narrow, width, 1e-3)
     middle = np.where(narrow, middle, 0.0)
     with np.errstate(divide="ignore"):  # an empty interval has probability zero
         taylor = np.log(thin) + np.log1p((middle**2 - 1) * thin**2 / 24)
-    return np.where(narrow, log_normal_density(middle) + taylor, wide)
+    return np.asarray(np.where(narrow, log_normal_density(middle) + taylor, wide))
 
 
 def _tail_piece(a: Array, width: Array) -> tuple[Array, Array, Array]:
@@ -121,19 +130,22 @@ def _tail_piece(a: Array, width: Array) -> tuple[Array, Array, Array]:
         return np.log(total * length), mean, variance
 
 
-def interval_moments(lower: ArrayLike, upper: ArrayLike) -> tuple[Array, Array]:
+def interval_moments(
+    lower: ArrayLike, upper: ArrayLike, width: ArrayLike | None = None
+) -> tuple[Array, Array]:
     """Mean and variance of the standard normal restricted to ``[lower, upper]``, by quadrature."""
-    lower, upper = np.broadcast_arrays(
-        np.asarray(lower, dtype=np.float64), np.asarray(upper, dtype=np.float64)
-    )
+    lower, upper = (np.asarray(end, dtype=np.float64) for end in (lower, upper))
+    width = upper - lower if width is None else np.asarray(width, dtype=np.float64)
+    lower, upper, width = np.broadcast_arrays(lower, upper, width)
     flip = lower + upper < 0
     near, far = np.where(flip, -upper, lower), np.where(flip, -lower, upper)
     straddles = near < 0
     start = np.maximum(near, 0.0)
-    log_right, right, right_var = _tail_piece(start, far - start)
+    log_right, right, right_var = _tail_piece(start, np.where(straddles, far, width))
     right = right + start
     log_left, left, left_var = _tail_piece(np.zeros_like(near), np.where(straddles, -near, 0.0))
-    share = np.where(straddles, special.expit(log_right - log_left), 1.0)
+    odds = np.where(straddles, log_right - np.where(straddles, log_left, 0.0), np.inf)
+    share = special.expit(odds)
     left = -left
     mean = share * right + (1 - share) * left
     variance = (
@@ -152,9 +164,8 @@ def interval_sample(lower: Array, upper: Array, rng: np.random.Generator) -> Arr
     rate = np.where(remote, near, 1.0)
     exponential = -np.log1p(uniform * np.expm1(-rate * np.minimum(far - near, 1e3))) / rate
     inner = np.where(remote, 0.0, near)
-    log_survival = np.logaddexp(
-        special.log_ndtr(-far), np.log1p(-uniform) + log_interval_probability(inner, far)
-    )
+    mass = log_interval_probability(inner, far)
+    log_survival = np.logaddexp(special.log_ndtr(-far), np.log1p(-uniform) + mass)
     draw = np.where(remote, near + exponential, -special.ndtri_exp(np.minimum(log_survival, 0.0)))
     draw = np.clip(draw, near, far)
     return np.where(flip, -draw, draw)

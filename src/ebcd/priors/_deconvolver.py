@@ -112,4 +112,10 @@ def _maximise(log_likelihood: Array, counts: Array, basis: Array, c0: float) -> 
     found = optimize.minimize(
         objective, start, jac=True, method="BFGS", options={"gtol": 1e-7, "maxiter": 1000}
     )
-    return np.asarray(found.x)
+
+    def gradient(alpha: Array) -> Array:
+        return objective(alpha)[1]
+
+    polished = optimize.root(gradient, found.x, tol=1e-14).x
+    better = np.linalg.norm(gradient(polished)) < np.linalg.norm(gradient(found.x))
+    return np.asarray(polished if better else found.x)

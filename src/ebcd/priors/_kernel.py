@@ -8,7 +8,7 @@ from typing import Self
 
 import numpy as np
 
-from ebcd._numerics import Array
+from ebcd._numerics import Array, log_normal_density
 
 
 @dataclass(frozen=True, eq=False)
@@ -20,6 +20,13 @@ class AbstractKernel(ABC):
     @abstractmethod
     def log_marginal(self, x: Array, s: Array) -> Array:
         """Log density of ``x = theta + noise``."""
+
+    def log_excess(self, x: Array, end: float) -> Array:
+        """Log marginal of unit noise, less the log density of ``N(end, 1)`` at `x`.
+
+        Kernels whose support ends at `end` say this without cancellation when `x` is far beyond.
+        """
+        return self.log_marginal(x, np.ones(())) - log_normal_density(x - end)
 
     @abstractmethod
     def moments(self, x: Array, s: Array) -> tuple[Array, Array]:
@@ -61,6 +68,10 @@ class AbstractKernel(ABC):
     def size(self) -> int:
         """Number of components."""
         return int(np.size(self.location))
+
+    def size_of_parameters(self) -> float:
+        """Give the largest parameter, without regard to its sign."""
+        return max(float(np.abs(getattr(self, f.name)).max()) for f in fields(self))
 
     def take(self, index: np.ndarray) -> Self:
         """Pick components by number."""

@@ -43,6 +43,9 @@ class PointMass(AbstractKernel):
     def tails(self, x: Array, s: Array) -> tuple[Array, Array]:
         return _sign_probabilities(self.moments(x, s)[0])
 
+    def log_excess(self, x: Array, end: float) -> Array:
+        return (self.location - end) * (x - 0.5 * (self.location + end))
+
     def draw(self, x: Array, s: Array, rng: np.random.Generator) -> Array:
         return self.moments(x, s)[0]
 
@@ -128,8 +131,8 @@ class Exponential(AbstractKernel):
         return sign, rate, rate - sign * (x - self.location) / s
 
     def log_marginal(self, x: Array, s: Array) -> Array:
-        _, rate, t = self._standard(x, s)
-        return _log_exponential_marginal(rate, t) - np.log(s)
+        z = np.sign(self.scale) * (x - self.location) / s
+        return _log_exponential_marginal(s / np.abs(self.scale), z) - np.log(s)
 
     def moments(self, x: Array, s: Array) -> tuple[Array, Array]:
         sign, _, t = self._standard(x, s)
@@ -140,6 +143,11 @@ class Exponential(AbstractKernel):
         sign, _, t = self._standard(x, s)
         beyond = num.half_line_survival(t, -sign * self.location / s)
         return _split_tails(sign, self.location, beyond)
+
+    def log_excess(self, x: Array, end: float) -> Array:
+        _, rate, t = self._standard(x, np.ones(()))
+        shift = (self.location - end) * (x - 0.5 * (self.location + end))
+        return np.log(rate) + num.log_mills(t) + shift
 
     def draw(self, x: Array, s: Array, rng: np.random.Generator) -> Array:
         sign, _, t = self._standard(x, s)
@@ -170,11 +178,12 @@ class Exponential(AbstractKernel):
         ]
 
 
-def _log_exponential_marginal(rate: Array, t: Array) -> Array:
-    """Log of ``rate * exp(-z^2 / 2) R(t) / sqrt(2 pi)`` with ``z = rate - t``."""
+def _log_exponential_marginal(rate: Array, z: Array) -> Array:
+    """Log of ``rate * exp(-z^2 / 2) R(t) / sqrt(2 pi)`` with ``t = rate - z``."""
+    t = rate - z
     # For t < 0 the squares in the exponent cancel; rate (rate / 2 - z) does not.
-    inside = rate * (t - 0.5 * rate) + special.log_ndtr(np.maximum(-t, 0.0))
-    outside = num.log_normal_density(rate - t) + num.log_mills(np.maximum(t, 0.0))
+    inside = rate * (0.5 * rate - z) + special.log_ndtr(np.maximum(-t, 0.0))
+    outside = num.log_normal_density(z) + num.log_mills(np.maximum(t, 0.0))
     return np.log(rate) + np.where(t < 0, inside, outside)
 
 
@@ -247,8 +256,9 @@ class Uniform(AbstractKernel):
 
     upper: Array
 
-    def _bounds(self, x: Array, s: Array) -> tuple[Array, Array]:
-        return (self.location - x) / s, (self.upper - x) / s
+    def _bounds(self, x: Array, s: Array) -> tuple[Array, Array, Array]:
+        """Give the ends of the interval as seen from `x`, and its width, in units of the noise."""
+        return (self.location - x) / s, (self.upper - x) / s, (self.upper - self.location) / s
 
     def log_marginal(self, x: Array, s: Array) -> Array:
         mass = num.log_interval_probability(*self._bounds(x, s))
@@ -259,18 +269,31 @@ class Uniform(AbstractKernel):
         return np.clip(x + s * mean, self.location, self.upper), s * s * variance
 
     def tails(self, x: Array, s: Array) -> tuple[Array, Array]:
-        lower, upper = self._bounds(x, s)
-        zero = np.clip(-x / s, lower, upper)
-        total = num.log_interval_probability(lower, upper)
+        total = num.log_interval_probability(*self._bounds(x, s))
+        zero = np.clip(0.0, self.location, self.upper)
         below, above = (
-            np.where(a < b, np.exp(num.log_interval_probability(a, np.maximum(a, b)) - total), 0.0)
-            for a, b in ((lower, zero), (zero, upper))
+            np.where(
+                a < b,
+                np.exp(num.log_interval_probability((a - x) / s, (b - x) / s, (b - a) / s) - total),
+                0.0,
+            )
+            for a, b in ((self.location, zero), (zero, self.upper))
         )
         return below, above
 
+    def log_excess(self, x: Array, end: float) -> Array:
+        ends = np.stack(np.broadcast_arrays(np.abs(self.location - x), np.abs(self.upper - x)))
+        if (np.sign(self.location - x) != np.sign(self.upper - x)).any():
+            return super().log_excess(x, end)
+        near, far = ends.min(axis=0), ends.max(axis=0)
+        width = self.upper - self.location
+        mass = num.mills(near) - num.mills(far) * np.exp(-0.5 * width * (near + far))
+        gap = np.minimum(np.abs(self.location - end), np.abs(self.upper - end))
+        return np.asarray(np.log(mass / width) - 0.5 * gap * (near + np.abs(x - end)))
+
     def draw(self, x: Array, s: Array, rng: np.random.Generator) -> Array:
         return np.clip(
-            x + s * num.interval_sample(*self._bounds(x, s), rng), self.location, self.upper
+            x + s * num.interval_sample(*self._bounds(x, s)[:2], rng), self.location, self.upper
         )
 
     def prior_moments(self) -> tuple[Array, Array]:

@@ -38,6 +38,8 @@ class MixturePrior(FittedPrior):
         The components.
     words : str, optional
         What `describe` says; by default it lists the components.
+    prior_sd : float, optional
+        Standard deviation, if it is not that of the mixture.
     """
 
     def __init__(
@@ -47,6 +49,7 @@ class MixturePrior(FittedPrior):
         weights: ArrayLike,
         kernels: Sequence[AbstractKernel],
         words: str | None = None,
+        prior_sd: float | None = None,
     ) -> None:
         self.family = family.name
         self._family = family
@@ -54,6 +57,7 @@ class MixturePrior(FittedPrior):
         self.weights = np.asarray(weights, dtype=np.float64)
         self.kernels = tuple(kernels)
         self._words = words
+        self._prior_sd = prior_sd
 
     def describe(self) -> str:
         """Say in words what the prior is."""
@@ -153,15 +157,26 @@ class MixturePrior(FittedPrior):
         result = np.full(flat.shape, np.inf)
         inside = (flat > lower) & (flat < upper)
         if inside.any():
-            wanted = flat[inside]
-            x = _invert(prior, wanted)
-            marginal = prior.log_marginal(x, np.ones_like(x))
-            result[inside] = -marginal - num.LOG_SQRT_2PI - 0.5 * (x - wanted) ** 2
+            result[inside] = prior._unit_penalty(flat[inside], lower, upper)
         for end in {lower, upper}:
             mass = prior._mass_at(end)
             if mass > 0:  # approached as x runs to infinity, where only this atom counts
                 result[flat == end] = -np.log(mass)
         return result.reshape(values.shape)
+
+    def _unit_penalty(self, values: Array, lower: float, upper: float) -> Array:
+        """Penalty for unit noise at values inside the hull."""
+        x = _invert(self, values)
+        marginal = self.log_marginal(x, np.ones_like(x))
+        result = -marginal - num.LOG_SQRT_2PI - 0.5 * (x - values) ** 2
+        # near an end x is far beyond it, and the two squares cancel
+        for end, beyond in ((lower, x < lower), (upper, x > upper)):
+            if beyond.any():
+                columns = [kernel.log_excess(x[beyond, None], end) for kernel in self.kernels]
+                joint = np.concatenate(columns, axis=1) + np.log(np.maximum(self.weights, 1e-300))
+                tilt = (values[beyond] - end) * (x[beyond] - 0.5 * (values[beyond] + end))
+                result[beyond] = tilt - special.logsumexp(joint, axis=1)
+        return result
 
     def sample(self, n: int, random_state: Any = None) -> Array:
         """Draw `n` values from the prior.
@@ -192,7 +207,7 @@ class MixturePrior(FittedPrior):
         rng = generator(random_state)
         draws = np.empty((n, *x.shape))
         seen = np.isfinite(s)
-        draws[:, ~seen] = self.sample(n * int((~seen).sum()), rng).reshape(n, -1)
+        draws[:, ~seen] = self.sample(n * int((~seen).sum()), rng).reshape(n, int((~seen).sum()))
         if seen.any():
             x, s = x[seen], s[seen]
             share = self._blockwise(
@@ -224,7 +239,9 @@ class MixturePrior(FittedPrior):
     def rescaled_mixture(self, factor: float) -> MixturePrior:
         """Scale the components only, without the family's view of them."""
         kernels = [kernel.scaled(factor) for kernel in self.kernels]
-        return MixturePrior(self._family, self.parameters, self.weights, kernels, self._words)
+        return MixturePrior(
+            self._family, self.parameters, self.weights, kernels, self._words, self._prior_sd
+        )
 
     def hull(self) -> tuple[float, float]:
         """Convex hull of the support."""
@@ -267,15 +284,16 @@ class MixturePrior(FittedPrior):
 
     def _prior_summary(self) -> tuple[float, float, float]:
         """Mean, sd and sign rate before seeing data."""
-        means, variances = map(
-            np.concatenate, zip(*(k.prior_moments() for k in self.kernels), strict=True)
-        )
+        unit = max(kernel.size_of_parameters() for kernel in self.kernels) or 1.0
+        scaled = [kernel.scaled(1 / unit).prior_moments() for kernel in self.kernels]
+        means, variances = map(np.concatenate, zip(*scaled, strict=True))
         below, above = map(
             np.concatenate, zip(*(k.prior_tails() for k in self.kernels), strict=True)
         )
         mean = float(self.weights @ means)
         variance = float(self.weights @ (variances + (means - mean) ** 2))
-        return mean, variance**0.5, float(min(self.weights @ below, self.weights @ above))
+        sd = unit * variance**0.5 if self._prior_sd is None else self._prior_sd
+        return unit * mean, sd, float(min(self.weights @ below, self.weights @ above))
 
     def _blockwise(
         self, function: Callable[[Array, Array], tuple[Array, ...]], x: Array, s: Array

@@ -22,7 +22,7 @@ from ebcd.priors._grid_mixture import (
 )
 from ebcd.priors._kernel import AbstractKernel
 from ebcd.priors._mixture_prior import MixturePrior
-from ebcd.priors._validation import as_grid, as_weights
+from ebcd.priors._validation import as_grid, as_mode, as_weights
 
 
 def _mixture(
@@ -75,8 +75,10 @@ class NormalScaleMixture(GridMixture):
     def build(cls, **parameters: Any) -> FittedPrior:
         """Make the prior from `weights`, `scales` (0 for the spike) and `mode`."""
         scales = as_grid(parameters["scales"], positive=False)
+        if (scales < 0).any():
+            raise ValueError("scales must not be negative")
         weights = as_weights(parameters["weights"], scales.size)
-        mode = float(parameters.get("mode", 0.0))
+        mode = as_mode(parameters)
         kept = {"weights": weights, "scales": scales, "mode": mode}
         spike = scales == 0
         parts = [
@@ -144,7 +146,7 @@ class Unimodal(GridMixture):
         if lower.shape != upper.shape or (lower > upper).any():
             raise ValueError("lower and upper must have one entry per component, lower <= upper")
         weights = as_weights(parameters["weights"], lower.size)
-        mode = float(parameters.get("mode", 0.0))
+        mode = as_mode(parameters)
         kept = {"weights": weights, "lower": lower, "upper": upper, "mode": mode}
         spike = lower == upper
         parts = [
@@ -243,6 +245,11 @@ class NPMLE(GridMixture):
     def rescale(cls, parameters: Parameters, factor: float) -> Parameters:
         """Parameters of the prior of ``factor * theta``."""
         return _times(parameters, factor, "locations")
+
+    @classmethod
+    def shift(cls, parameters: Parameters, offset: float) -> Parameters:
+        """Parameters of the prior of ``theta + offset``."""
+        return {**parameters, "locations": parameters["locations"] + offset}
 
     @classmethod
     def mirror(cls, parameters: Parameters) -> Parameters:

@@ -11,12 +11,15 @@ import numpy as np
 from ebcd._numerics import Array
 from ebcd.priors import _kernels as kernels
 from ebcd.priors._columns import Columns
-from ebcd.priors._family import AbstractPriorFamily, Fits, Parameters
+from ebcd.priors._family import AbstractPriorFamily, Fits, Parameters, evaluate
 from ebcd.priors._fitted import FittedPrior, FlatPrior
 from ebcd.priors._mixture_prior import MixturePrior
 from ebcd.priors._slabs import AbstractSlabKind, ExponentialSlab, LaplaceSlab, NormalSlab
 from ebcd.priors._two_group import fit_two_groups
-from ebcd.priors._validation import as_probability, as_scale
+from ebcd.priors._validation import as_mode, as_probability, as_scale
+
+# Where |x| / s is larger, the null's log-likelihood is so low that the sum loses digits.
+_CANCELS_FROM = 1e3
 
 
 @dataclass(frozen=True)
@@ -29,7 +32,7 @@ class _TwoGroups(AbstractPriorFamily):
     @classmethod
     def build(cls, **parameters: Any) -> FittedPrior:
         """Make the prior from `scale`, `mode` and, with a spike, the slab's `weight`."""
-        mode = float(parameters.get("mode", 0.0))
+        mode = as_mode(parameters)
         scale = as_scale(parameters["scale"])
         weight = as_probability(parameters["weight"]) if cls.has_spike else 1.0
         kept = {"weight": weight} if cls.has_spike else {}
@@ -64,6 +67,8 @@ class _TwoGroups(AbstractPriorFamily):
             for weight, scale in zip(fit.weight.tolist(), fit.scale.tolist(), strict=True)
         ]
         value = columns.null_log_likelihood + fit.ratio
+        if columns.largest > _CANCELS_FROM:
+            value = evaluate([g.rescaled(1 / unit) for g in priors], columns, value).log_likelihood
         return Fits(priors, value, fit.mean, fit.variance, np.full(value.shape, np.nan))
 
 
@@ -144,7 +149,7 @@ class PointMass(AbstractPriorFamily):
     @classmethod
     def build(cls, **parameters: Any) -> FittedPrior:
         """Make the prior from `mode`."""
-        mode = float(parameters.get("mode", 0.0))
+        mode = as_mode(parameters)
         return MixturePrior(cls, {"mode": mode}, [1.0], [kernels.PointMass(np.array([mode]))])
 
     @classmethod

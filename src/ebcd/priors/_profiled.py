@@ -17,7 +17,7 @@ from ebcd.priors._family import AbstractPriorFamily, Parameters
 from ebcd.priors._fitted import FittedPrior
 from ebcd.priors._mixture_prior import MixturePrior
 from ebcd.priors._two_group import best_weight, peaks
-from ebcd.priors._validation import as_probability, as_scale
+from ebcd.priors._validation import as_mode, as_positive, as_probability, as_scale
 
 _BLOCK = 500_000  # entries x grid points in memory
 _WARM_REACH = 0.1  # a warm start moves the log length at most this far before a search is due
@@ -59,7 +59,7 @@ class _Profile:
 class Horseshoe(AbstractPriorFamily):
     """Horseshoe: ``N(mode, (scale lambda)^2)`` with half-Cauchy ``lambda``.
 
-    The integral over ``log lambda`` is done by the trapezoidal rule, which is exact to 1e-10 there;
+    The integral over ``log lambda`` is done by the trapezoidal rule, which is exact to 1e-11 there;
     the result is a mixture of normals.
     """
 
@@ -69,13 +69,13 @@ class Horseshoe(AbstractPriorFamily):
     @classmethod
     def build(cls, **parameters: Any) -> FittedPrior:
         """Make the prior from `scale` and `mode`."""
-        scale, mode = as_scale(parameters["scale"]), float(parameters.get("mode", 0.0))
+        scale, mode = as_scale(parameters["scale"]), as_mode(parameters)
         kept = {"scale": scale, "mode": mode}
         if scale == 0:
             return MixturePrior(cls, kept, [1.0], [kernels.PointMass(np.array([mode]))])
         parts = kernels.Normal(np.full(_LOG_LAMBDA.size, mode), scale * np.exp(_LOG_LAMBDA))
         words = f"scale {scale:.4g}" + (f", mode {mode:.4g}" if mode else "")
-        return MixturePrior(cls, kept, _LAMBDA_WEIGHTS, [parts], words)
+        return MixturePrior(cls, kept, _LAMBDA_WEIGHTS, [parts], words, prior_sd=np.inf)
 
     @classmethod
     def rescale(cls, parameters: Parameters, factor: float) -> Parameters:
@@ -93,7 +93,7 @@ class Horseshoe(AbstractPriorFamily):
         return self.build(scale=float(np.exp(place)) if value > 0 else 0.0, mode=0.0), np.nan
 
 
-_SPACING = 0.4
+_SPACING = 0.2
 _LOG_LAMBDA = np.arange(-36.0, 46.0, _SPACING)
 _LAMBDA_WEIGHTS = (_SPACING / np.pi) / np.cosh(_LOG_LAMBDA)
 _LAMBDA_WEIGHTS /= _LAMBDA_WEIGHTS.sum()
@@ -146,14 +146,13 @@ class GeneralizedBinary(AbstractPriorFamily):
     spread: float = 0.1
 
     def __post_init__(self) -> None:
-        if not 0 < self.spread < np.inf:
-            raise ValueError(f"spread must be positive and finite, got {self.spread}")
+        as_positive(self.spread, "spread")
 
     @classmethod
     def build(cls, **parameters: Any) -> FittedPrior:
         """Make the prior from `weight`, `mean`, `spread` and `mode`."""
         weight, mean = as_probability(parameters["weight"]), as_scale(parameters["mean"])
-        spread, mode = float(parameters.get("spread", 0.1)), float(parameters.get("mode", 0.0))
+        spread, mode = as_positive(parameters.get("spread", 0.1), "spread"), as_mode(parameters)
         kept = {"weight": weight, "mean": mean, "spread": spread, "mode": mode}
         at = np.array([mode])
         if weight == 0 or mean == 0:

@@ -60,7 +60,7 @@ def family_class(name: str) -> type[AbstractPriorFamily]:
     """Look a family up by name; suggest the nearest name if there is none."""
     if name in PRIORS:
         return PRIORS[name]
-    near = difflib.get_close_matches(name, PRIORS, n=1, cutoff=0.4)
+    near = difflib.get_close_matches(name.lower(), PRIORS, n=1, cutoff=0.4)
     hint = f"; did you mean {near[0]!r}?" if near else ""
     raise ValueError(f"unknown prior {name!r}{hint} Known priors: {', '.join(PRIORS)}")
 

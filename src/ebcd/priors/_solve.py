@@ -118,6 +118,7 @@ def _fit(
         return family.fit(columns, starts, unit)
     shrinkage, variance = binned.interpolate(np.stack([binned.nodes - fit.mean, fit.variance]))
     mean = np.subtract(columns.x, shrinkage, out=shrinkage)
+    mean[~fit.mean.any(axis=1)] = 0.0
     return fit._replace(mean=mean, variance=np.maximum(variance, 0.0, out=variance))
 
 

@@ -82,8 +82,8 @@ def _evaluate(columns: Columns, kind: AbstractSlabKind, weight: Array, log_scale
 def _block_sums(columns: Columns, slab: Slab, weight: Array) -> Array:
     w = weight[:, None]
     surplus = slab.odds - 1
-    density = w * surplus
-    density += 1
+    density = w * slab.odds  # 1 + w (odds - 1), without losing tiny odds
+    density += 1 - w
     inverse = 1 / density
     log_density = np.log(density)
     if slab.excess is not None:
@@ -116,7 +116,7 @@ def _finish(
         rate = _rate(part, log_scale)
         slab = kind.terms(part, rate)
         mean, variance = kind.moments(part, rate, slab.inner)
-        density = 1 + w * (slab.odds - 1)
+        density = (1 - w) + w * slab.odds
         log_density = np.log(density)
         if slab.excess is not None:
             log_density += slab.excess

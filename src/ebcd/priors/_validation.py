@@ -114,6 +114,22 @@ def as_probability(value: Any) -> float:
     return number
 
 
+def as_mode(parameters: dict[str, Any]) -> float:
+    """Check the mode among parameters of a prior; zero if it is not given."""
+    number = float(parameters.get("mode", 0.0))
+    if not np.isfinite(number):
+        raise ValueError(f"mode must be finite, got {number:g}")
+    return number
+
+
+def as_positive(value: Any, name: str) -> float:
+    """Check a positive finite number."""
+    number = float(value)
+    if not 0 < number < np.inf:
+        raise ValueError(f"{name} must be positive and finite, got {number:g}")
+    return number
+
+
 def as_scale(value: Any) -> float:
     """Check a scale: non-negative and finite."""
     number = float(value)
@@ -127,7 +143,7 @@ def as_weights(value: Any, size: int) -> Array:
     array = np.atleast_1d(_as_floats(value, "weights"))
     if array.shape != (size,):
         raise ValueError(f"weights must have one entry per component: {size}, got {array.shape}")
-    if (array < 0).any() or abs(array.sum() - 1) > 1e-8:
+    if not (array >= 0).all() or not abs(array.sum() - 1) <= 1e-8:
         raise ValueError(
             f"weights must be non-negative and sum to one, their sum is {array.sum():g}"
         )

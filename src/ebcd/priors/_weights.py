@@ -19,7 +19,8 @@ from scipy import linalg, optimize
 
 from ebcd._numerics import Array
 
-_GOAL = 1e-10  # certificate per observation at which to stop
+_GOAL = 1e-14  # certificate per observation at which to stop
+_NEARLY = 1e-7
 _MAX_STEPS = 300
 _EM_STEPS = 5
 
@@ -73,6 +74,15 @@ def fit_weights(likelihoods: Likelihoods, start: Array | None = None) -> WeightF
         if certificate <= _GOAL:
             break
         direction = _newton_direction(likelihoods, weights, density, derivative)
+        if certificate < _NEARLY:  # what is left to gain drowns in rounding of the value
+            new = np.maximum(weights + direction, 0.0)
+            new /= new.sum()
+            new_density = new @ rows
+            better = float((rows @ (counts / new_density)).max() / likelihoods.total - 1)
+            if not better < certificate:
+                break
+            weights, density, value = new, new_density, likelihoods.value(new_density)
+            continue
         move = _line_search(likelihoods, weights, direction, density, value)
         if move is None:  # towards the best component: uphill whatever the quadratic model says
             vertex = np.zeros_like(weights)

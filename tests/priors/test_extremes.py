@@ -1,0 +1,560 @@
+"""Extreme arguments: far tails, tiny and huge units, hardly any data and a million entries."""
+
+from functools import cache
+
+import mpmath as mp
+import numpy as np
+import pytest
+from scipy import special
+
+import ebcd
+from ebcd.priors import PRIORS, make_prior
+
+RATIOS = [0.0, 1e-8, 1.0, 10.0, 37.0, 45.0, 1e2, 1e3, 1e5, 1e8]
+SIGNED = np.array(sorted({sign * ratio for ratio in RATIOS for sign in (-1, 1)}))
+NOISE = [1e-150, 1.0, 1e150]
+FACTORS = [1e-100, 1e-7, 3.0, 1e100]
+INF = mp.inf
+
+PARAMETERS = {
+    "point_normal": {"weight": 0.3, "scale": 2.0, "mode": 0.0},
+    "point_laplace": {"weight": 0.2, "scale": 1.5, "mode": 0.0},
+    "point_exponential": {"weight": 0.4, "scale": 3.0, "mode": 0.0},
+    "normal": {"scale": 0.7, "mode": 1.0},
+    "laplace": {"scale": 2.0, "mode": -0.5},
+    "exponential": {"scale": 0.5, "mode": -1.0},
+    "normal_scale_mixture": {"weights": [0.5, 0.3, 0.2], "scales": [0.0, 0.5, 30.0], "mode": 0.0},
+    "unimodal": {
+        "weights": [0.4, 0.3, 0.2, 0.1],
+        "lower": [0.0, 0.0, -1.0, -40.0],
+        "upper": [0.0, 2.0, 0.0, 0.0],
+        "mode": 0.0,
+    },
+    "unimodal_symmetric": {
+        "weights": [0.6, 0.3, 0.1],
+        "lower": [-0.1, -2.0, -50.0],
+        "upper": [0.1, 2.0, 50.0],
+        "mode": 0.0,
+    },
+    "unimodal_nonnegative": {
+        "weights": [0.7, 0.2, 0.1],
+        "lower": [0.0, 0.0, 0.0],
+        "upper": [0.0, 3.0, 1e8],
+        "mode": 0.0,
+    },
+    "unimodal_nonpositive": {
+        "weights": [0.6, 0.4],
+        "lower": [0.0, -5.0],
+        "upper": [0.0, 0.0],
+        "mode": 0.0,
+    },
+    "npmle": {"weights": [0.1, 0.5, 0.15, 0.25], "locations": [-40.0, 0.0, 1.0, 90.0]},
+    "deconvolver": {"weights": [0.2, 0.5, 0.3], "locations": [-1.0, 0.0, 1.0]},
+    "horseshoe": {"scale": 0.3, "mode": 0.0},
+    "generalized_binary": {"weight": 0.3, "mean": 5.0, "spread": 0.1, "mode": 0.0},
+    "point_mass": {"mode": 0.5},
+}
+
+
+def components(family, p):
+    """The prior as ``(weight, low, high, square, linear, constant)``.
+
+    Each has the density ``weight exp(square t^2 + linear t + constant)`` between `low` and
+    `high`; an atom has ``low = high``.
+    """
+    mode = mp.mpf(p.get("mode", 0.0))
+    weight = mp.mpf(p.get("weight", 1.0))
+    spike = [(1 - weight, mode, mode, 0, 0, 0)] if weight < 1 else []
+    if family == "point_mass":
+        return [(mp.mpf(1), mode, mode, 0, 0, 0)]
+    if family in ("point_normal", "normal"):
+        return [*spike, gaussian(weight, mode, mp.mpf(p["scale"]))]
+    if family in ("point_laplace", "laplace"):
+        up, down = (one_sided(weight / 2, mode, sign * mp.mpf(p["scale"])) for sign in (1, -1))
+        return [*spike, up, down]
+    if family in ("point_exponential", "exponential"):
+        return [*spike, one_sided(weight, mode, mp.mpf(p["scale"]))]
+    if family == "generalized_binary":
+        mean = mp.mpf(p["mean"])
+        sd = mp.mpf(p["spread"]) * mean
+        return [*spike, gaussian(weight, mode + mean, sd, mode)]
+    weights = [mp.mpf(w) for w in p["weights"]]
+    if family in ("npmle", "deconvolver"):
+        places = [mp.mpf(at) for at in p["locations"]]
+        return [(w, at, at, 0, 0, 0) for w, at in zip(weights, places, strict=True)]
+    if family == "normal_scale_mixture":
+        scales = [mp.mpf(b) for b in p["scales"]]
+        return [
+            gaussian(w, mode, b) if b > 0 else (w, mode, mode, 0, 0, 0)
+            for w, b in zip(weights, scales, strict=True)
+        ]
+    ends = [(mp.mpf(a), mp.mpf(b)) for a, b in zip(p["lower"], p["upper"], strict=True)]
+    return [
+        (w, a, b, 0, 0, -mp.log(b - a) if b > a else 0)
+        for w, (a, b) in zip(weights, ends, strict=True)
+    ]
+
+
+def gaussian(weight, mean, sd, low=-INF):
+    """Normal, restricted to what lies above `low`."""
+    kept = mp.log(upper_tail((low - mean) / sd)) if low > -INF else 0
+    constant = -(mean**2) / (2 * sd**2) - mp.log(sd * mp.sqrt(2 * mp.pi)) - kept
+    return weight, low, INF, -1 / (2 * sd**2), mean / sd**2, constant
+
+
+def one_sided(weight, mode, scale):
+    low, high = (mode, INF) if scale > 0 else (-INF, mode)
+    return weight, low, high, 0, -1 / scale, mode / scale - mp.log(abs(scale))
+
+
+def upper_tail(t):
+    return mp.erfc(t / mp.sqrt(2)) / 2
+
+
+def density(t):
+    return mp.exp(-t * t / 2) / mp.sqrt(2 * mp.pi) if abs(t) < INF else mp.mpf(0)
+
+
+def product(component, x, s):
+    """Log mass, mean and second moment of one component times the normal likelihood."""
+    weight, low, high, square, linear, constant = component
+    if low == high:
+        z = (x - low) / s
+        return mp.log(weight) - z * z / 2 - mp.log(s * mp.sqrt(2 * mp.pi)), low, low**2
+    precision = 1 / s**2 - 2 * square
+    sd, centre = 1 / mp.sqrt(precision), (linear + x / s**2) / precision
+    log_whole = constant - x**2 / (2 * s**2) + centre**2 * precision / 2 + mp.log(sd / s)
+    a, b = ((end - centre) / sd for end in (low, high))
+    mass = upper_tail(a) - upper_tail(b) if a + b > 0 else upper_tail(-b) - upper_tail(-a)
+    first = (density(a) - density(b)) / mass
+    edges = sum(sign * end * density(end) for sign, end in ((1, a), (-1, b)) if abs(end) < INF)
+    second = 1 + edges / mass
+    moment = centre**2 + 2 * centre * sd * first + sd**2 * second
+    return mp.log(weight) + log_whole + mp.log(mass), centre + sd * first, moment
+
+
+@cache
+def truth(family, x, s=1.0, unit=1.0):
+    """Log marginal, mean, sd and sign rate, for the prior of `PARAMETERS` times `unit`."""
+    if family == "horseshoe":
+        return horseshoe(unit * PARAMETERS[family]["scale"], x, s)
+    with mp.workdps(150):
+        x, s, unit = mp.mpf(x), mp.mpf(s), mp.mpf(unit)
+        x, s = x / unit, s / unit  # as if the prior were fixed and the data moved
+        parts = [product(part, x, s) for part in components(family, PARAMETERS[family])]
+        top = max(log_mass for log_mass, _, _ in parts)
+        shares = [mp.exp(log_mass - top) for log_mass, _, _ in parts]
+        total = mp.fsum(shares)
+        log_mass = top + mp.log(total)
+        mean = mp.fsum(w * part[1] for w, part in zip(shares, parts, strict=True)) / total
+        square = mp.fsum(w * part[2] for w, part in zip(shares, parts, strict=True)) / total
+        sd = mp.sqrt(abs(square - mean**2))
+        lfsr = min(
+            mp.fsum(mp.exp(mass - log_mass) for mass in masses)
+            for masses in one_side_masses(family, x, s)
+        )
+        return float(log_mass - mp.log(unit)), float(unit * mean), float(unit * sd), float(lfsr)
+
+
+def one_side_masses(family, x, s):
+    """Log masses of what lies below zero, and of what lies above; atoms there count in both."""
+    below, above = [], []
+    for weight, low, high, *shape in components(family, PARAMETERS[family]):
+        for masses, ends in ((below, (low, min(high, 0))), (above, (max(low, 0), high))):
+            if ends[0] < ends[1] or (low == high and ends[0] == ends[1]):
+                masses.append(product((weight, *ends, *shape), x, s)[0])
+    return below, above
+
+
+def horseshoe(scale, x, s):
+    """Integrate over the log of the local scale, by Gauss's rule on panels."""
+    nodes, weights = np.polynomial.legendre.leggauss(24)
+    edges = np.arange(-90, 90, 0.5)
+    v = (edges[:, None] + 0.25 * (1 + nodes)).ravel()
+    variance = (scale * np.exp(v)) ** 2
+    total = variance + s**2
+    density = np.exp(-(x**2) / (2 * total)) / np.sqrt(2 * np.pi * total)
+    mass = np.tile(0.25 * weights, edges.size) / (np.pi * np.cosh(v)) * density
+    share = mass / mass.sum()
+    rest = s**2 / total  # what is taken off the observation
+    taken = share @ rest
+    square = share @ (s**2 * variance / total + (x * (rest - taken)) ** 2)
+    below = share @ special.ndtr(-(x / s) * np.sqrt(variance / total))
+    return np.log(mass.sum()), x - x * taken, np.sqrt(square), min(below, 1 - below)
+
+
+def log_marginals(prior, x, s):
+    return np.array([prior.log_likelihood([v], s) for v in x])
+
+
+@pytest.fixture(params=PARAMETERS, ids=str)
+def family(request):
+    return request.param
+
+
+def test_table_is_complete():
+    assert {*PARAMETERS, "flat"} == set(PRIORS)
+
+
+class TestKnownPrior:
+    @pytest.mark.parametrize("s", NOISE)
+    def test_far_from_the_prior(self, family, s):
+        """Observations up to 1e8 standard deviations from a prior as wide as the noise."""
+        prior = make_prior(family, **PARAMETERS[family]).rescaled(s)
+        expected = np.array([truth(family, float(z)) for z in SIGNED])
+        posterior = prior.posterior(s * SIGNED, s)
+        np.testing.assert_allclose(
+            log_marginals(prior, s * SIGNED, s), expected[:, 0] - np.log(s), rtol=1e-8
+        )
+        assert (np.abs(posterior.mean / s - expected[:, 1]) <= 1e-6).all()
+        assert (np.abs(posterior.sd / s - expected[:, 2]) <= 1e-6).all()
+        assert (np.abs(posterior.lfsr - expected[:, 3]) <= 1e-6).all()
+        assert ((posterior.lfsr >= 0) & (posterior.lfsr <= 1)).all()
+        total = prior.log_likelihood(s * SIGNED, s)
+        assert total == pytest.approx(expected[:, 0].sum() - SIGNED.size * np.log(s), rel=1e-8)
+
+    @pytest.mark.parametrize("unit", [1e-8, 1e-3, 1e3, 1e8])
+    def test_widths_of_prior_and_noise_differ(self, family, unit):
+        """The prior much narrower or much wider than the noise."""
+        prior = make_prior(family, **PARAMETERS[family]).rescaled(unit)
+        z = np.array([-1e3, -10.0, -1.0, 0.0, 1e-8, 1.0, 10.0, 45.0, 1e5])
+        expected = np.array([truth(family, float(v), unit=unit) for v in z])
+        posterior = prior.posterior(z, 1.0)
+        np.testing.assert_allclose(log_marginals(prior, z, 1.0), expected[:, 0], rtol=1e-8)
+        assert (np.abs(posterior.mean - expected[:, 1]) <= 1e-6).all()
+        assert (np.abs(posterior.sd - expected[:, 2]) <= 1e-6).all()
+
+    @pytest.mark.parametrize("unit", [1e-20, 1e20])
+    def test_widths_differ_beyond_measure(self, family, unit):
+        """A point for all that the noise can tell, or flat for all that the data can."""
+        parameters = PARAMETERS[family]
+        if parameters.get("mode", 0.0) != 0 or family in ("npmle", "deconvolver", "horseshoe"):
+            pytest.skip("no place that is near at every scale")
+        prior = make_prior(family, **parameters).rescaled(unit)
+        z = np.array([-3.0, 0.0, 1.0, 4.0])
+        posterior = prior.posterior(z, 1.0)
+        expected = np.array([truth(family, float(v), unit=unit) for v in z])
+        np.testing.assert_allclose(log_marginals(prior, z, 1.0), expected[:, 0], rtol=1e-8)
+        assert (np.abs(posterior.mean - expected[:, 1]) <= 1e-6).all()
+        assert (np.abs(posterior.sd - expected[:, 2]) <= 1e-6).all()
+        assert ((posterior.lfsr >= 0) & (posterior.lfsr <= 1)).all()
+
+    def test_noise_levels_far_apart(self, family):
+        """Very precise and very vague entries in one call."""
+        prior = make_prior(family, **PARAMETERS[family])
+        s = np.array([1e-15, 1e-6, 1.0, 1e6, 1e15])
+        x = np.array([0.4, 0.7, 3.0, 1e7, -1e16])
+        expected = np.array([truth(family, *pair) for pair in zip(x, s, strict=True)])
+        posterior = prior.posterior(x, s)
+        assert prior.log_likelihood(x, s) == pytest.approx(expected[:, 0].sum(), rel=1e-8)
+        width = np.clip(s, 1e-9, None)
+        assert (np.abs(posterior.mean - expected[:, 1]) <= 1e-6 * width).all()
+        assert (np.abs(posterior.sd - expected[:, 2]) <= 1e-6 * width).all()
+
+    @pytest.mark.parametrize("s", NOISE)
+    def test_flat(self, s):
+        posterior = make_prior("flat").posterior(s * SIGNED, s)
+        np.testing.assert_array_equal(posterior.mean, s * SIGNED)
+        np.testing.assert_array_equal(posterior.sd, s)
+        assert (posterior.lfsr <= 0.5).all()
+
+    @pytest.mark.parametrize("s", NOISE)
+    def test_draws(self, family, s):
+        """Finite, and where the posterior is."""
+        prior = make_prior(family, **PARAMETERS[family]).rescaled(s)
+        draws = prior.sample_posterior(s * SIGNED, s, n=20, random_state=0)
+        posterior = prior.posterior(s * SIGNED, s)
+        assert np.isfinite(draws).all()
+        assert (np.abs(draws - posterior.mean) <= 12 * posterior.sd + 1e-7 * s).all()
+
+    @pytest.mark.parametrize("s", NOISE)
+    def test_fixed_in_ebnm(self, family, s):
+        prior = make_prior(family, **PARAMETERS[family]).rescaled(s)
+        expected = np.array([truth(family, float(z)) for z in SIGNED])
+        result = ebcd.ebnm(s * SIGNED, s, prior)
+        assert (np.abs(result.mean / s - expected[:, 1]) <= 1e-6).all()
+        assert (np.abs(result.sd / s - expected[:, 2]) <= 1e-6).all()
+        assert result.log_likelihood == pytest.approx(
+            expected[:, 0].sum() - SIGNED.size * np.log(s), rel=1e-8
+        )
+
+
+def check_finite(result, n):
+    for values in (result.mean, result.sd, result.lfsr):
+        assert values.shape == (n,)
+        assert np.isfinite(values).all()
+    assert (result.sd >= 0).all()
+    assert (result.lfsr >= 0).all()
+    assert (result.lfsr <= 1 + 1e-12).all()
+    assert np.isfinite(result.log_likelihood)
+    assert np.isfinite(result.sample(2, random_state=0)).all()
+    assert result.prior.family in repr(result)
+
+
+def check_consistent(result, x, s):
+    """What the solver reports is what its prior gives."""
+    scale = np.broadcast_to(s, x.shape)
+    posterior = result.prior.posterior(x, s)
+    assert (np.abs(result.mean - posterior.mean) <= 1e-6 * scale).all()
+    assert (np.abs(result.sd - posterior.sd) <= 1e-5 * scale).all()
+    assert result.log_likelihood == pytest.approx(
+        result.prior.log_likelihood(x, s), rel=1e-9, abs=1e-8
+    )
+
+
+@pytest.fixture(params=PRIORS, ids=str)
+def any_family(request):
+    return request.param
+
+
+class TestFit:
+    noise = np.random.default_rng(5).normal(size=40)
+
+    @pytest.mark.parametrize("s", NOISE)
+    @pytest.mark.parametrize("kind", ["scalar", "vector"])
+    def test_extreme_entries(self, any_family, s, kind):
+        z = np.concatenate([SIGNED, self.noise])
+        scale = np.ones(z.size)
+        if kind == "vector":
+            scale = np.geomspace(0.1, 10, z.size)
+        x, noise = s * scale * z, s * scale if kind == "vector" else s
+        result = ebcd.ebnm(x, noise, any_family)
+        check_finite(result, z.size)
+        check_consistent(result, x, noise)
+
+    @pytest.mark.parametrize("s", NOISE)
+    def test_entries_not_observed(self, any_family, s):
+        """Beside an outlier, so that squares of the prior's width overflow."""
+        if any_family in ("flat", "horseshoe"):
+            pytest.skip("no prior moments")
+        x = s * np.append(self.noise, [1e8, 0.0])
+        noise = s * np.append(np.ones(41), np.inf)
+        result = ebcd.ebnm(x, noise, any_family)
+        check_finite(result, 42)
+        without = ebcd.ebnm(x[:-1], noise[:-1], any_family)
+        np.testing.assert_allclose(result.mean[:-1] / s, without.mean / s, atol=1e-9)
+
+    def test_noise_levels_far_apart(self, any_family):
+        s = np.geomspace(1e-8, 1e8, 40)
+        x = s * self.noise
+        result = ebcd.ebnm(x, s, any_family)
+        check_finite(result, 40)
+        check_consistent(result, x, s)
+
+    @pytest.mark.parametrize("size", [1e3, 1e6, 1e8])
+    @pytest.mark.parametrize("kind", ["scalar", "vector"])
+    @pytest.mark.parametrize(
+        "family",
+        ["point_normal", "point_laplace", "point_exponential", "normal", "laplace", "exponential"],
+    )
+    def test_is_at_the_maximum(self, family, kind, size):
+        """However large the outlier, no other weight or scale nearby does better."""
+        x = np.concatenate([self.noise, [6.0, 8.0, size]])
+        s = 1.0 if kind == "scalar" else np.geomspace(0.3, 3, x.size)
+        result = ebcd.ebnm(x, s, family)
+        found, best = result.prior.parameters, result.prior.log_likelihood(x, s)
+        for key in set(found) - {"mode"}:
+            for factor in (0.7, 0.98, 1.02, 1.4):
+                other = make_prior(family, **{**found, key: min(found[key] * factor, size)})
+                assert other.log_likelihood(x, s) <= best + 1e-6
+
+    @pytest.mark.parametrize("ratio", [1e12, 1e20, 1e60])
+    def test_beyond_all_reason(self, any_family, ratio):
+        """Legal, so it must not break."""
+        x = np.append(self.noise, ratio)
+        result = ebcd.ebnm(x, 1.0, any_family)
+        assert np.isfinite(result.mean).all()
+        assert np.isfinite(result.log_likelihood)
+
+    @pytest.mark.parametrize("kind", ["scalar", "vector"])
+    @pytest.mark.parametrize("seed", [4, 10])
+    def test_scale_equivariance(self, any_family, seed, kind):
+        """`ebnm(c x, c s)` is c times `ebnm(x, s)`."""
+        rng = np.random.default_rng(seed)
+        theta = np.where(rng.random(80) < 0.3, rng.laplace(scale=4, size=80), 0)
+        various, noise = rng.uniform(0.3, 3, 80), rng.normal(size=(2, 80))
+        s = 1.0 if kind == "scalar" else various
+        x = theta + s * noise[0 if kind == "scalar" else 1]
+        base = ebcd.ebnm(x, s, any_family)
+        for c in FACTORS:
+            result = ebcd.ebnm(c * x, c * s, any_family)
+            np.testing.assert_allclose(result.mean / c, base.mean, rtol=1e-8, atol=1e-8)
+            np.testing.assert_allclose(result.sd / c, base.sd, rtol=1e-8, atol=1e-8)
+            np.testing.assert_allclose(result.lfsr, base.lfsr, rtol=1e-7, atol=1e-8)
+            if any_family == "flat":
+                assert result.log_likelihood == base.log_likelihood == 0
+            else:
+                expected = base.log_likelihood - 80 * np.log(c)
+                assert result.log_likelihood == pytest.approx(expected, rel=1e-8)
+
+    @pytest.mark.parametrize("family", ["point_laplace", "generalized_binary", "unimodal"])
+    def test_scale_equivariance_with_a_mode(self, family):
+        rng = np.random.default_rng(12)
+        x = 3 + np.abs(rng.laplace(scale=2, size=60)) + rng.normal(size=60)
+        for mode in (3.0, "estimate"):
+            base = ebcd.ebnm(x, 1.0, family, mode=mode)
+            for c in (1e-100, 1e100):
+                scaled_mode = mode if mode == "estimate" else c * mode
+                result = ebcd.ebnm(c * x, c, family, mode=scaled_mode)
+                np.testing.assert_allclose(result.mean / c, base.mean, rtol=1e-7)
+                expected = base.log_likelihood - 60 * np.log(c)
+                assert result.log_likelihood == pytest.approx(expected, rel=1e-8)
+
+    @pytest.mark.parametrize("n", [4_000, 6_500])
+    def test_scale_equivariance_when_binned(self, any_family, n):
+        """Enough entries for the fast paths of the solvers."""
+        if any_family in ("npmle", "unimodal", "deconvolver") and n > 4_000:
+            pytest.skip("slow, and the same path")
+        rng = np.random.default_rng(13)
+        x = np.where(rng.random(n) < 0.2, rng.normal(0, 3, n), 0) + rng.normal(size=n)
+        base, result = ebcd.ebnm(x, 1.0, any_family), ebcd.ebnm(1e-90 * x, 1e-90, any_family)
+        np.testing.assert_allclose(result.mean / 1e-90, base.mean, rtol=1e-6, atol=1e-6)
+        if any_family != "flat":
+            expected = base.log_likelihood - n * np.log(1e-90)
+            assert result.log_likelihood == pytest.approx(expected, rel=1e-8)
+
+
+def null_log_likelihood(x, s):
+    return float(np.sum(-0.5 * (x / s) ** 2 - np.log(s) - 0.5 * np.log(2 * np.pi)))
+
+
+SYMMETRIC = {
+    "point_normal",
+    "point_laplace",
+    "normal",
+    "laplace",
+    "normal_scale_mixture",
+    "unimodal_symmetric",
+    "horseshoe",
+    "point_mass",
+}
+NEVER_POSITIVE = {"point_mass", "unimodal_nonpositive"}
+
+
+class TestLittleData:
+    """Sensible: never below the null in likelihood, between zero and the data, no wilder."""
+
+    @staticmethod
+    def check(result, x, s, family):
+        check_finite(result, x.size)
+        check_consistent(result, x, s)
+        if family == "flat":
+            np.testing.assert_array_equal(result.mean, x)
+            return
+        if family != "deconvolver":  # which maximises something else
+            null = null_log_likelihood(x, s)
+            assert result.log_likelihood >= null - 1e-6 - 1e-13 * abs(null)
+        if family in SYMMETRIC:
+            assert (np.abs(result.mean) <= np.abs(x) * (1 + 1e-9) + 1e-9 * s).all()
+            assert (result.mean * np.sign(x) >= -1e-12 * s).all()
+
+    @pytest.mark.parametrize("s", [1e-100, 1.0])
+    @pytest.mark.parametrize("value", [-6.0, 0.0, 0.3, 6.0, 1e6])
+    def test_one_entry(self, any_family, value, s):
+        x = s * np.array([value])
+        result = ebcd.ebnm(x, s, any_family)
+        self.check(result, x, s, any_family)
+        if any_family == "npmle":  # the best prior of all: everything at x
+            assert result.mean[0] == pytest.approx(x[0], abs=1e-6 * s)
+            best = null_log_likelihood(np.zeros(1), s)
+            assert result.log_likelihood == pytest.approx(best, abs=1e-6)
+        if abs(value) < 1 and any_family in SYMMETRIC:  # less than the noise: no sign of a slab
+            assert result.mean[0] == 0
+        if any_family in NEVER_POSITIVE:
+            assert result.mean[0] <= 0
+
+    def test_normal_with_one_entry(self):
+        """In closed form: the variance is x^2 - s^2 if that is positive."""
+        result = ebcd.ebnm([3.0], 1.0, "normal")
+        assert result.prior.parameters["scale"] ** 2 == pytest.approx(8.0)
+        assert result.mean[0] == pytest.approx(3 * 8 / 9)
+        assert ebcd.ebnm([0.9], 1.0, "normal").prior.parameters["scale"] == 0
+
+    @pytest.mark.parametrize("x", [[0.0, 0.0], [5.0, -5.0], [0.1, 9.0], [4.0, 4.0]])
+    def test_two_entries(self, any_family, x):
+        x = np.array(x)
+        result = ebcd.ebnm(x, 1.0, any_family)
+        self.check(result, x, 1.0, any_family)
+        order = np.argsort(x)
+        assert (np.diff(result.mean[order]) >= -1e-9).all()
+
+    @pytest.mark.parametrize("n", [1, 2, 50, 5_000])
+    @pytest.mark.parametrize("s", [1e-100, 1.0])
+    def test_all_zeros(self, any_family, n, s):
+        """The best prior is a point at zero, wherever a family has it."""
+        result = ebcd.ebnm(np.zeros(n), s, any_family)
+        check_finite(result, n)
+        np.testing.assert_allclose(result.mean, 0, atol=1e-6 * s)
+        if any_family == "flat":
+            return
+        assert result.log_likelihood == pytest.approx(null_log_likelihood(np.zeros(n), s), rel=1e-9)
+        if any_family != "flat":
+            assert (result.sd <= 0.01 * s).all()
+            np.testing.assert_allclose(result.lfsr, 1, atol=1e-6)
+
+    @pytest.mark.parametrize("n", [3, 5_000])
+    def test_null_is_exact(self, any_family, n):
+        """Where the prior found is a point at zero, so is the posterior, to the last digit."""
+        result = ebcd.ebnm(np.full(n, 0.5), 1.0, any_family)
+        if result.prior.describe() != "100% exactly 0":
+            assert any_family not in {*NEVER_POSITIVE, "point_normal", "normal"}
+            return
+        np.testing.assert_array_equal(result.mean, 0)
+        np.testing.assert_array_equal(result.sd, 0)
+        np.testing.assert_array_equal(result.lfsr, 1)
+
+    @pytest.mark.parametrize("value", [0.5, 5.0, 1e5])
+    @pytest.mark.parametrize("n", [3, 5_000])
+    def test_all_equal(self, any_family, n, value):
+        """Equal entries have equal answers, near the common value once it is significant."""
+        x = np.full(n, value)
+        result = ebcd.ebnm(x, 1.0, any_family)
+        self.check(result, x, 1.0, any_family)
+        np.testing.assert_allclose(result.mean, result.mean[0], rtol=1e-12)
+        if any_family in NEVER_POSITIVE:
+            np.testing.assert_allclose(result.mean, 0, atol=1e-6)
+        elif value >= 5 and any_family != "unimodal_symmetric":
+            assert abs(result.mean[0] - value) < 1.0
+        if any_family == "npmle":
+            assert result.mean[0] == pytest.approx(value, abs=1e-6)
+
+    @pytest.mark.parametrize("size", [1e3, 1e6, 1e8])
+    def test_one_huge_outlier(self, any_family, size):
+        """It is believed, and the others are no further from zero than without any shrinkage."""
+        rng = np.random.default_rng(21)
+        x = np.append(rng.normal(size=60), size)
+        result = ebcd.ebnm(x, 1.0, any_family)
+        check_finite(result, 61)
+        check_consistent(result, x, 1.0)
+        if any_family in NEVER_POSITIVE:
+            assert result.mean[-1] <= 1e-6
+        else:
+            assert abs(result.mean[-1] - size) < 1.0
+            assert result.sd[-1] < 1.1
+            assert result.lfsr[-1] < 1e-6
+        if any_family not in ("flat", "deconvolver", "exponential"):
+            assert np.mean(result.mean[:-1] ** 2) <= np.mean(x[:-1] ** 2)
+
+
+class TestManyEntries:
+    n = 1_000_000
+
+    @pytest.mark.parametrize("family", ["point_laplace", "normal_scale_mixture"])
+    def test_a_million(self, family):
+        rng = np.random.default_rng(31)
+        slab = rng.random(self.n) < 0.1
+        draw = rng.laplace(scale=3, size=self.n)
+        theta = np.where(slab, draw, 0)
+        x = 1e-3 * (theta + rng.normal(size=self.n))
+        result = ebcd.ebnm(x, 1e-3, family)
+        some = slice(None, None, 997)
+        exact = result.prior.posterior(x[some], 1e-3)
+        np.testing.assert_allclose(result.mean[some], exact.mean, atol=1e-9)
+        np.testing.assert_allclose(result.sd[some], exact.sd, atol=1e-9)
+        np.testing.assert_allclose(result.lfsr[some], exact.lfsr, atol=1e-6)
+        assert np.mean((result.mean / 1e-3 - theta) ** 2) < 0.35
+        if family == "point_laplace":
+            assert result.prior.parameters["weight"] == pytest.approx(0.1, abs=0.003)
+            assert result.prior.parameters["scale"] == pytest.approx(3e-3, rel=0.02)
+            direct = result.prior.log_likelihood(x, 1e-3)
+            assert result.log_likelihood == pytest.approx(direct, rel=1e-9)
