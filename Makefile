@@ -17,7 +17,7 @@ INSTALL := -m pip install --quiet --disable-pip-version-check
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-demo: $(VENV)/installed-plots  ## a worked example: a summary on the screen, a figure in demo-output/
+demo: $(VENV)/installed-plots  ## a worked example: a summary on the screen, figures in demo-output/
 	$(VENV)/bin/python examples/demo.py --output demo-output
 
 test: lint test-full docs test-core  ## everything that must hold: lint, tests, coverage, docs
@@ -35,7 +35,7 @@ test-core: $(CORE)/installed-test  ## the same tests on the built wheel with onl
 	$(CORE)/bin/python $(INSTALL) --force-reinstall --no-deps .
 	$(CORE)/bin/python -m pytest $(PYTEST_ARGS) --doctest-ignore-import-errors --pyargs tests ebcd
 
-docs: $(VENV)/installed-dev  ## the documentation in docs/_build/html; a warning is an error
+docs: $(VENV)/installed-dev  ## run the gallery, build docs/_build/html; a warning is an error
 	rm -rf docs/generated
 	$(VENV)/bin/python -m sphinx -E -q -W --keep-going -b html docs docs/_build/html
 	@echo "documentation: docs/_build/html/index.html"

@@ -13,8 +13,9 @@ extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
     "sphinx.ext.mathjax",
+    "sphinx_gallery.gen_gallery",
 ]
-exclude_patterns = ["_build"]
+exclude_patterns = ["_build", "gallery"]  # examples are read from generated/gallery
 templates_path = ["_templates"]
 nitpicky = True  # an unresolved reference is a warning, and `make docs` makes warnings errors
 nitpick_ignore_regex = [("py:.*", r"(numpy|scipy|sklearn|collections|typing|abc|np)\..*")]
@@ -26,8 +27,19 @@ autosummary_generate = True
 autodoc_typehints = "none"  # types are in the docstrings
 numpydoc_show_class_members = False
 
+sphinx_gallery_conf = {
+    "examples_dirs": "gallery",
+    "gallery_dirs": "generated/gallery",
+    "filename_pattern": r"\.py$",  # every example is run, and an error in one ends the build
+    "abort_on_example_error": True,
+    "write_computation_times": False,
+    "min_reported_time": 60,
+    "download_all_examples": False,
+}
+
 html_theme = "pydata_sphinx_theme"
 html_title = f"ebcd {release}"
 html_static_path = ["_static"]
+html_css_files = ["gallery.css"]
 html_show_sourcelink = False
 html_theme_options = {"show_toc_level": 2, "navbar_end": ["theme-switcher"], "footer_end": []}

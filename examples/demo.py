@@ -1,9 +1,10 @@
-"""Find the shocks in the employment of fifteen sectors, and draw how priors shrink.
+"""Find what moved US employment from 2006 to 2015, and draw it.
 
 Run it with `make demo`, or `python examples/demo.py --output DIRECTORY`.
 """
 
 import argparse
+import textwrap
 from pathlib import Path
 
 import matplotlib.pyplot as plt
@@ -11,46 +12,101 @@ import numpy as np
 
 import ebcd
 
+RECESSION = (2007 + 11 / 12, 2009 + 6 / 12)  # NBER: from December 2007 to June 2009
+NEGATIVE, POSITIVE, UNSURE = "#d1661f", "#3b6fb6", "0.75"
 
-def employment_shocks():
-    """Monthly employment growth in each sector, as a deviation from the sector's median.
+# What a person makes of the components; the program only finds them.
+MEANINGS = {
+    "the business cycle": "The private economy rises and falls together, and the recession is "
+    "its score.",
+    "outside the cycle": "Three sectors that do not follow the cycle. The jump of May 2010 and "
+    "the falls after it are temporary staff of the census, in government.",
+    "mining": "Mining goes its own way, and takes durable goods and wholesale trade along a "
+    "little: the fall of the oil price in 2015 is deeper here than the recession.",
+}
+NAMES = tuple(MEANINGS)
+
+
+def employment_changes():
+    """Monthly growth of employment in each sector, standardised.
 
     Returns
     -------
-    x : ndarray of shape (n_months - 1, n_sectors)
-        Deviations of the log difference.
-    s : ndarray of shape (n_months - 1, n_sectors)
-        Their usual size, one robust standard deviation per sector.
+    X : ndarray of shape (119, 15)
+        Log differences; every sector has mean zero and variance one.
     months, sectors : list of str
     """
     jobs = ebcd.datasets.load_us_employment()
     growth = np.diff(np.log(jobs.data), axis=0)
-    x = growth - np.median(growth, axis=0)
-    s = np.broadcast_to(1.4826 * np.median(np.abs(x), axis=0), x.shape)
-    return x, s, jobs.dates[1:], [name.replace("_", " ") for name in jobs.feature_names]
+    X = (growth - growth.mean(axis=0)) / growth.std(axis=0)
+    return X, jobs.dates[1:], [name.replace("_", " ") for name in jobs.feature_names]
 
 
-def print_shocks(n_largest=10):
-    """Solve the normal-means problem of the employment data and say what was found."""
-    x, s, months, sectors = employment_shocks()
-    fit = ebcd.ebnm(x.ravel(), s.ravel(), prior="point_laplace")
+def fit_components(X, sectors):
+    """Fit three components; return the model and the scores of every month."""
+    model = ebcd.EBCD(n_components=3)
+    scores = model.fit_transform(X)
+    model.feature_names_in_ = np.array(sectors, dtype=object)  # a data frame brings its own
+    return model, scores
 
-    print("US employment: which sector-months are real shocks, and how large were they?\n")
-    print(f"  data            {len(months)} months x {len(sectors)} sectors = {x.size} changes")
-    print(f"  prior found     {fit.prior}")
-    print(f"  log-likelihood  {fit.log_likelihood:.2f}")
-    shocks = np.flatnonzero(fit.lfsr < 0.05)
-    print(f"  shocks          {shocks.size} sector-months whose sign is known (lfsr < 0.05)")
 
-    print(f"\nThe {n_largest} largest shocks (change against the sector's median month, in %)\n")
-    width = max(map(len, sectors))
-    print(f"  {'sector':<{width}}  month         raw  shrunken      sd     lfsr")
-    for i in shocks[np.argsort(-np.abs(fit.mean[shocks]))][:n_largest]:
-        month, sector = np.unravel_index(i, x.shape)
-        print(
-            f"  {sectors[sector]:<{width}}  {months[month]}  {100 * x.flat[i]:8.2f}"
-            f"  {100 * fit.mean[i]:8.2f}  {100 * fit.sd[i]:6.2f}  {fit.lfsr[i]:7.1e}"
-        )
+def print_words(model, scores, months):
+    """Say for each component what it is, which sectors it moves, and when it was at its lowest."""
+    print("\nIn words, with the sectors whose sign is sure (lfsr < 0.05):")
+    for k, (name, meaning) in enumerate(MEANINGS.items()):
+        features = model.top_features(k, model.n_features_in_)
+        sectors = ", ".join(feature.name for feature in features if feature.lfsr < 0.05)
+        worst = ", ".join(months[i] for i in np.argsort(scores[:, k])[:3])
+        share = 100 * model.explained_variance_ratio_[k]
+        print(f"\n  component {k}: {name}, {share:.0f} % of the variance")
+        for line in (meaning, f"Sectors: {sectors}.", f"Lowest scores: {worst}."):
+            print(textwrap.indent(textwrap.fill(line, 92), "    "))
+
+
+def draw_employment(model, scores, months, path):
+    """Draw loadings with intervals of two standard deviations, and scores over time."""
+    years = [int(month[:4]) + (int(month[5:]) - 1) / 12 for month in months]
+    figure, axes = plt.subplots(
+        2,
+        3,
+        figsize=(10.5, 7.0),
+        height_ratios=(3, 2),
+        sharex="row",
+        sharey="row",
+        layout="constrained",
+    )
+    for k, (top, bottom) in enumerate(axes.T):
+        share = 100 * model.explained_variance_ratio_[k]
+        top.set(title=f"{k}: {NAMES[k]}\n{share:.0f} % of the variance", xlabel="loading")
+        draw_loadings(top, model, k)
+        draw_scores(bottom, years, scores[:, k])
+    order = np.argsort(model.components_[0])
+    axes[0, 0].set_yticks(range(len(order)), model.feature_names_in_[order])
+    axes[1, 0].set_ylabel("score")
+    axes[1, 0].annotate("recession", (2009.6, -2.8), color="0.4")
+    save(figure, path)
+
+
+def draw_loadings(ax, model, k):
+    """Draw one component, sectors in the order of the first component."""
+    order = np.argsort(model.components_[0])
+    loading, sd = model.components_[k, order], model.components_sd_[k, order]
+    colour = np.where(loading > 0, POSITIVE, NEGATIVE)
+    colour = np.where(model.lfsr_[k, order] < 0.05, colour, UNSURE)
+    places = np.arange(loading.size)
+    ax.hlines(places, loading - 2 * sd, loading + 2 * sd, color=colour, linewidth=2)
+    ax.scatter(loading, places, color=colour, s=28, zorder=3)
+    ax.axvline(0, color="0.6", linewidth=0.8, zorder=0)
+    ax.grid(axis="y", color="0.93")
+    ax.set_axisbelow(True)
+
+
+def draw_scores(ax, years, scores):
+    """Draw the scores of one component over time, with the recession shaded."""
+    ax.axvspan(*RECESSION, color="0.9")
+    ax.axhline(0, color="0.6", linewidth=0.8)
+    ax.plot(years, scores, color="0.2", linewidth=1.1)
+    ax.set(xlabel="year", xlim=(2006, 2016), xticks=range(2006, 2016, 3))
 
 
 def draw_shrinkage(path):
@@ -80,7 +136,7 @@ def draw_shrinkage(path):
 def save(figure, path):
     """Write the figure under a temporary name, then rename it: `path` is never half a picture."""
     part = path.with_name(f".{path.name}.part")
-    figure.savefig(part, format="png", dpi=150)
+    figure.savefig(part, format="png", dpi=120)
     plt.close(figure)
     part.replace(path)
 
@@ -92,10 +148,16 @@ def main():
     output = parser.parse_args().output
     output.mkdir(parents=True, exist_ok=True)
 
-    print_shocks()
-    figure = output / "shrinkage.png"
-    draw_shrinkage(figure)
-    print(f"\nHow point-Laplace priors shrink: {figure}")
+    X, months, sectors = employment_changes()
+    print(f"US employment, {months[0]} to {months[-1]}: what made 15 sectors grow and shrink?\n")
+    model, scores = fit_components(X, sectors)
+    print(model.summary())
+    print_words(model, scores, months)
+
+    draw_employment(model, scores, months, output / "employment.png")
+    draw_shrinkage(output / "shrinkage.png")
+    print(f"\nLoadings and scores over time:   {output / 'employment.png'}")
+    print(f"How point-Laplace priors shrink: {output / 'shrinkage.png'}")
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
-"""`make demo` runs to its end: a table on the screen, a whole picture on disk."""
+"""`make demo` runs to its end: components in words on the screen, whole pictures on disk."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -7,6 +8,12 @@ from pathlib import Path
 import pytest
 
 DEMO = Path(__file__).resolve().parents[1] / "examples" / "demo.py"
+# The words of the demonstration are about these components.
+EXPECTED = {
+    "the business cycle": (48, 12, "construction", "2009-04"),
+    "outside the cycle": (9, 3, "education and health services, government, utilities", "2010-09"),
+    "mining": (7, 3, "mining and logging, durable goods, wholesale trade", "2015-05"),
+}
 
 
 def test_demo(tmp_path):
@@ -14,7 +21,14 @@ def test_demo(tmp_path):
     command = [sys.executable, "-W", "error", str(DEMO), "--output", str(tmp_path)]
     run = subprocess.run(command, capture_output=True, text=True, check=False)
     assert run.returncode == 0, run.stderr
-    table = run.stdout.split("lfsr\n")[1].split("\n\n")[0]
-    assert len(table.splitlines()) == 10
-    assert [path.name for path in tmp_path.iterdir()] == ["shrinkage.png"]
-    assert (tmp_path / "shrinkage.png").read_bytes().startswith(b"\x89PNG")
+    words = " ".join(run.stdout.split("In words")[1].split())
+    for name, (share, n_sectors, sectors, month) in EXPECTED.items():
+        assert f"{name}, {share} % of the variance" in words
+        found = re.search(rf"{name}, .*?Sectors: (.*?)\. Lowest scores: (.*?),", words)
+        assert found is not None
+        assert found[1].startswith(sectors)
+        assert len(found[1].split(", ")) == n_sectors
+        assert found[2] == month
+    pictures = sorted(tmp_path.iterdir())
+    assert [path.name for path in pictures] == ["employment.png", "shrinkage.png"]
+    assert all(path.read_bytes().startswith(b"\x89PNG") for path in pictures)

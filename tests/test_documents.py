@@ -1,4 +1,4 @@
-"""The examples in the README and the guide do what they say."""
+"""The examples in the README and the guide do what they say, and their pictures are there."""
 
 import doctest
 import re
@@ -8,6 +8,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 BLOCK = re.compile(r"^```python\n(.*?)^```$", flags=re.DOTALL | re.MULTILINE)
+PICTURE = re.compile(r"!\[[^\]]+\]\(([^)]+)\)")
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs" / "guide").glob("*.md"))]
 
 
@@ -19,3 +20,13 @@ def test_examples(path):
     report = []
     failed, _ = doctest.DocTestRunner(verbose=False).run(test, out=report.append)
     assert failed == 0, "".join(report)
+
+
+@pytest.mark.parametrize(
+    "path", [*DOCUMENTS, ROOT / "docs" / "index.md"], ids=lambda path: path.name
+)
+def test_pictures(path):
+    for name in PICTURE.findall(path.read_text(encoding="utf-8")):
+        picture = path.parent / name
+        assert picture.read_bytes().startswith(b"\x89PNG")
+        assert picture.stat().st_size < 150_000

@@ -44,7 +44,7 @@ class EBCD(Readable):
         one for each component, in the order in which the start finds them.
     noise : "constant" or "per_feature", default "constant"
         Whether all features have the same noise variance. With "per_feature" each feature counts as
-        seen once more as pure noise, which bounds its precision.
+        seen in a further fifth of the samples as pure noise, which bounds its precision.
     center : bool, default True
         Whether to subtract the mean of every feature.
     scale : bool, default False
@@ -232,7 +232,7 @@ class EBCD(Readable):
     def _store(self, fit: Fit, problem: Problem, data: Input) -> None:
         covariance, state = (
             problem.covariance,
-            _ordered(fit.state, isinstance(self.prior, list | tuple)),
+            _ordered(fit.state, data.scale, isinstance(self.prior, list | tuple)),
         )
         back = data.scale * covariance.unit
         maps, _ = score_map(covariance, state.mean, state.precision)
@@ -329,14 +329,14 @@ def _nothing(problem: Problem) -> Fit:
     return Fit(state, [value], 0, True)
 
 
-def _ordered(state: State, keep_order: bool) -> State:
+def _ordered(state: State, scale: Array, keep_order: bool) -> State:
     """Sort by explained variance and make the largest loading positive."""
-    order = np.argsort(-(state.mean**2).sum(axis=1), kind="stable")
+    order = np.argsort(-((state.mean * scale) ** 2).sum(axis=1), kind="stable")
     if keep_order:
         order = np.arange(len(state.components))
     signs, priors = np.ones(len(order)), [state.fitted[k] for k in order]
     for i, k in enumerate(order):
-        largest = state.mean[k, np.abs(state.mean[k]).argmax()]
+        largest = state.mean[k, np.abs(state.mean[k] * scale).argmax()]
         if largest < 0 and not PRIORS[priors[i].family].side:
             signs[i], priors[i] = -1.0, priors[i].mirrored()
     sign = signs[:, None]

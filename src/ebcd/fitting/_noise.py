@@ -11,7 +11,7 @@ from ebcd.data import AbstractCovariance
 
 # The ELBO is unbounded when components fit the data exactly, so the noise has a floor.
 _FLOOR = 1e-10  # of the mean variance
-_PSEUDO_SAMPLES = 1.0
+_PSEUDO_SHARE = 0.2  # of the number of samples
 
 
 class AbstractNoise(ABC):
@@ -51,28 +51,30 @@ class ConstantNoise(AbstractNoise):
 
 
 class PerFeatureNoise(AbstractNoise):
-    """A noise variance for each feature, as if each had been seen once more as pure noise.
+    """A noise variance for each feature, held back from fitting single features exactly.
 
-    A precision that fits its feature exactly would run to infinity. One pseudo-sample of mean
-    square equal to the feature's whole variance bounds it; this is a gamma prior on each precision,
-    it does not depend on the units of the features, and the ELBO includes it.
+    Without a bound a component copies one feature and the precision of that runs to infinity. Each
+    feature counts as seen in a further fifth of the samples as pure noise of its own whole
+    variance; this is a gamma prior on each precision, it does not depend on the units of the
+    features, and the ELBO includes it. The noise is at least a sixth of a feature's variance.
     """
 
     def __init__(self, covariance: AbstractCovariance) -> None:
         super().__init__(covariance)
+        self._pseudo = _PSEUDO_SHARE * self.n_samples
         self._prior = np.maximum(self.variances, self.floor)
 
     def precision(self, residual: Array) -> Array:
         """Inverse of the residual averaged with the pseudo-sample."""
         n = self.n_samples
-        pooled = (n * residual + _PSEUDO_SAMPLES * self._prior) / (n + _PSEUDO_SAMPLES)
+        pooled = (n * residual + self._pseudo * self._prior) / (n + self._pseudo)
         return np.asarray(1 / np.maximum(pooled, self.floor))
 
     def value(self, precision: Array, residual: Array) -> float:
         """Gaussian log-likelihood of the residuals and log prior of the precisions."""
         n = self.n_samples
         data = n * (np.log(precision / (2 * np.pi)) - precision * residual)
-        prior = _PSEUDO_SAMPLES * (np.log(precision) - precision * self._prior)
+        prior = self._pseudo * (np.log(precision) - precision * self._prior)
         return float(0.5 * (data.sum() + prior.sum()))
 
 

@@ -22,7 +22,7 @@ from ebcd._numerics import LOG_SQRT_2PI, Array
 
 _ORDER = 6
 # Points per unit of noise. The sixth-order error is about 2e-3 (width of features * density)^-6.
-_DENSITY = 24
+_DENSITY = 40
 # z = BEND sinh(u / BEND): an even grid up to about BEND, geometric beyond, where only kernels that
 # are smooth on the scale of z itself may be used.
 _BEND = 8.0

@@ -54,10 +54,12 @@ class Deconvolver(NPMLE):
         """Fit the only column."""
         if self.grid is not None:
             grid = as_grid(self.grid, positive=False)
-        elif start is not None:  # a new grid would change what is maximised
-            grid = np.asarray(start.parameters["locations"])
         else:
             grid = location_grid(column, _GRID_SIZE)
+            if start is not None:  # a new grid would change what is maximised
+                known = np.asarray(start.parameters["locations"])
+                covers = known[0] <= grid[0] and grid[-1] <= known[-1]
+                grid = known if covers else grid
         basis = _basis(grid, self.degrees_of_freedom)
         x, s = column.x[0], np.broadcast_to(column.s, column.x.shape)[0]
         log_likelihood = kernels.PointMass(grid).log_marginal(x[:, None], s[:, None])

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from ebcd._numerics import Array
 from ebcd.priors._family import AbstractPriorFamily, Fits
-from ebcd.priors._fitted import FittedPrior
+from ebcd.priors._fitted import FittedPrior, FlatPrior
 from ebcd.priors._mode import estimate_mode
 from ebcd.priors._registry import make_family
 from ebcd.priors._solve import sign_rates, solve_columns
@@ -140,6 +140,12 @@ def ebnm(
     begin = _as_start(start, fixed_or_family)
     if not seen.any():
         raise ValueError("s is infinite everywhere: nothing was observed, so nothing can be fitted")
+    if (
+        not every
+        and not isinstance(fixed_or_family, FittedPrior)
+        and fixed_or_family.name == "flat"
+    ):
+        FlatPrior().posterior(x, s)  # says where, and what to do
     fit = _solve(x_seen, _common(s_seen), fixed_or_family, centre, begin)
     found = fit.priors[0]
     mean, sd = fit.mean[0], np.sqrt(fit.variance[0], out=fit.variance[0])

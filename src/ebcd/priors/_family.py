@@ -65,7 +65,7 @@ class AbstractPriorFamily(ABC):
         """Parameters of the prior of ``-theta``."""
         if cls.side:
             raise ValueError(f"{cls.name} is one-sided: the prior of -theta is not in the family")
-        return {**parameters, "mode": -parameters["mode"]}
+        return {**parameters, "mode": 0.0 - parameters["mode"]}
 
     @classmethod
     def shift(cls, parameters: Parameters, offset: float) -> Parameters:

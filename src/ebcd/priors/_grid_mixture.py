@@ -24,10 +24,10 @@ from ebcd.priors._weights import Likelihoods, WeightFit, fit_weights
 _MAX_GRID = 400
 _MAX_CELLS = 40_000_000  # entries x components in memory
 _REFINEMENTS = 12
-_WORTHWHILE = 1e-3  # nats
+_WORTHWHILE = 3e-5  # nats
 _SCALE_RATIO = 2**0.25
 _SMALLEST_SCALE = 0.1  # in units of the smallest noise
-_LOCATION_GAP = 0.25  # in units of the noise
+_LOCATION_GAP = 0.15  # in units of the noise
 
 
 @dataclass(frozen=True)
@@ -76,21 +76,30 @@ class GridMixture(AbstractPriorFamily):
     def fit_column(self, column: Columns, start: FittedPrior | None) -> tuple[FittedPrior, float]:
         """Fit the only column, with the mode at zero; return the prior and its certificate."""
         grid = self._default_grid(column) if self.grid is None else np.asarray(self.grid)
-        if start is not None and self.grid is None:  # so that the result cannot be worse
-            grid = np.union1d(grid, self._grid_of(start))
         problem = _Problem(column, self)
-        fit = problem.solve(grid)
+        fit, small = problem.solve(grid), 0
         for _ in range(_REFINEMENTS if self.grid is None and self.adapts else 0):
             finer = problem.halved()
             if finer.size == 0:
                 break
             before, fit = fit.log_likelihood, problem.solve(finer)
-            if fit.log_likelihood - before < _WORTHWHILE:
+            small = small + 1 if fit.log_likelihood - before < _WORTHWHILE else 0
+            if small >= 2:
                 break
+        # The problem is convex, so that a start only matters where it has a better grid.
+        if start is not None and self.grid is None:
+            already = _log_likelihood(start, column)
+            if already > fit.log_likelihood + 1e-7:
+                fit = problem.solve(np.setdiff1d(self._grid_of(start), problem.grid))
         weights, spike = problem.by_grid_point()
         used = (weights > 0).any(axis=0)
         parameters = self._parameters(weights[:, used], problem.grid[used], spike)
         return self.build(**parameters), fit.certificate
+
+
+def _log_likelihood(prior: FittedPrior, column: Columns) -> float:
+    s = np.broadcast_to(column.s, column.x.shape)[0]
+    return float(column.sum(prior.log_marginal(column.x[0], s)[None])[0])
 
 
 class _Problem:
@@ -172,18 +181,18 @@ def most_points(column: Columns) -> int:
 
 
 def thinned(values: Array, gap: float, most: int) -> Array:
-    """At most `most` of the values, at least `gap` apart."""
+    """Means of runs of values within about `gap`, at most `most` of them."""
     ordered = np.unique(values)
     while True:
-        cells = np.floor(ordered / gap)
-        kept = ordered[np.flatnonzero(np.diff(cells, prepend=-np.inf))]
+        _, cell = np.unique(np.round(ordered / gap), return_inverse=True)
+        kept = np.bincount(cell, weights=ordered) / np.bincount(cell)
         if kept.size <= most:
-            return kept
+            return np.asarray(kept)
         gap *= 1.3
 
 
 def location_grid(column: Columns, most: int) -> Array:
     """Places where values may be: the observations, thinned, and zero."""
     x = column.x[0] if column.counts is None else column.x[0, column.counts[0] > 0]
-    gap = _LOCATION_GAP * float(np.exp(np.median(np.log(column.s))))
+    gap = _LOCATION_GAP * float(np.quantile(column.s, 0.1))
     return np.union1d(thinned(x, gap, most - 1), 0.0 if x.min() < 0 < x.max() else x.min())

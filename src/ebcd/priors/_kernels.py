@@ -202,29 +202,30 @@ class Laplace(AbstractKernel):
     def _sides(self) -> tuple[Exponential, Exponential]:
         return Exponential(self.location, -self.scale), Exponential(self.location, self.scale)
 
-    def _upward_share(self, x: Array, s: Array) -> Array:
+    def _shares(self, x: Array, s: Array) -> tuple[Array, Array]:
+        """Give the posterior probabilities of the two sides, neither as the rest of the other."""
         down, up = self._sides()
-        return np.asarray(special.expit(up.log_marginal(x, s) - down.log_marginal(x, s)))
+        log_odds = up.log_marginal(x, s) - down.log_marginal(x, s)
+        return special.expit(-log_odds), special.expit(log_odds)
 
     def log_marginal(self, x: Array, s: Array) -> Array:
         down, up = self._sides()
         return np.logaddexp(down.log_marginal(x, s), up.log_marginal(x, s)) - math.log(2.0)
 
     def moments(self, x: Array, s: Array) -> tuple[Array, Array]:
-        share = self._upward_share(x, s)
+        rest, share = self._shares(x, s)
         (low, low_var), (high, high_var) = (side.moments(x, s) for side in self._sides())
-        mean = share * high + (1 - share) * low
-        spread = share * (1 - share) * (high - low) ** 2
-        return mean, share * high_var + (1 - share) * low_var + spread
+        mean = share * high + rest * low
+        return mean, share * high_var + rest * low_var + share * rest * (high - low) ** 2
 
     def tails(self, x: Array, s: Array) -> tuple[Array, Array]:
-        share = self._upward_share(x, s)
+        rest, share = self._shares(x, s)
         down, up = (side.tails(x, s) for side in self._sides())
-        below, above = ((1 - share) * d + share * u for d, u in zip(down, up, strict=True))
+        below, above = (rest * d + share * u for d, u in zip(down, up, strict=True))
         return below, above
 
     def draw(self, x: Array, s: Array, rng: np.random.Generator) -> Array:
-        upward = rng.random(x.shape) < self._upward_share(x, s)
+        upward = rng.random(x.shape) < self._shares(x, s)[1]
         return Exponential(self.location, np.where(upward, 1, -1) * self.scale).draw(x, s, rng)
 
     def prior_moments(self) -> tuple[Array, Array]:

@@ -117,7 +117,7 @@ class Unimodal(GridMixture):
         most = most_points(column) // 2
         edges = np.abs(column.x if column.counts is None else column.x[:, column.counts[0] > 0])
         far = edges[edges > 2 * column.s.min()]
-        return np.union1d(scale_grid(column)[:most], thinned(far, 0.5 * column.s.min(), most))
+        return np.union1d(scale_grid(column)[:most], thinned(far, 0.25 * column.s.min(), most))
 
     def _parameters(self, weights: Array, grid: Array, spike: float) -> Parameters:
         lower = np.concatenate([side[0] * grid for side in self.sides])

@@ -30,7 +30,8 @@ def estimate_mode(
     if family.name == "point_mass":
         return float(np.average(x, weights=np.broadcast_to(s, x.shape) ** -2.0))
     centred = None if start is None else start.shifted(-start.parameters["mode"])
-    candidates = _candidates(x)
+    weights = np.broadcast_to(s, x.shape) ** -2.0
+    candidates = np.union1d(_candidates(x), np.average(x, weights=weights))
     if start is not None:
         candidates = np.union1d(candidates, start.parameters["mode"])
     many = len(candidates)

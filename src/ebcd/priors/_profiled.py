@@ -141,6 +141,7 @@ class GeneralizedBinary(AbstractPriorFamily):
     """
 
     name: ClassVar[str] = "generalized_binary"
+    binned: ClassVar[bool] = False  # the change from spike to bump may be sharper than the grid
     side: ClassVar[int] = 1
 
     spread: float = 0.1

@@ -124,7 +124,7 @@ def _fit(
 
 def sign_rates(x: Array, s: Array, prior: FittedPrior) -> Array:
     """Local false sign rates of observations with finite noise."""
-    if s.ndim == 0:
+    if s.ndim == 0 and PRIORS[prior.family].smooth_tails:
         unit = float(s)
         columns, standard = Columns(x[None] / unit, np.ones((1, 1))), prior.rescaled(1 / unit)
         binned = _bin(columns, PRIORS[prior.family])

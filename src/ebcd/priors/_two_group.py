@@ -204,7 +204,8 @@ def _climb(
                 to_w, to_b, gain = _newton(at, w, b, fixed_weight)
             to_w = max(to_w, _SMALLEST_SLAB / totals[k])
             to_b = min(max(to_b, _SMALLEST_LOG_SCALE), largest[k])
-            length = max(abs(to_b - b), abs(to_w - w) / w)
+            rest = max(1 - w, 1 - to_w, 1e-300)  # near one the spike is what must be right
+            length = max(abs(to_b - b), abs(to_w - w) / min(w, rest))
             if length < _SHORT_STEP and gain * length**2 < _LEFT_OVER and not failed[k]:
                 weights[k], scales[k] = to_w, to_b
                 sums[k] = at._replace(ratio=at.ratio + max(gain, 0.0))
@@ -286,7 +287,7 @@ def _search(
     value = value.reshape(columns.n_columns, grid.size)
     best = value.max(axis=1, keepdims=True)
     # a second peak is worth a climb only if it could still win between grid points
-    keep = (peaks(value, 2) & (value >= best - np.maximum(10.0, 0.2 * best))).ravel()
+    keep = (peaks(value, 3) & (value >= best - np.maximum(10.0, 0.2 * best))).ravel()
     return rows[keep], weight[keep], scales[keep]
 
 

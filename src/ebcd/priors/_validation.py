@@ -9,8 +9,8 @@ from numpy.typing import ArrayLike
 
 from ebcd._numerics import Array
 
-# Beyond this ratio squares overflow; no measurement is that precise.
-_LARGEST_RATIO = 1e140
+# Beyond this ratio fourth powers overflow; no measurement is that precise.
+_LARGEST_RATIO = 1e70
 
 
 def _as_floats(value: Any, name: str) -> Array:

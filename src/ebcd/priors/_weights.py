@@ -66,6 +66,9 @@ def fit_weights(likelihoods: Likelihoods, start: Array | None = None) -> WeightF
     rows, counts = likelihoods.rows, likelihoods.counts
     weights = _em_start(likelihoods) if start is None else start / start.sum()
     density = weights @ rows
+    if not (density > 0).all():  # the start rules some observation out
+        weights = _em_start(likelihoods)
+        density = weights @ rows
     value = likelihoods.value(density)
     certificate = np.inf
     for _ in range(_MAX_STEPS):
