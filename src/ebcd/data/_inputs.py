@@ -24,6 +24,7 @@ class Input(NamedTuple):
 def from_matrix(x: Any, center: bool, scale: bool, n_samples: int | None) -> Input:
     """Take a validated data matrix, dense or sparse, or a compact one for `n_samples` rows."""
     mean, variances = column_moments(x, center)
+    variances = np.where(_only_rounding(variances, mean), 0.0, variances)
     if n_samples is not None:
         variances = variances * (x.shape[0] / n_samples)
     divisor = _divisor(variances, scale)
@@ -37,6 +38,8 @@ def from_gram(gram: Gram, center: bool, scale: bool) -> Input:
         raise ValueError("the Gram is empty; update it with data first")
     matrix = gram.scatter / gram.n_samples
     mean = gram.mean
+    constant = _only_rounding(np.diagonal(matrix), mean)
+    matrix[constant] = matrix[:, constant] = 0.0
     if not center:
         matrix, mean = matrix + np.outer(mean, mean), np.zeros_like(mean)
     return from_covariance(matrix, gram.n_samples, scale)._replace(mean=mean)
@@ -48,6 +51,11 @@ def from_covariance(matrix: Array, n_samples: int, scale: bool) -> Input:
     divisor = _divisor(variances, scale)
     scaled = matrix / divisor / divisor[:, None] if scale else matrix
     return Input(CovarianceMatrix(scaled, n_samples), None, divisor, variances)
+
+
+def _only_rounding(variances: Array, mean: Array) -> np.ndarray:
+    """Mark features that are constant but for the rounding of their mean."""
+    return np.asarray(np.sqrt(variances) <= 1e-13 * np.abs(mean))
 
 
 def _divisor(variances: Array, scale: bool) -> Array:

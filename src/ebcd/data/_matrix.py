@@ -11,6 +11,7 @@ from ebcd._numerics import Array
 from ebcd.data._covariance import AbstractCovariance, CovarianceMatrix, working_unit
 
 _CHUNK = 500_000  # entries that are worked on at once
+_LARGEST = 1e153
 _CHEAP = 200_000_000  # operations
 # Products that a fit needs, roughly; forming the covariance must be cheaper than those.
 _EXPECTED_PRODUCTS = 60
@@ -70,8 +71,11 @@ class DataMatrix(AbstractCovariance):
     def leading(self, k: int) -> tuple[Array, Array]:
         """Give the leading eigenpairs, exactly if the smaller Gram matrix is cheap."""
         rows, columns = self._x.shape
-        if columns <= rows or rows * rows * columns > _CHEAP:
+        if rows * columns * min(rows, columns) > _CHEAP:
             return super().leading(k)
+        if columns <= rows:
+            eigenvalues, vectors = np.linalg.eigh(self._column_gram())
+            return np.maximum(eigenvalues[::-1][:k], 0.0), vectors[:, ::-1][:, :k]
         values, left = np.linalg.eigh(self._row_gram())
         values, left = np.maximum(values[::-1][:k], 0.0), left[:, ::-1][:, :k]
         right = self._transposed(left)
@@ -141,6 +145,10 @@ def column_moments(x: Any, center: bool) -> tuple[Array, Array]:
     size = max(
         (float(np.abs(block - mean).max(initial=0.0)) for block in _row_blocks(x)), default=0
     )
+    if size > _LARGEST:
+        raise ValueError(
+            f"X has entries as large as {size:.3g}, too large to square; divide it by some unit"
+        )
     return mean, _mean_squares(x, mean, size) * size * size if size > 0 else np.zeros(x.shape[1])
 
 

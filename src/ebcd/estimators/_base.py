@@ -223,8 +223,9 @@ def _check_n_samples(n_samples: Any) -> int:
 
 def _check_finite(X: Any) -> None:
     values = X.data if is_sparse(X) else X
-    if np.isfinite(np.sum(values)) or np.isfinite(values).all():
-        return
+    with np.errstate(invalid="ignore", over="ignore"):
+        if np.isfinite(np.sum(values)) or np.isfinite(values).all():
+            return
     if is_sparse(X):
         coordinates = X.tocoo()
         bad = ~np.isfinite(coordinates.data)

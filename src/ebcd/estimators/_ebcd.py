@@ -179,14 +179,14 @@ class EBCD(Readable):
     def _how_many(self, problem: Problem, data: Input) -> int:
         covariance = problem.covariance
         most = min(covariance.n_samples, covariance.n_features)
+        if covariance.trace() == 0:
+            return 0
         if not isinstance(self.start, str):
             loadings = self._given_start(data)
             return int(min(loadings.shape[0], most))
         if self.n_components == "paper":
             return most
         if self.n_components == "auto":
-            if covariance.trace() == 0:
-                return 0
             centred = int(data.mean is not None and bool(self.center))
             test = Standardized(covariance) if self.noise == "per_feature" else covariance
             return int(count_components(test, max(covariance.n_samples - centred, 1)))
@@ -211,7 +211,9 @@ class EBCD(Readable):
         state = self._first_state(problem, k, data)
         if state is None:
             return _nothing(problem)
-        progress = _print_progress if self.verbose else None
+        back = data.scale * problem.covariance.unit
+        shift = problem.covariance.n_samples * float(np.log(back).sum())
+        progress = _Printer(state.value, shift) if self.verbose else None
         return alternate(problem, state, tol=self.tol, max_iter=self.max_iter, progress=progress)
 
     def _first_state(self, problem: Problem, k: int, data: Input) -> State | None:
@@ -252,7 +254,7 @@ class EBCD(Readable):
         self.explained_variance_ = (self.components_**2).sum(axis=1)
         total = float(data.variances.sum())
         self.explained_variance_ratio_ = self.explained_variance_ / (total or 1.0)
-        shift = covariance.n_samples * float(np.log(back).sum())
+        shift = problem.covariance.n_samples * float(np.log(back).sum())
         self.elbo_path_ = np.array(fit.path) - shift
         self.elbo_ = float(self.elbo_path_[-1])
         self.n_iter_, self.converged_ = fit.n_iter, fit.converged
@@ -358,8 +360,15 @@ def _spread(variances: Array) -> float:
     return float(positive.max() / positive.min()) if positive.size else 1.0
 
 
-def _print_progress(iteration: int, state: State, seconds: float) -> None:
-    print(  # noqa: T201 - asked for by verbose
-        f"iteration {iteration:5d}   ELBO {state.value:16.4f}   "
-        f"{len(state.components)} components   {seconds:7.2f} s"
-    )
+class _Printer:
+    """Print a line for every iteration, with the ELBO in the units of the data."""
+
+    def __init__(self, value: float, shift: float) -> None:
+        self._value, self._shift = value, shift
+
+    def __call__(self, iteration: int, state: State, seconds: float) -> None:
+        change, self._value = state.value - self._value, state.value
+        print(  # noqa: T201 - asked for by verbose
+            f"iteration {iteration:5d}   ELBO {state.value - self._shift:16.4f}   "
+            f"change {change:10.2e}   {len(state.components)} components   {seconds:7.2f} s"
+        )

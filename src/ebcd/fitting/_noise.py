@@ -33,7 +33,8 @@ class AbstractNoise(ABC):
 
     def at_floor(self, precision: Array) -> bool:
         """Tell whether the noise variance has reached its floor."""
-        return bool((1 / precision <= 1.01 * self.floor).any())
+        varies = self.variances > self.floor if precision.ndim else True
+        return bool(((1 / precision <= 1.01 * self.floor) & varies).any())
 
 
 class ConstantNoise(AbstractNoise):
@@ -74,7 +75,8 @@ class PerFeatureNoise(AbstractNoise):
         """Gaussian log-likelihood of the residuals and log prior of the precisions."""
         n = self.n_samples
         data = n * (np.log(precision / (2 * np.pi)) - precision * residual)
-        prior = self._pseudo * (np.log(precision) - precision * self._prior)
+        ratio = precision * self._prior  # without units
+        prior = self._pseudo * (np.log(ratio) - ratio)
         return float(0.5 * (data.sum() + prior.sum()))
 
 

@@ -12,6 +12,7 @@ from ebcd.fitting._loop import Problem, State, alternate
 from ebcd.fitting._rotation import score_map
 
 _VARIMAX_STEPS = 200
+_NOTHING_LEFT = 1e-13  # of the variance
 _GREEDY_STEPS = 500
 # Rounds of the search: gain an iteration at which to stop, how far behind in nats a state may be to
 # go on, how many go on.
@@ -30,7 +31,8 @@ _EXTRA_DIRECTIONS = 10
 def svd_start(covariance: AbstractCovariance, k: int) -> Array:
     """Give loadings of the first `k` principal components, one a row."""
     values, vectors = covariance.leading(k)
-    return np.asarray((vectors * np.sqrt(values)).T)
+    largest = vectors[np.abs(vectors).argmax(axis=0), np.arange(vectors.shape[1])]
+    return np.asarray((vectors * np.copysign(np.sqrt(values), largest)).T)
 
 
 def varimax_start(loadings: Array) -> Array:
@@ -112,7 +114,10 @@ class Greedy:
         weighted = loading * precision if precision.ndim else loading
         product = self._covariance.matmul(weighted[:, None])[:, 0]
         product = product - self._b.T @ (self._b @ weighted)
-        return np.asarray(product / np.sqrt(max(float(weighted @ product), 1e-300)))
+        energy = float(weighted @ product)
+        if energy <= _NOTHING_LEFT * float(weighted @ weighted) * self._covariance.trace():
+            return np.zeros_like(product)  # the components so far explain all there is
+        return np.asarray(product / np.sqrt(energy))
 
     def _residual_vector(self) -> Array:
         """Leading singular vector of the residual, times its singular value over sqrt(n)."""
@@ -182,6 +187,8 @@ def _alike(one: State, other: State) -> bool:
     """Tell whether two states have nearly the same components."""
     if one.mean.shape != other.mean.shape:
         return False
+    if one.mean.size == 0:
+        return True
     units = (s.mean / np.linalg.norm(s.mean, axis=1, keepdims=True) for s in (one, other))
     cosines = np.abs(next(units) @ next(units).T)
     return bool((cosines.max(axis=1) > _SAME).all())

@@ -1,0 +1,98 @@
+"""What is checked of a covariance, and what each kind of input leads back to."""
+
+import numpy as np
+import pytest
+
+from ebcd import Gram
+from ebcd.data import check_covariance, from_covariance, from_gram, from_matrix
+
+
+def draw(n=20, p=5):
+    rng = np.random.default_rng(0)
+    return rng.normal(size=(n, p)) * np.arange(1, p + 1) + 3.0
+
+
+class TestCheckCovariance:
+    def test_gives_a_symmetric_float_matrix(self):
+        S = np.array([[2, 1], [1, 3]])
+        checked = check_covariance(S.tolist())
+        assert checked.dtype == np.float64
+        np.testing.assert_array_equal(checked, S)
+
+    def test_rounding_is_forgiven(self):
+        S = np.cov(draw().T, bias=True)
+        noisy = S + 1e-9 * np.random.default_rng(1).normal(size=S.shape)
+        checked = check_covariance(noisy)
+        np.testing.assert_array_equal(checked, checked.T)
+        np.testing.assert_allclose(checked, S, atol=1e-7)
+
+    def test_single_precision_of_low_rank_is_forgiven(self):
+        X = np.random.default_rng(0).normal(size=(5, 60)).astype(np.float32)
+        check_covariance(X.T @ X / np.float32(5))
+
+    @pytest.mark.parametrize("shape", [(2, 3), (4,), (0, 0), (2, 2, 2)])
+    def test_not_square(self, shape):
+        with pytest.raises(ValueError, match="must be a square matrix, got shape"):
+            check_covariance(np.zeros(shape))
+
+    def test_not_symmetric(self):
+        S = np.eye(4)
+        S[1, 3] = 0.25
+        match = r"not symmetric: entries \[1, 3\] and \[3, 1\] differ by 0.25; use \(S \+ S.T\) / 2"
+        with pytest.raises(ValueError, match=match):
+            check_covariance(S)
+
+    def test_not_positive_semi_definite(self):
+        match = "not positive semi-definite: its smallest eigenvalue is -1; was it computed from"
+        with pytest.raises(ValueError, match=match):
+            check_covariance([[1.0, 2.0], [2.0, 1.0]])
+
+    @pytest.mark.parametrize("bad", [np.nan, np.inf])
+    def test_not_finite(self, bad):
+        S = np.eye(4)
+        S[1, 2] = S[2, 1] = bad
+        with pytest.raises(ValueError, match=r"2 NaN or infinite entries, the first at \[1, 2\]"):
+            check_covariance(S)
+
+    @pytest.mark.parametrize("bad", [np.array([["a"]]), np.eye(2) * 1j, np.array([[None]])])
+    def test_not_numbers(self, bad):
+        with pytest.raises(TypeError, match="real numbers, got dtype"):
+            check_covariance(bad)
+
+    @pytest.mark.parametrize("size", [1e-300, 1e300])
+    def test_any_size(self, size):
+        np.testing.assert_array_equal(check_covariance(size * np.eye(3)), size * np.eye(3))
+
+    def test_zero(self):
+        np.testing.assert_array_equal(check_covariance(np.zeros((2, 2))), np.zeros((2, 2)))
+
+    def test_input_is_left_alone(self):
+        S = np.array([[2.0, 1.0], [1.0 + 1e-9, 3.0]])
+        before = S.copy()
+        check_covariance(S)
+        np.testing.assert_array_equal(S, before)
+
+
+class TestGram:
+    @pytest.mark.parametrize("center", [True, False])
+    @pytest.mark.parametrize("scale", [True, False])
+    def test_equals_the_data(self, center, scale):
+        X = draw()
+        gram = from_gram(Gram().update(X[:7]) + Gram().update(X[7:]), center, scale)
+        data = from_matrix(X, center, scale, None)
+        np.testing.assert_allclose(gram.mean, data.mean, rtol=1e-12)
+        np.testing.assert_allclose(gram.scale, data.scale, rtol=1e-12)
+        np.testing.assert_allclose(gram.variances, data.variances, rtol=1e-12)
+        ours, theirs = (
+            part.covariance.matmul(np.eye(5)) * part.covariance.unit**2 for part in (gram, data)
+        )
+        np.testing.assert_allclose(ours, theirs, rtol=1e-10)
+
+
+class TestScale:
+    def test_constant_features_are_not_divided(self):
+        X = draw()
+        X[:, 2] = 0.5
+        np.testing.assert_array_equal(from_matrix(X, True, True, None).scale[2], 1.0)
+        S = np.diag([4.0, 0.0])
+        np.testing.assert_array_equal(from_covariance(S, 10, True).scale, [2.0, 1.0])

@@ -1,0 +1,399 @@
+"""Bad input gives clear errors; legal degenerate input gives finite results."""
+
+import warnings
+
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.exceptions import NotFittedError
+
+from ebcd import EBCD, Gram
+
+EXACT = pytest.mark.filterwarnings("ignore:.* fit the data exactly")
+NOT_YET = pytest.mark.filterwarnings("ignore:the fit stopped after max_iter")
+NOTHING = pytest.mark.filterwarnings("ignore:no component was found")
+
+
+def draw(n=40, p=15, seed=0):
+    rng = np.random.default_rng(seed)
+    L = np.zeros((2, p))
+    L[0, : p // 3], L[1, p // 2 :] = 2.0, 1.5
+    return rng.normal(size=(n, 2)) @ L + rng.normal(size=(n, p))
+
+
+def check_finite(model, X=None):
+    """Nothing that a user can see is NaN or infinite, and shapes agree."""
+    k, p = model.components_.shape
+    assert k == model.n_components_
+    assert model.components_sd_.shape == model.lfsr_.shape == (k, p)
+    assert len(model.priors_) == len(model.explained_variance_) == k
+    for value in (
+        model.components_,
+        model.components_sd_,
+        model.lfsr_,
+        model.noise_variance_,
+        model.explained_variance_,
+        model.explained_variance_ratio_,
+        model.elbo_path_,
+        model.elbo_,
+        model.get_covariance(),
+        model.get_precision(),
+        model.sample_components(2, random_state=0),
+        model.sparsify(),
+    ):
+        assert np.isfinite(value).all()
+    assert (np.asarray(model.noise_variance_) > 0).all()
+    assert ((model.lfsr_ >= 0) & (model.lfsr_ <= 1)).all()
+    assert (model.components_sd_ >= 0).all()
+    assert "nan" not in model.summary()
+    if X is not None:
+        scores = model.transform(X)
+        assert scores.shape == (X.shape[0], k)
+        assert np.isfinite(scores).all()
+        assert np.isfinite(model.inverse_transform(scores)).all()
+        assert np.isfinite(model.score_samples(X)).all()
+        if k:
+            # as many dimensions as the scores can have
+            gram = scores.T @ scores / X.shape[0]
+            np.testing.assert_allclose(np.diag(gram), 1.0, rtol=1e-3)
+
+
+class TestNotFinite:
+    @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+    @pytest.mark.parametrize("make", [np.asarray, sparse.csr_array, sparse.csc_matrix])
+    def test_says_how_many_where_and_what_to_do(self, bad, make):
+        X = draw()
+        X[7, 2] = X[9, 0] = X[30, 14] = bad
+        kind = "NaN" if np.isnan(bad) else "infinity"
+        with pytest.raises(ValueError, match=f"contains {kind}: 3 entries") as error:
+            EBCD(2).fit(make(X))
+        for words in ("NaN or infinite", "Drop those rows or columns, or fill them in", "Imputer"):
+            assert words in str(error.value)
+        if make is not sparse.csc_matrix:  # which is stored by columns
+            assert "the first in row 7, column 2" in str(error.value)
+
+    def test_infinities_that_cancel(self):
+        X = draw()
+        X[0, 0], X[0, 1] = np.inf, -np.inf
+        with pytest.raises(ValueError, match="2 entries are NaN or infinite"):
+            EBCD(2).fit(X)
+
+    @pytest.mark.parametrize("method", ["transform", "score_samples", "score"])
+    def test_new_data(self, method):
+        X = draw()
+        model = EBCD(2).fit(X)
+        X[3, 4] = np.nan
+        with pytest.raises(ValueError, match="the first in row 3, column 4"):
+            getattr(model, method)(X)
+
+    def test_frame(self):
+        pandas = pytest.importorskip("pandas")
+        frame = pandas.DataFrame(draw())
+        frame.iloc[4, 5] = None
+        with pytest.raises(ValueError, match="1 entries are NaN or infinite, the first in row 4"):
+            EBCD(2).fit(frame)
+
+
+class TestShapes:
+    @pytest.mark.parametrize("X", [np.zeros(5), np.zeros((2, 3, 4)), np.zeros((0, 3))])
+    def test_not_a_matrix(self, X):
+        with pytest.raises(ValueError, match=r"2D array|dim|0 sample"):
+            EBCD(1).fit(X)
+
+    def test_no_features(self):
+        with pytest.raises(ValueError, match="0 feature"):
+            EBCD(1).fit(np.zeros((5, 0)))
+
+    @pytest.mark.parametrize("X", [[["a", "b"], ["c", "d"]], 1j * np.eye(3)])
+    def test_not_numbers(self, X):
+        with pytest.raises(ValueError, match=r"convert|Complex"):
+            EBCD(1).fit(X)
+
+    def test_other_number_of_features(self):
+        model = EBCD(2).fit(draw())
+        with pytest.raises(ValueError, match="X has 14 features, but EBCD is expecting 15"):
+            model.transform(draw(p=14))
+
+    def test_not_fitted(self):
+        for method in ("transform", "inverse_transform", "score_samples", "score"):
+            with pytest.raises(NotFittedError):
+                getattr(EBCD(2), method)(draw())
+        for method in ("get_covariance", "get_precision", "summary", "sample_components"):
+            with pytest.raises(NotFittedError):
+                getattr(EBCD(2), method)()
+
+
+class TestCovariance:
+    def test_not_square(self):
+        with pytest.raises(ValueError, match=r"square matrix, got shape \(40, 15\)"):
+            EBCD(2).fit_covariance(draw(), 40)
+
+    def test_not_symmetric(self):
+        S = np.eye(4)
+        S[0, 1] = 0.5
+        with pytest.raises(ValueError, match=r"not symmetric: entries \[0, 1\] and \[1, 0\]"):
+            EBCD(1).fit_covariance(S, 10)
+
+    def test_not_positive_semi_definite(self):
+        with pytest.raises(ValueError, match="not positive semi-definite: its smallest eigenvalue"):
+            EBCD(1).fit_covariance([[1.0, 2.0], [2.0, 1.0]], 10)
+
+    def test_not_finite(self):
+        S = np.eye(3)
+        S[2, 2] = np.nan
+        with pytest.raises(ValueError, match=r"1 NaN or infinite entries, the first at \[2, 2\]"):
+            EBCD(1).fit_covariance(S, 10)
+
+    def test_number_of_samples_is_needed(self):
+        with pytest.raises(TypeError, match="n_samples"):
+            EBCD(1).fit_covariance(np.eye(3))
+
+    @pytest.mark.parametrize("n_samples", [0, -3])
+    def test_number_of_samples_below_one(self, n_samples):
+        with pytest.raises(ValueError, match=f"n_samples must be at least 1, got {n_samples}"):
+            EBCD(1).fit_covariance(np.eye(3), n_samples)
+        with pytest.raises(ValueError, match=f"n_samples must be at least 1, got {n_samples}"):
+            EBCD(1, center=False).fit(np.eye(3), n_samples=n_samples)
+
+    @pytest.mark.parametrize("n_samples", [None, 10.0, "10", True])
+    def test_number_of_samples_is_not_a_whole_number(self, n_samples):
+        name = type(n_samples).__name__
+        with pytest.raises(TypeError, match=f"n_samples must be a whole number, got {name}"):
+            EBCD(1).fit_covariance(np.eye(3), n_samples)
+
+    def test_compact_data_cannot_be_centred(self):
+        with pytest.raises(ValueError, match="cannot be centred any more; centre the data before"):
+            EBCD(1).fit(np.eye(3), n_samples=10)
+
+    def test_rounding_is_legal(self):
+        X = draw().astype(np.float32)
+        S = X.T @ X / 40
+        S[0, 1] *= 1 + 1e-7
+        check_finite(EBCD(2).fit_covariance(S, 40))
+
+
+class TestParameters:
+    @pytest.mark.parametrize("n_components", [0, -1])
+    def test_too_few_components(self, n_components):
+        with pytest.raises(ValueError, match=f"at least 1, got {n_components}"):
+            EBCD(n_components).fit(draw())
+
+    def test_unknown_rule(self):
+        with pytest.raises(ValueError, match='a number, "auto" or "paper", got \'many\''):
+            EBCD("many").fit(draw())
+
+    @pytest.mark.parametrize("n_components", [2.0, None, True])
+    def test_not_a_number_of_components(self, n_components):
+        with pytest.raises(TypeError, match=r"whole number, .*got " + type(n_components).__name__):
+            EBCD(n_components).fit(draw())
+
+    def test_noise(self):
+        with pytest.raises(ValueError, match="one of constant, per_feature, got 'gaussian'"):
+            EBCD(2, noise="gaussian").fit(draw())
+
+    def test_unknown_prior(self):
+        with pytest.raises(ValueError, match="did you mean 'point_laplace'"):
+            EBCD(2, prior="point_lapalce").fit(draw())
+        with pytest.raises(TypeError, match="prior must be"):
+            EBCD(2, prior=3).fit(draw())
+        with pytest.raises(ValueError, match="empty list; give at least one prior"):
+            EBCD(2, prior=[]).fit(draw())
+
+    def test_unknown_start(self):
+        with pytest.raises(ValueError, match="one of auto, greedy, svd, varimax or an array"):
+            EBCD(2, start="random").fit(draw())
+
+    @pytest.mark.parametrize(
+        "start", [np.ones((2, 15)), np.ones(15), np.full((15, 2), np.nan), np.full((15, 2), np.inf)]
+    )
+    def test_start_of_the_wrong_shape(self, start):
+        with pytest.raises(ValueError, match=r"finite loadings of shape \(n_features, k\)"):
+            EBCD(2, start=start).fit(draw())
+
+    def test_start_with_another_number_of_components(self):
+        with pytest.raises(ValueError, match="start has 3 columns, but n_components is 2"):
+            EBCD(2, start=np.ones((15, 3))).fit(draw())
+
+    @pytest.mark.parametrize("tol", [-1.0, np.nan])
+    def test_tolerance(self, tol):
+        with pytest.raises(ValueError, match="tol must not be negative"):
+            EBCD(2, tol=tol).fit(draw())
+
+    def test_number_of_iterations(self):
+        with pytest.raises(ValueError, match="max_iter must be at least 1, got 0"):
+            EBCD(2, max_iter=0).fit(draw())
+
+    def test_component_that_does_not_exist(self):
+        model = EBCD(2).fit(draw())
+        for k in (2, -1):
+            with pytest.raises(ValueError, match=f"component {k} does not exist; there are 2"):
+                model.top_features(k)
+
+
+MODELS = {
+    "automatic": EBCD(max_iter=30),
+    "two": EBCD(2, max_iter=100),
+    "greedy": EBCD(2, start="greedy", max_iter=100),
+    "principal components": EBCD(2, start="svd", prior="normal", max_iter=100),
+    "per feature": EBCD(2, noise="per_feature", max_iter=100),
+    "scaled": EBCD(2, scale=True, max_iter=100),
+    "as in the paper": EBCD("paper", max_iter=20),
+}
+
+
+@EXACT
+@NOTHING
+@NOT_YET
+@pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
+class TestDegenerate:
+    def test_constant_column(self, model):
+        X = draw()
+        X[:, 7] = 3.0
+        check_finite(model.fit(X), X)
+        np.testing.assert_allclose(model.components_[:, 7], 0.0, atol=1e-6)
+
+    def test_duplicated_columns(self, model):
+        X = draw()
+        X[:, [3, 4]] = X[:, [5, 6]]
+        check_finite(model.fit(X), X)
+
+    def test_every_column_twice(self, model):
+        X = np.repeat(draw(p=6), 2, axis=1)
+        check_finite(model.fit(X))
+        components = model.components_
+        np.testing.assert_allclose(components[:, ::2], components[:, 1::2], atol=1e-4)
+
+    @pytest.mark.parametrize("n", [1, 2, 3])
+    def test_few_samples(self, model, n):
+        check_finite(model.fit(draw()[:n]), draw()[:n])
+
+    def test_one_sample_that_is_not_centred(self, model):
+        uncentred = EBCD(**model.get_params() | {"center": False})
+        check_finite(uncentred.fit(draw()[:1]), draw()[:1])
+
+    @pytest.mark.parametrize("p", [1, 2])
+    def test_few_features(self, model, p):
+        check_finite(model.fit(draw()[:, :p]), draw()[:, :p])
+
+    @pytest.mark.parametrize("center", [True, False])
+    def test_one_number(self, model, center):
+        check_finite(EBCD(**model.get_params() | {"center": center}).fit([[2.5]]))
+
+    @pytest.mark.parametrize("value", [0.0, 0.1, 3.0])
+    def test_nothing_varies(self, model, value):
+        X = np.full((10, 4), value)
+        model.fit(X)
+        check_finite(model, X)
+        assert model.n_components_ == 0
+
+    def test_zero_covariance_and_empty_sparse_matrix(self, model):
+        check_finite(model.fit_covariance(np.zeros((4, 4)), 10))
+        check_finite(model.fit(sparse.csr_array((10, 5))))
+        check_finite(model.fit(Gram().update(np.zeros((10, 5)))))
+
+    @pytest.mark.parametrize("size", [1e-150, 1e150])
+    def test_extreme_units(self, model, size):
+        X = draw()
+        check_finite(model.fit(size * X), size * X)
+        plain = EBCD(**model.get_params()).fit(X)
+        if plain.converged_:
+            ours = model.components_ / size
+            np.testing.assert_allclose(ours, plain.components_, rtol=1e-5, atol=1e-6)
+
+    def test_features_of_wildly_different_scales(self, model):
+        X = draw() * 10.0 ** np.linspace(-8, 8, 15)
+        check_finite(model.fit(X), X)
+        assert ("scale=True" in model.summary()) is not model.scale
+
+    def test_no_noise_at_all(self, model):
+        rng = np.random.default_rng(0)
+        X = rng.normal(size=(20, 1)) @ rng.normal(size=(1, 8))
+        check_finite(model.fit(X))
+
+    def test_whole_numbers_and_large_offsets(self, model):
+        X = np.round(3 * draw()).astype(int)
+        check_finite(model.fit(X), X)
+        check_finite(model.fit(X + 10**8), X + 10**8)
+
+
+@EXACT
+@NOT_YET
+class TestMoreComponentsThanThereAre:
+    @pytest.mark.parametrize(
+        ("start", "seed"), [("auto", 0), ("greedy", 0), ("greedy", 1), ("greedy", 3), ("svd", 0)]
+    )
+    @pytest.mark.parametrize("shape", [(5, 12), (12, 5), (6, 6)])
+    @pytest.mark.parametrize("noise", ["constant", "per_feature"])
+    def test_than_the_data_can_have(self, shape, noise, start, seed):
+        X = np.random.default_rng(seed).normal(size=shape)
+        model = EBCD(50, noise=noise, start=start, max_iter=30).fit(X)
+        check_finite(model, X)
+        assert model.n_components_ <= min(shape)
+
+    @pytest.mark.parametrize("seed", range(3))
+    @pytest.mark.parametrize("noise", ["constant", "per_feature"])
+    @pytest.mark.parametrize("start", ["auto", "greedy", "svd", "varimax"])
+    def test_than_the_rank(self, seed, noise, start):
+        rng = np.random.default_rng(seed)
+        X = rng.normal(size=(20, 2)) @ rng.normal(size=(2, 9))
+        model = EBCD(3, noise=noise, start=start, max_iter=30).fit(X)
+        check_finite(model)
+        assert 1 <= model.n_components_ <= 3
+
+    def test_than_signal(self):
+        X = np.random.default_rng(0).normal(size=(60, 20))
+        check_finite(EBCD(5).fit(X), X)
+
+    def test_all_starts_lose_all_components(self):
+        X = np.random.default_rng(0).normal(size=(30, 10))
+        with pytest.warns(UserWarning, match="no component was found"):
+            model = EBCD(3, prior="point_mass").fit(X)
+        check_finite(model, X)
+
+    def test_warns_that_the_fit_is_exact(self):
+        X = np.random.default_rng(0).normal(size=(20, 3))
+        with pytest.warns(UserWarning, match="use fewer components"):
+            model = EBCD(3, start="svd").fit(X)
+        assert not model.converged_
+
+
+def as_gram(X):
+    return Gram().update(X)
+
+
+@pytest.mark.parametrize("value", [0.1, 1e6 / 7])
+@pytest.mark.parametrize("make", [np.asarray, sparse.csr_array, as_gram])
+class TestConstantColumns:
+    """A constant such as 0.1 has a mean that is rounded, and so a variance of rounding errors."""
+
+    @staticmethod
+    def with_constant(value):
+        return np.insert(draw(50, 12), 5, value, axis=1)
+
+    @pytest.mark.parametrize("noise", ["constant", "per_feature"])
+    @pytest.mark.parametrize("scale", [False, True])
+    def test_rounding_is_no_signal(self, make, value, noise, scale):
+        parameters = {"noise": noise, "scale": scale}
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            zero = EBCD(2, **parameters).fit(make(self.with_constant(0.0)))
+            model = EBCD(2, **parameters).fit(make(self.with_constant(value)))
+        assert zero.converged_
+        assert model.converged_
+        assert model.scale_[5] == zero.scale_[5] == 1.0
+        np.testing.assert_allclose(model.components_, zero.components_, atol=1e-4)
+
+    def test_rounding_is_no_reason_to_scale(self, make, value):
+        assert "hint" not in EBCD(2).fit(make(self.with_constant(value))).summary()
+
+
+class TestTooLargeOrSmall:
+    @pytest.mark.parametrize("size", [1e200, 1e300])
+    def test_squares_that_overflow_are_refused(self, size):
+        with pytest.raises(ValueError, match=r"too large|rescale|divide|units"):
+            EBCD(2).fit(size * draw())
+
+    @NOTHING
+    @pytest.mark.parametrize("size", [1e-200, 1e-300])
+    def test_squares_that_underflow_give_finite_results(self, size):
+        check_finite(EBCD(2).fit(size * draw()))

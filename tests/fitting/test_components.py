@@ -1,0 +1,156 @@
+"""How many components are found in data with a known number of them."""
+
+import numpy as np
+import pytest
+
+from ebcd import EBCD
+from ebcd.data import CovarianceMatrix, from_matrix
+from ebcd.datasets import make_simulation
+from ebcd.fitting._components import Standardized, count_components
+from ebcd.metrics import component_angles
+
+SEEDS = range(20)
+
+
+def found(X, **parameters):
+    return EBCD(**parameters).fit(X).n_components_
+
+
+def dense(rng):
+    L = rng.normal(size=(50, 3)) * np.array([2.0, 1.5, 1.2])
+    return rng.normal(size=(200, 3)) @ L.T + rng.normal(size=(200, 50))
+
+
+def sparse_and_wide(rng):
+    L = 2 * rng.laplace(size=(2000, 4)) * (rng.random((2000, 4)) < 0.05)
+    return rng.normal(size=(60, 4)) @ L.T + rng.normal(size=(60, 2000))
+
+
+def one_block(rng):
+    L = np.zeros((100, 1))
+    L[:10] = 1.5
+    return rng.normal(size=(100, 1)) @ L.T + rng.normal(size=(100, 100))
+
+
+PLANTED = {
+    "dense": (dense, 3),
+    "sparse and wide": (sparse_and_wide, 4),
+    "one block": (one_block, 1),
+}
+
+
+class TestPureNoise:
+    @pytest.mark.filterwarnings("ignore:no component was found")
+    @pytest.mark.parametrize("shape", [(50, 500), (200, 200), (500, 50)])
+    def test_nothing_is_found(self, shape):
+        counts = [found(np.random.default_rng(seed).normal(size=shape)) for seed in SEEDS]
+        assert counts.count(0) >= 19
+
+    @pytest.mark.filterwarnings("ignore:no component was found")
+    @pytest.mark.parametrize("shape", [(50, 500), (200, 200), (500, 50)])
+    def test_nothing_is_found_in_uneven_noise(self, shape):
+        counts = []
+        for seed in SEEDS:
+            rng = np.random.default_rng(seed)
+            X = rng.normal(size=shape) * np.sqrt(10 ** rng.uniform(-0.5, 0.5, shape[1]))
+            counts.append(found(X, noise="per_feature"))
+        assert counts.count(0) >= 19
+
+    @pytest.mark.filterwarnings("ignore:no component was found")
+    @pytest.mark.parametrize("offset", [0.0, 100.0])
+    def test_the_mean_is_no_component(self, offset):
+        X = np.random.default_rng(0).normal(size=(60, 40)) + offset
+        assert found(X) == 0
+        assert found(X, center=False) == (1 if offset else 0)
+
+
+class TestSignal:
+    def test_first_simulation(self):
+        counts = [found(make_simulation(1, random_state=seed)[0]) for seed in SEEDS]
+        assert counts.count(2) >= 19
+
+    @pytest.mark.parametrize("design", PLANTED)
+    def test_planted_components(self, design):
+        draw, k = PLANTED[design]
+        counts = [found(draw(np.random.default_rng(seed)), start="svd", tol=0.1) for seed in SEEDS]
+        assert counts.count(k) >= 19
+
+    def test_second_simulation_finds_no_more_than_there_are(self):
+        # with 50 samples the weak components are mostly undetectable
+        counts = [found(make_simulation(2, random_state=seed)[0]) for seed in range(5)]
+        assert all(1 <= count <= 3 for count in counts)
+        assert found(make_simulation(2, n_samples=500, random_state=0)[0]) == 3
+
+    def test_does_not_depend_on_units(self):
+        X = dense(np.random.default_rng(0))
+        assert found(1e-30 * X) == found(1e30 * X) == 3
+
+
+def count(X, wrap=lambda covariance: covariance, centred=False):
+    covariance = from_matrix(X, centred, False, None).covariance
+    return count_components(wrap(covariance), len(X) - centred)
+
+
+class TestCount:
+    def test_no_noise_at_all(self):
+        rng = np.random.default_rng(0)
+        assert count(rng.normal(size=(30, 2)) @ rng.normal(size=(2, 20))) == 2
+
+    @pytest.mark.parametrize("shape", [(1, 1), (1, 5), (5, 1), (2, 2)])
+    def test_too_little_to_tell(self, shape):
+        assert count(np.random.default_rng(0).normal(size=shape)) == 0
+
+    def test_constant_features_do_not_count(self):
+        rng = np.random.default_rng(1)
+        X = np.zeros((100, 300))
+        X[:, :100] = one_block(rng)
+        assert count(X) == count(X[:, :100]) == 1
+
+    def test_many_components(self):
+        rng = np.random.default_rng(2)
+        X = rng.normal(size=(500, 30)) @ (2 * rng.normal(size=(30, 100)))
+        assert count(X + rng.normal(size=X.shape)) == 30
+
+    def test_nothing_else_matters_than_n_times_the_covariance(self):
+        X = dense(np.random.default_rng(3))
+        S = CovarianceMatrix(X.T @ X / len(X), len(X))
+        assert count_components(S, len(X)) == count(X)
+
+
+class TestStandardized:
+    def test_is_the_correlation(self):
+        rng = np.random.default_rng(0)
+        X = rng.normal(size=(40, 5)) @ rng.normal(size=(5, 5)) * 10.0 ** np.arange(5)
+        S = X.T @ X / 40
+        correlation = Standardized(CovarianceMatrix(S, 40))
+        size = np.sqrt(np.diag(S))
+        np.testing.assert_allclose(correlation.matmul(np.eye(5)), S / size / size[:, None])
+        np.testing.assert_array_equal(correlation.diagonal(), 1.0)
+
+    def test_constant_features_stay_zero(self):
+        correlation = Standardized(CovarianceMatrix(np.diag([2.0, 0.0]), 10))
+        np.testing.assert_allclose(correlation.matmul(np.eye(2)), np.diag([1.0, 0.0]))
+        np.testing.assert_array_equal(correlation.diagonal(), [1.0, 0.0])
+
+
+class TestPerFeatureNoise:
+    """Data whose precisions are spread tenfold."""
+
+    @staticmethod
+    def draw(seed):
+        rng = np.random.default_rng(seed)
+        L = rng.laplace(size=(80, 3)) * (rng.random((80, 3)) < 0.3)
+        tau = 10 ** rng.uniform(-0.5, 0.5, 80)
+        X = rng.normal(size=(400, 3)) @ L.T + rng.normal(size=(400, 80)) / np.sqrt(tau)
+        return X, L, tau
+
+    def test_precisions_and_components(self):
+        errors, angles = [], {"constant": [], "per_feature": []}
+        for seed in range(5):
+            X, L, tau = self.draw(seed)
+            for noise, values in angles.items():
+                model = EBCD(3, noise=noise).fit(X)
+                values.append(component_angles(L, model.components_.T).mean())
+            errors.append(np.median(np.abs(np.log(model.noise_variance_ * tau))))
+        assert max(errors) <= 0.15
+        assert np.mean(angles["per_feature"]) < np.mean(angles["constant"])

@@ -1,0 +1,278 @@
+"""The loop against explicit computations with the data and their scores."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ebcd import EBCD, ebnm
+from ebcd.data import CovarianceMatrix, from_matrix
+from ebcd.fitting._loop import Problem, alternate
+from ebcd.fitting._noise import NOISES
+from ebcd.fitting._rotation import inverse_root, newton_rotation, score_map
+from ebcd.fitting._shrinkers import EmpiricalBayesShrinker
+from ebcd.priors import PRIORS, make_family, make_prior
+
+SEEDS = st.integers(0, 2**32 - 1)
+PSEUDO = 0.2  # share of the samples that count as seen again as pure noise, with noise per feature
+
+
+def draw(seed=0, n=40, p=12, k=2):
+    rng = np.random.default_rng(seed)
+    L = rng.laplace(size=(k, p)) * (rng.random((k, p)) < 0.5) * np.linspace(3, 2, k)[:, None]
+    return rng.normal(size=(n, k)) @ L + rng.normal(size=(n, p))
+
+
+def make_problem(X, *priors, noise="constant"):
+    covariance = from_matrix(X, False, False, None).covariance
+    families = [make_family(prior) if isinstance(prior, str) else prior for prior in priors]
+    shrinker = EmpiricalBayesShrinker(families or [make_family("point_laplace")])
+    return Problem(covariance, shrinker, NOISES[noise](covariance))
+
+
+def polar_scores(X, weighted):
+    """Scores with mean square one that fit best: the polar factor of ``X @ weighted``."""
+    left, _, right = np.linalg.svd(X @ weighted, full_matrices=False)
+    return np.sqrt(len(X)) * left @ right
+
+
+def explicit_iteration(X, L, tau, prior):
+    """One iteration with explicit scores; `tau` has one entry per feature.
+
+    Returns posterior means, variances, residual sums of squares and minus the divergence of the
+    posterior from the prior.
+    """
+    n = len(X)
+    Z = polar_scores(X, tau[:, None] * L)
+    s = 1 / np.sqrt(n * tau)
+    fits = [ebnm(column, s=s, prior=prior) for column in (X.T @ Z / n).T]
+    mean = np.column_stack([fit.mean for fit in fits])
+    variance = np.column_stack([fit.sd**2 for fit in fits])
+    B = X.T @ Z / n
+    surprise = ((B - mean) ** 2 + variance) / s[:, None] ** 2 + np.log(2 * np.pi * s[:, None] ** 2)
+    divergence = sum(fit.log_likelihood for fit in fits) + 0.5 * surprise.sum()
+    squares = ((X - Z @ mean.T) ** 2).sum(axis=0) + n * variance.sum(axis=1)
+    return mean, variance, squares, divergence
+
+
+class TestOneIteration:
+    """In the units of the data: the working unit is undone by hand."""
+
+    @pytest.mark.parametrize("prior", ["point_laplace", "normal", "point_normal", "laplace"])
+    @pytest.mark.parametrize("shape", [(40, 12), (9, 20)])
+    def test_constant_noise(self, prior, shape):
+        X = draw(1, *shape)
+        n, p = shape
+        L = np.random.default_rng(2).normal(size=(p, 2))
+        tau = 0.7
+        mean, variance, squares, divergence = explicit_iteration(X, L, np.full(p, tau), prior)
+        new = n * p / squares.sum()
+        elbo = -0.5 * n * p * np.log(2 * np.pi / new) - 0.5 * new * squares.sum() + divergence
+
+        problem = make_problem(X, prior)
+        unit = problem.covariance.unit
+        state = problem.iterate(L.T / unit, np.asarray(tau * unit**2), (0, 1), None)
+        np.testing.assert_allclose(state.mean.T * unit, mean, atol=1e-6)
+        np.testing.assert_allclose(state.variance.T * unit**2, variance, atol=1e-6)
+        assert float(state.precision) / unit**2 == pytest.approx(new, rel=1e-7)
+        assert state.value - n * p * np.log(unit) == pytest.approx(elbo, abs=1e-5)
+
+    @pytest.mark.parametrize("prior", ["point_laplace", "normal"])
+    def test_noise_per_feature(self, prior):
+        X = draw(1)
+        n, p = X.shape
+        rng = np.random.default_rng(2)
+        L, tau = rng.normal(size=(p, 2)), rng.uniform(0.5, 2.0, p)
+        mean, _, squares, divergence = explicit_iteration(X, L, tau, prior)
+        variances = (X**2).mean(axis=0)
+        more = PSEUDO * n
+        new = (n + more) / (squares + more * variances)
+        elbo = 0.5 * (n * np.log(new / (2 * np.pi)) - new * squares).sum() + divergence
+        prior_of_precisions = 0.5 * more * (np.log(new) - new * variances).sum()
+
+        problem = make_problem(X, prior, noise="per_feature")
+        unit = problem.covariance.unit
+        state = problem.iterate(L.T / unit, tau * unit**2, (0, 1), None)
+        np.testing.assert_allclose(state.mean.T * unit, mean, atol=1e-6)
+        np.testing.assert_allclose(state.precision / unit**2, new, rtol=1e-6)
+        shift = (n + more) * p * np.log(unit)
+        assert state.value - shift == pytest.approx(elbo + prior_of_precisions, abs=1e-5)
+
+    def test_warm_priors_change_nothing(self):
+        problem = make_problem(draw(3))
+        state = problem.start(np.random.default_rng(0).normal(size=(2, 12)))
+        warm = problem.again(state, state.mean)
+        cold = problem.iterate(state.mean, state.precision, state.components, None)
+        assert warm.value == pytest.approx(cold.value, abs=1e-5)
+        np.testing.assert_allclose(warm.mean, cold.mean, atol=1e-4)
+
+
+class TestRotation:
+    @given(SEEDS, st.booleans())
+    def test_scores_are_the_polar_factor(self, seed, uneven):
+        X = draw(seed)
+        rng = np.random.default_rng(seed)
+        L = rng.normal(size=(2, 12))
+        tau = rng.uniform(0.5, 2, 12) if uneven else np.asarray(1.3)
+        S = CovarianceMatrix(X.T @ X / 40, 40)
+        W, B = score_map(S, L, tau)
+        Z = polar_scores(X / S.unit, (L * tau).T)
+        np.testing.assert_allclose(X / S.unit @ W, Z, atol=1e-7)
+        np.testing.assert_allclose(B, Z.T @ X / S.unit / 40, atol=1e-7)
+
+    @given(SEEDS)
+    def test_inverse_root(self, seed):
+        A = np.random.default_rng(seed).normal(size=(5, 3))
+        gram = A.T @ A
+        root = inverse_root(gram)
+        np.testing.assert_allclose(root @ gram @ root, np.eye(3), atol=1e-6)
+
+    def test_inverse_root_of_a_singular_matrix(self):
+        v = np.array([[3.0], [4.0]])
+        np.testing.assert_allclose(inverse_root(v @ v.T), v @ v.T / 125, atol=1e-12)
+        np.testing.assert_array_equal(inverse_root(np.zeros((2, 2))), 0.0)
+
+    @given(SEEDS, st.sampled_from([0.01, 0.5]))
+    def test_newton_is_a_rotation_within_reach(self, seed, reach):
+        rng = np.random.default_rng(seed)
+        b = rng.normal(size=(3, 15))
+        rotation, size = newton_rotation(b, 0.7 * b, 0.1 + 0 * b, np.asarray(0.5), reach)
+        assert size <= reach
+        if rotation is not None:
+            np.testing.assert_allclose(rotation @ rotation.T, np.eye(3), atol=1e-12)
+            assert np.abs(rotation - np.eye(3)).max() <= 3 * reach
+
+    def test_newton_has_nothing_to_add_for_one_component(self):
+        b = np.random.default_rng(0).normal(size=(1, 15))
+        assert newton_rotation(b, 0.7 * b, 0.1 + 0 * b, np.asarray(0.5), 0.5) == (None, 0.0)
+
+
+class TestAlternate:
+    def test_ends_at_a_fixed_point(self):
+        problem = make_problem(draw(5))
+        fit = alternate(
+            problem, problem.start(np.random.default_rng(0).normal(size=(2, 12))), tol=1e-9,
+            max_iter=1000,
+        )  # fmt: skip
+        again = problem.again(fit.state, fit.state.mean)
+        assert fit.converged
+        assert again.value == pytest.approx(fit.state.value, abs=1e-7)
+        np.testing.assert_allclose(again.mean, fit.state.mean, atol=1e-3)
+
+    @given(SEEDS)
+    @settings(max_examples=15)
+    def test_no_worse_than_plain_iteration(self, seed):
+        problem = make_problem(draw(seed, n=25, p=10))
+        first = problem.start(np.random.default_rng(seed).normal(size=(2, 10)))
+        plain = first
+        for _ in range(15):
+            plain = problem.again(plain, plain.mean)
+        fit = alternate(problem, first, tol=1e-6, max_iter=500)
+        # from a random start the two may end in different optima, but not often far apart
+        assert fit.path[0] == first.value
+        assert fit.state.value >= plain.value - 10.0
+        assert (np.diff(fit.path) >= -1e-9 * abs(fit.path[-1])).all()
+
+    def test_reports_progress(self):
+        problem = make_problem(draw(5))
+        seen = []
+        fit = alternate(
+            problem, problem.start(np.random.default_rng(0).normal(size=(2, 12))), tol=1e-5,
+            max_iter=100, progress=lambda *report: seen.append(report),
+        )  # fmt: skip
+        numbers, states, seconds = zip(*seen, strict=True)
+        assert list(numbers) == sorted(numbers)
+        assert [state.value for state in states] == fit.path[1:]
+        assert all(second >= 0 for second in seconds)
+
+    def test_says_when_it_did_not_converge(self):
+        problem = make_problem(draw(5))
+        first = problem.start(np.random.default_rng(0).normal(size=(2, 12)))
+        assert not alternate(problem, first, tol=1e-5, max_iter=2).converged
+
+    def test_components_that_vanish_are_dropped_and_numbers_kept(self):
+        X = draw(6, k=3)
+        priors = ["normal", "point_mass", "laplace"]
+        problem = make_problem(X, *priors)
+        first = problem.start(np.random.default_rng(0).normal(size=(3, 12)))
+        fit = alternate(problem, first, tol=1e-5, max_iter=200)
+        assert fit.state.components == (0, 2)
+        assert [prior.family for prior in fit.state.fitted] == ["normal", "laplace"]
+        assert fit.state.mean.shape == fit.state.variance.shape == fit.state.b.shape == (2, 12)
+
+    def test_nothing_left(self):
+        problem = make_problem(draw(6), "point_mass")
+        fit = alternate(problem, problem.start(np.ones((2, 12))), tol=1e-5, max_iter=50)
+        assert fit.state.components == ()
+        assert fit.converged
+
+
+# The families whose fits are slow have fewer examples.
+FAST = ["point_normal", "point_laplace", "point_exponential", "normal", "laplace", "flat"]
+STARTS = ["auto", "greedy", "svd", "varimax", "loadings"]
+GRID = np.linspace(-12, 12, 97)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.filterwarnings("ignore:no component was found")
+@pytest.mark.parametrize("start", STARTS)
+@pytest.mark.parametrize("noise", NOISES)
+@pytest.mark.parametrize("prior", PRIORS)
+def test_elbo_never_falls(prior, noise, start):
+    most = 3 if prior in FAST or start != "auto" else 2  # ten starts from three components on
+
+    @given(SEEDS)
+    @settings(max_examples=8 if prior in FAST else 2)
+    def check(seed):
+        rng = np.random.default_rng(seed)
+        n, p, k = (int(rng.integers(*limits)) for limits in [(5, 16), (4, 13), (1, most + 1)])
+        X, loadings = draw(seed, n, p, k), rng.normal(size=(p, k))
+        # deconvolver maximises a likelihood with a penalty that is not part of the ELBO, and may
+        # take a new grid when the data outgrow the old one
+        deconvolver = prior == "deconvolver"
+        model = EBCD(
+            k,
+            prior=make_family(prior, grid=GRID) if deconvolver else prior,
+            noise=noise,
+            start=loadings if start == "loadings" else start,
+            max_iter=10,
+        ).fit(X)
+        path = model.elbo_path_
+        assert np.isfinite(path).all()
+        assert (np.diff(path) >= -1e-9 * np.abs(path[1:]) - 0.1 * deconvolver).all()
+
+    check()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_penalised_elbo_of_deconvolver_never_falls(seed):
+    problem = make_problem(draw(seed), make_family("deconvolver", grid=GRID))
+    state = problem.start(np.random.default_rng(seed).normal(size=(2, 12)))
+    values = []
+    for _ in range(12):
+        # log weights are a basis of mean zero and mean square one times alpha
+        sizes = [np.std(np.log(prior.parameters["weights"])) for prior in state.fitted]
+        values.append(state.value - sum(sizes))
+        state = problem.again(state, state.mean)
+    assert np.diff(values).min() > -1e-5
+
+
+class TestShrinker:
+    def test_one_sided_rows_are_turned(self):
+        rng = np.random.default_rng(0)
+        rows = rng.exponential(size=(2, 30)) * np.array([[1.0], [-1.0]])
+        for name, side in [("unimodal_nonnegative", 1), ("unimodal_nonpositive", -1)]:
+            turned = EmpiricalBayesShrinker([make_family(name)]).oriented(rows)
+            assert (turned.sum(axis=1) * side > 0).all()
+        kept = EmpiricalBayesShrinker([make_family("normal")]).oriented(rows)
+        np.testing.assert_array_equal(kept, rows)
+
+    def test_each_component_has_its_own_prior(self):
+        priors = [make_family("normal"), make_prior("point_laplace", weight=0.5, scale=1.0)]
+        shrinker = EmpiricalBayesShrinker(priors)
+        b = np.random.default_rng(0).normal(size=(3, 20))
+        shrunk = shrinker.shrink(b, np.asarray(0.5), (0, 1, 2), None)
+        assert [prior.family for prior in shrunk.fitted] == ["normal", *["point_laplace"] * 2]
+        np.testing.assert_allclose(shrunk.mean[0], ebnm(b[0], 0.5, "normal").mean, atol=1e-6)
+        np.testing.assert_allclose(shrunk.mean[1], priors[1].shrink(b[1], 0.5), atol=1e-10)
+        np.testing.assert_allclose(shrunk.mean[2], priors[1].shrink(b[2], 0.5), atol=1e-10)
