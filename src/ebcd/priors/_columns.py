@@ -73,6 +73,10 @@ class Columns:
         return np.exp(0.5 * self.z * self.z)
 
     @cached_property
+    def _ones(self) -> Array:
+        return np.ones(self.x.shape[1])
+
+    @cached_property
     def totals(self) -> Array:
         """Number of observations in each column."""
         if self.counts is None:
@@ -94,7 +98,7 @@ class Columns:
     def sum(self, values: Array) -> Array:
         """Sum over the observations of each column."""
         if self.counts is None:
-            return np.asarray(values @ np.ones(values.shape[1]))  # faster than sum(axis=1)
+            return np.asarray(values @ self._ones)  # faster than sum(axis=1)
         return np.asarray(np.vecdot(self.counts, values))
 
     def dot(self, a: Array, b: Array) -> Array:
