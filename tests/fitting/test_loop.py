@@ -88,15 +88,17 @@ class TestOneIteration:
         more = PSEUDO * n
         new = (n + more) / (squares + more * variances)
         elbo = 0.5 * (n * np.log(new / (2 * np.pi)) - new * squares).sum() + divergence
-        prior_of_precisions = 0.5 * more * (np.log(new) - new * variances).sum()
+        ratio = new * variances
+        prior_of_precisions = 0.5 * more * (np.log(ratio) - ratio).sum()
 
         problem = make_problem(X, prior, noise="per_feature")
         unit = problem.covariance.unit
         state = problem.iterate(L.T / unit, tau * unit**2, (0, 1), None)
         np.testing.assert_allclose(state.mean.T * unit, mean, atol=1e-6)
         np.testing.assert_allclose(state.precision / unit**2, new, rtol=1e-6)
-        shift = (n + more) * p * np.log(unit)
-        assert state.value - shift == pytest.approx(elbo + prior_of_precisions, abs=1e-5)
+        assert state.value - n * p * np.log(unit) == pytest.approx(
+            elbo + prior_of_precisions, abs=1e-5
+        )
 
     def test_warm_priors_change_nothing(self):
         problem = make_problem(draw(3))
@@ -222,10 +224,10 @@ def test_elbo_never_falls(prior, noise, start):
     most = 3 if prior in FAST or start != "auto" else 2  # ten starts from three components on
 
     @given(SEEDS)
-    @settings(max_examples=8 if prior in FAST else 2)
+    @settings(max_examples=6 if prior in FAST else 2)
     def check(seed):
         rng = np.random.default_rng(seed)
-        n, p, k = (int(rng.integers(*limits)) for limits in [(5, 16), (4, 13), (1, most + 1)])
+        n, p, k = (int(rng.integers(*limits)) for limits in [(5, 16), (4, 10), (1, most + 1)])
         X, loadings = draw(seed, n, p, k), rng.normal(size=(p, k))
         # deconvolver maximises a likelihood with a penalty that is not part of the ELBO, and may
         # take a new grid when the data outgrow the old one
@@ -235,7 +237,7 @@ def test_elbo_never_falls(prior, noise, start):
             prior=make_family(prior, grid=GRID) if deconvolver else prior,
             noise=noise,
             start=loadings if start == "loadings" else start,
-            max_iter=10,
+            max_iter=8,
         ).fit(X)
         path = model.elbo_path_
         assert np.isfinite(path).all()

@@ -193,6 +193,6 @@ def thinned(values: Array, gap: float, most: int) -> Array:
 
 def location_grid(column: Columns, most: int) -> Array:
     """Places where values may be: the observations, thinned, and zero."""
-    x = column.x[0] if column.counts is None else column.x[0, column.counts[0] > 0]
+    x = column.x[0] if column.counts is None else column.x[0, column.counts[0] > 1e-9]
     gap = _LOCATION_GAP * float(np.quantile(column.s, 0.1))
     return np.union1d(thinned(x, gap, most - 1), 0.0 if x.min() < 0 < x.max() else x.min())
