@@ -577,7 +577,7 @@ class TestCertificates:
         grid = lengths(family, np.append(low, more[0]), np.append(high, more[1]))
         finer = ebnm(x, s, make_family(family, grid=grid))
         assert finer.log_likelihood >= result.log_likelihood - 1e-6 * x.size  # the certificate
-        assert finer.log_likelihood <= result.log_likelihood + 0.1
+        assert finer.log_likelihood <= result.log_likelihood + 0.02
 
 
 def lengths(family, low, high):
