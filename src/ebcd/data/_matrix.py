@@ -10,6 +10,7 @@ from scipy import sparse
 from ebcd._numerics import Array
 from ebcd.data._covariance import AbstractCovariance, CovarianceMatrix, working_unit
 
+_SMALL = 1_000_000  # entries
 _CHUNK = 500_000  # entries that are worked on at once
 _LARGEST = 1e153
 _CHEAP = 200_000_000  # operations
@@ -36,18 +37,27 @@ class DataMatrix(AbstractCovariance):
         self, x: Any, mean: Array, scale: Array, variances: Array, n_samples: int | None = None
     ) -> None:
         rows, self.n_features = x.shape
+        entries = x.nnz if is_sparse(x) else x.size
+        if x.dtype != np.float64 and entries <= _SMALL:
+            x = x.astype(np.float64)  # single precision stops fits early, and saves nothing here
         self.n_samples = rows if n_samples is None else n_samples
         self.unit = working_unit(variances)
         self._x, self._mean, self._scale = x, mean, scale * self.unit
         self._diagonal = variances / self.unit / self.unit
         self._centred = bool(mean.any())
+        # one scale for all features is applied to the scores, which are fewer
+        self._common = float(self._scale[0]) if (self._scale == self._scale[0]).all() else None
 
     def scores(self, v: Array) -> Array:
         """Product of the centred and scaled data with `v`."""
-        scaled = v / self._scale[:, None]
+        scaled = v if self._common else v / self._scale[:, None]
         product = self._x @ scaled.astype(self._x.dtype, copy=False)
         product = np.asarray(product, dtype=np.float64)
-        return product - self._mean @ scaled if self._centred else product
+        if self._centred:
+            product -= self._mean @ scaled
+        if self._common:
+            product /= self._common
+        return product
 
     def matmul(self, v: Array) -> Array:
         """``S @ v``, as the transpose of the data times its product with `v`."""
@@ -57,11 +67,14 @@ class DataMatrix(AbstractCovariance):
 
     def _transposed(self, scores: Array) -> Array:
         """Product of the transpose of the centred and scaled data with `scores`."""
+        if self._common:
+            scores = scores / self._common
         product = self._x.T @ scores.astype(self._x.dtype, copy=False)
         product = np.asarray(product, dtype=np.float64)
         if self._centred:
             product -= np.outer(self._mean, scores.sum(axis=0))
-        product /= self._scale[:, None]
+        if not self._common:
+            product /= self._scale[:, None]
         return product
 
     def diagonal(self) -> Array:

@@ -21,7 +21,7 @@ from ebcd.fitting._starts import Greedy, best_start, greedy_start, svd_start, va
 from ebcd.priors._ebnm import as_prior
 from ebcd.priors._fitted import FittedPrior
 from ebcd.priors._registry import PRIORS
-from ebcd.priors._solve import Prior
+from ebcd.priors._solve import Prior, sign_rates
 
 _STARTS = ("auto", "greedy", "svd", "varimax")
 
@@ -240,11 +240,10 @@ class EBCD(Readable):
         maps, _ = score_map(covariance, state.mean, state.precision)
         self._score_map = maps / back[:, None]
         self._posterior = (state.b, state.noise, back)
-        noise = np.broadcast_to(state.noise, back.shape)
         self.components_ = state.mean * back
         self.components_sd_ = np.sqrt(state.variance) * back
         self.lfsr_ = np.array(
-            [g.posterior(row, noise).lfsr for g, row in zip(state.fitted, state.b, strict=True)]
+            [sign_rates(row, state.noise, g) for g, row in zip(state.fitted, state.b, strict=True)]
         ).reshape(state.mean.shape)
         self._working_priors = list(state.fitted)
         self.priors_ = [prior.rescaled(covariance.unit) for prior in state.fitted]
@@ -343,7 +342,7 @@ def _ordered(state: State, scale: Array, keep_order: bool) -> State:
             signs[i], priors[i] = -1.0, priors[i].mirrored()
     sign = signs[:, None]
     return State(
-        start=state.start[order] * sign,
+        weights=state.weights[order] * sign,
         b=state.b[order] * sign,
         mean=state.mean[order] * sign,
         variance=state.variance[order],

@@ -1,20 +1,15 @@
 """The one alternating loop: rotation, shrinkage, precision, until the criterion stops rising.
 
-One iteration maps loadings to loadings. It is exact, slow in two directions, and each has its cure:
-
-(1) rotations of the components among each other: Newton's angle in place of the polar one;
-(2) directions of pure noise, which contract by ``rho_k = sum V_k / <B_k, L_k>`` an iteration:
-    over-relaxation of each component by ``1 / (1 - rho_k)``, and Anderson's mixing of the last
-    few iterations on top where progress is slow.
-
-Whatever is proposed, the loadings that the plain iteration gave are used in its place if the
-criterion would fall, so that it never does.
+One iteration turns scores into rotated data, loadings, priors and noise. The plain iteration then
+takes the scores that fit the loadings best, which is exact and slow: with priors and noise fixed
+the criterion is smooth in the scores, and the loop takes a step of Newton's method in them
+(`newton_step`) in its place. If the criterion would fall, the plain iteration is done after all, so
+that it never does.
 """
 
 from __future__ import annotations
 
 import time
-from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -23,19 +18,21 @@ import numpy as np
 
 from ebcd._numerics import Array
 from ebcd.data import AbstractCovariance
+from ebcd.fitting._newton import newton_step
 from ebcd.fitting._noise import AbstractNoise
-from ebcd.fitting._rotation import newton_rotation, score_map
+from ebcd.fitting._rotation import rotate, score_map, weighted
 from ebcd.fitting._shrinkers import AbstractShrinker
 
 _LARGEST_ANGLE = 0.5
-_SMALL_ANGLE = 0.02  # below which mixing may begin
-_MEMORY = 6
-_SLOW = 0.5  # a gain above this share of the gain before is slow progress
-_PAUSE = 3  # iterations without mixing after it failed
-_LARGEST_RHO = 0.8
+_ACCURACY = 0.3  # of the step of Newton's method
+_MOST_PRODUCTS = 10
+_SMALL_ANGLE = 0.1  # below which a step may be lengthened
+_ALIGNED = 0.9  # cosine
+_LONGEST_STRETCH = 5.0
 _OVERLAP = 0.05  # angle between components from which the mirrored optimum is tried
 _WORTH_MOVING = 1e-3  # nats
-_QUIET = 3  # iterations with a gain below the tolerance before the loop stops
+_ROUNDING = 1e-15  # of the criterion
+_QUIET = 2  # iterations with a gain below the tolerance before the loop stops
 
 
 @dataclass(frozen=True)
@@ -44,8 +41,8 @@ class State:
 
     Attributes
     ----------
-    start : array, k x p
-        Loadings that the iteration began with; ``b`` are the rotated data for them.
+    weights, b : array, k x p
+        The scores are ``X weights'``; ``b = weights S`` are the data rotated to them.
     mean, variance : array, k x p
         Posterior moments of the loadings.
     noise : array
@@ -60,7 +57,7 @@ class State:
         The criterion.
     """
 
-    start: Array
+    weights: Array
     b: Array
     mean: Array
     variance: Array
@@ -94,20 +91,20 @@ class Problem:
 
     def iterate(
         self,
-        loadings: Array,
+        directions: Array,
         precision: Array,
         components: tuple[int, ...],
         fitted: Sequence[Any] | None,
     ) -> State:
-        """Rotate, shrink, update the precision."""
-        _, b = score_map(self.covariance, loadings, precision)
+        """Rotate to the scores next to ``X directions'``, shrink, update the precision."""
+        weights, b = rotate(self.covariance, directions)
         noise = np.sqrt(1 / (self.covariance.n_samples * precision))
         shrunk = self.shrinker.shrink(b, noise, components, fitted)
         residual = self.residual(b, shrunk.mean) + shrunk.variance.sum(axis=0)
         new = self.noise.precision(residual)
         value = self.noise.value(new, residual) + shrunk.objective
         return State(
-            loadings, b, shrunk.mean, shrunk.variance, noise, new, shrunk.fitted, components, value
+            weights, b, shrunk.mean, shrunk.variance, noise, new, shrunk.fitted, components, value
         )
 
     def residual(self, b: Array, mean: Array) -> Array:
@@ -115,9 +112,13 @@ class Problem:
         fitted = (mean * (mean - 2 * b)).sum(axis=0)
         return np.asarray(np.maximum(self.covariance.diagonal() + fitted, 0.0))
 
-    def again(self, state: State, loadings: Array) -> State:
-        """Iterate from `loadings`, the rest as in `state`."""
-        return self.iterate(loadings, state.precision, state.components, state.fitted)
+    def again(self, state: State, directions: Array) -> State:
+        """Iterate from other scores, the rest as in `state`."""
+        return self.iterate(directions, state.precision, state.components, state.fitted)
+
+    def plain(self, state: State, loadings: Array) -> State:
+        """Iterate from the scores that fit `loadings` best."""
+        return self.again(state, weighted(loadings, state.precision))
 
     def start(self, loadings: Array, fitted: Sequence[Any] | None = None) -> State:
         """First iteration, with the precision that the residuals of the loadings have."""
@@ -126,7 +127,8 @@ class Problem:
         guess = whole if self.noise.precision(self.noise.variances).ndim else np.asarray(1.0)
         _, b = score_map(self.covariance, loadings, guess)
         precision = self.noise.precision(self.residual(b, loadings))
-        return self.iterate(loadings, precision, tuple(range(loadings.shape[0])), fitted)
+        components = tuple(range(loadings.shape[0]))
+        return self.iterate(weighted(loadings, precision), precision, components, fitted)
 
 
 def alternate(
@@ -135,10 +137,14 @@ def alternate(
     *,
     tol: float,
     max_iter: int,
-    quiet_for: int = _QUIET,
+    rough: bool = False,
     progress: Progress | None = None,
 ) -> Fit:
-    """Iterate until the criterion rises by less than `tol` for several iterations."""
+    """Iterate until the criterion rises by less than `tol`.
+
+    That alone does not mean convergence: it must do so again, and no other optimum may be found
+    near by. If `rough`, neither is asked.
+    """
     walk = _Walk(problem, state)
     path = [state.value]
     quiet = 0
@@ -148,8 +154,11 @@ def alternate(
         path.append(walk.state.value)
         if progress is not None:
             progress(walk.n_iter, walk.state, time.monotonic() - began)
-        quiet = quiet + 1 if gain < tol else 0
-        if quiet >= quiet_for:
+        rounding = _ROUNDING * abs(walk.state.value)
+        quiet = quiet + 1 if gain < max(tol, rounding) else 0
+        if quiet and rough:
+            break
+        if quiet >= _QUIET:
             if not walk.leave_plateau():
                 return Fit(walk.state, path, walk.n_iter, True)
             quiet = 0
@@ -157,75 +166,70 @@ def alternate(
 
 
 class _Walk:
-    """The state of a loop and what its accelerations remember."""
+    """The state of a loop, and how far a step may go."""
 
     def __init__(self, problem: Problem, state: State) -> None:
         self._problem = problem
         self.state = _without_dead(state)
         self.n_iter = 1
         self._reach = _LARGEST_ANGLE
-        self._history: deque[tuple[Array, Array]] = deque(maxlen=_MEMORY + 1)
-        self._slow, self._pause, self._gain = 0, 0, np.inf
+        self._last: tuple[Array, float] | None = None
 
     def advance(self) -> float:
-        """Do one accelerated iteration; return what it gained."""
+        """Do one iteration; return what it gained."""
         state = self.state
-        rotation, size = newton_rotation(
-            state.b, state.mean, state.variance, state.noise, self._reach
+        inverse = 1 / state.noise**2
+        typical = inverse.mean()
+        step, s_step, size = newton_step(
+            self._problem.covariance,
+            state.weights,
+            state.b,
+            state.mean * (inverse / typical),
+            state.variance * (inverse * inverse / typical),
+            reach=self._reach,
+            accuracy=_ACCURACY,
+            most=_MOST_PRODUCTS,
         )
-        proposal, mixed = state.mean, False
-        if size < _SMALL_ANGLE:
-            proposal, mixed = self._mixed(state)
-        if rotation is not None:
-            proposal = rotation @ proposal
-        new = self._problem.again(state, proposal)
+        factor = self._stretch(step, s_step, size)
+        new = self._problem.again(state, state.weights + factor * step)
         self.n_iter += 1
-        if new.value < state.value and proposal is not state.mean:
-            if mixed:
-                self._pause = self.n_iter + _PAUSE
-            else:
-                self._reach = size / 4 if size > 0 else self._reach
-            self._history.clear()
-            new = self._problem.again(state, state.mean)
+        if new.value < state.value:
+            self._reach = size / 4
+            self._last = None
+            new = self._problem.plain(state, state.mean)
             self.n_iter += 1
-        elif rotation is not None:
+        elif size >= 0.99 * self._reach:
             self._reach = min(_LARGEST_ANGLE, 2 * self._reach)
-        gain = new.value - state.value
-        self._slow = self._slow + 1 if gain > _SLOW * self._gain else 0
-        self._gain = gain
         self._move_to(new)
-        return gain
+        return new.value - state.value
+
+    def _stretch(self, step: Array, s_step: Array, size: float) -> float:
+        """Factor by which to lengthen a step.
+
+        Priors and noise follow the scores, so that steps may shrink slowly and all point the same
+        way; then their sum is that of a geometric series.
+        """
+        last, self._last = self._last, (s_step, size)
+        if last is None or not 0 < size < min(_SMALL_ANGLE, last[1]):
+            return 1.0
+        aligned = float(np.vdot(last[0], step)) / (size * last[1])
+        if aligned < _ALIGNED:
+            return 1.0
+        self._last = None
+        return min(1 / (1 - size / last[1]), _LONGEST_STRETCH)
 
     def _move_to(self, state: State) -> None:
         self.state = _without_dead(state)
         if len(self.state.components) < len(state.components):
-            self._history.clear()
-
-    def _mixed(self, state: State) -> tuple[Array, bool]:
-        """Over-relax, and mix the last iterations if progress is slow."""
-        overlap = np.maximum(np.vecdot(state.b, state.mean), 1e-300)
-        rho = np.minimum(state.variance.sum(axis=1) / overlap, _LARGEST_RHO)
-        self._history.append((state.start.ravel(), (state.mean - state.start).ravel()))
-        place, change = self._history[-1]
-        mixed = len(self._history) > 2 and self._slow > 1 and self.n_iter >= self._pause
-        if mixed:
-            places, changes = (np.array(part) for part in zip(*self._history, strict=True))
-            steps, turns = np.diff(places, axis=0), np.diff(changes, axis=0)
-            gram = turns @ turns.T
-            gram += np.eye(len(gram)) * (1e-12 * np.trace(gram) + 1e-300)
-            share = np.linalg.solve(gram, turns @ change)
-            place, change = place - share @ steps, change - share @ turns
-        relaxed = change.reshape(state.mean.shape) / (1 - rho)[:, None]
-        return place.reshape(state.mean.shape) + relaxed, mixed
+            self._last = None
 
     def leave_plateau(self) -> bool:
         """Try to leave a quiet point that is not the best nearby, by one iteration from others."""
         for rotation in [*_mirrors(self.state.mean), *_saddle(self.state)]:
-            new = self._problem.again(self.state, rotation @ self.state.mean)
+            new = self._problem.plain(self.state, rotation @ self.state.mean)
             self.n_iter += 1
             if new.value > self.state.value + _WORTH_MOVING:
-                self._history.clear()
-                self._reach = _LARGEST_ANGLE
+                self._reach, self._last = _LARGEST_ANGLE, None
                 self._move_to(new)
                 return True
         return False
@@ -272,7 +276,7 @@ def _without_dead(state: State) -> State:
     index = np.flatnonzero(alive).tolist()
     return replace(
         state,
-        start=state.start[index],
+        weights=state.weights[index],
         b=state.b[index],
         mean=state.mean[index],
         variance=state.variance[index],

@@ -10,8 +10,6 @@ import numpy as np
 from ebcd._numerics import Array
 from ebcd.data import AbstractCovariance
 
-_SMALLEST_CURVATURE = 1e-3  # of what the polar step assumes
-
 
 def inverse_root(gram: Array) -> Array:
     """Inverse square root of a positive semi-definite matrix; zero where it is singular."""
@@ -28,46 +26,17 @@ def score_map(
 
     ``B = S T L (L' T S T L)^(-1/2)`` with the precisions ``T``, which cancel if they are equal.
     """
-    weighted = (loadings * precision if precision.ndim else loadings).T
-    product = covariance.matmul(weighted)
-    root = inverse_root(weighted.T @ product)
-    return weighted @ root, root @ product.T
+    weights, b = rotate(covariance, weighted(loadings, precision))
+    return weights.T, b
 
 
-def newton_rotation(
-    b: Array, mean: Array, variance: Array, noise: Array, largest: float
-) -> tuple[Array | None, float]:
-    """Rotation of the components that Newton's method adds to the polar step.
+def weighted(loadings: Array, precision: Array) -> Array:
+    """Multiply loadings by precisions, which matter only if they differ."""
+    return loadings * precision if precision.ndim else loadings
 
-    With priors and noise fixed the objective over rotations is convex in each component's scores,
-    with slopes ``mean / s^2`` and curvatures ``variance / s^4``. The polar step ignores the
-    curvatures; here the angle between each pair is corrected for them.
 
-    Returns
-    -------
-    rotation : array, k x k, or None if there is nothing to correct
-    size : float
-        Largest angle, at most `largest`.
-    """
-    z, m, v = b / noise, mean / noise, variance / noise**2
-    slope = m @ z.T
-    bend = v @ (z * z).T
-    assumed = np.diag(slope)[:, None] + np.diag(slope)
-    true = np.abs(assumed - bend - bend.T)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        angles = (slope - slope.T).T * (
-            1 / np.maximum(true, _SMALLEST_CURVATURE * assumed) - 1 / assumed
-        )
-    angles = np.where(np.isfinite(angles), angles, 0.0)
-    np.fill_diagonal(angles, 0.0)
-    size = float(np.abs(angles).max(initial=0.0))
-    if size < 1e-12:
-        return None, 0.0
-    if size > largest:
-        angles *= largest / size
-    half = 0.5 * angles
-    one = np.eye(len(half))
-    # Cayley transform: orthogonal whatever the size of the angles
-    return np.asarray(np.linalg.solve(one - half, one + half).T, dtype=np.float64), min(
-        size, largest
-    )
+def rotate(covariance: AbstractCovariance, directions: Array) -> tuple[Array, Array]:
+    """Give ``W = (D S D')^(-1/2) D`` and ``B = W S``: ``X W'`` are the scores next to ``X D'``."""
+    product = covariance.matmul(directions.T)
+    root = inverse_root(directions @ product)
+    return root @ directions, root @ product.T

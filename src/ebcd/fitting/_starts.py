@@ -17,8 +17,9 @@ _GREEDY_STEPS = 500
 # Rounds of the search: gain an iteration at which to stop, how far behind in nats a state may be to
 # go on, how many go on.
 _ROUNDS = ((0.05, 10.0, 3), (1e-3, 0.0, 1))
+_CAREFUL = 0.01  # nats: where to look for other optima near by
 _SAME = 0.99  # cosine
-_GREEDY_TOL = 0.01  # a rougher greedy start misses optima
+_GREEDY_TOL = 1.0  # nats: how rough the start is hardly matters to where it leads
 _POWER_STEPS = 60
 _LARGEST_RHO = 0.8
 # Random rotations are tried as well where an iteration is cheap, and components are many.
@@ -165,11 +166,14 @@ def best_start(problem: Problem, k: int, rng: np.random.Generator) -> State:
     if k > 2 and small:
         states.append(problem.start(principal))
         states += [problem.start(random_rotation(principal, rng)) for _ in range(_ROTATIONS)]
-    for tol, reach, most in _ROUNDS:
+    for tol, behind, most in _ROUNDS:
         states = [
-            alternate(problem, state, tol=tol, max_iter=60, quiet_for=1).state for state in states
+            alternate(problem, state, tol=tol, max_iter=60, rough=tol > _CAREFUL).state
+            for state in states
         ]
-        states = _contenders(states, reach, most)
+        states = _contenders(states, behind, most)
+        if len(states) == 1:
+            break
     return states[0]
 
 

@@ -11,9 +11,9 @@ posterior moments of all entries into a table look-up.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +27,21 @@ _DENSITY = 40
 # are smooth on the scale of z itself may be used.
 _BEND = 8.0
 _CHUNK = 8_192
+
+T = TypeVar("T")
+
+
+class _lazy(Generic[T]):
+    """`functools.cached_property` without the lock that it takes before Python 3.12."""
+
+    def __init__(self, compute: Callable[[Any], T]) -> None:
+        self._compute = compute
+        self.__doc__ = compute.__doc__
+
+    def __get__(self, owner: object, kind: type) -> T:
+        value = self._compute(owner)
+        owner.__dict__[self._compute.__name__] = value
+        return value
 
 
 @dataclass(frozen=True)
@@ -47,48 +62,52 @@ class Columns:
     s: Array
     counts: Array | None = None
 
-    @cached_property
+    @_lazy
     def n_columns(self) -> int:
-        """Number of columns."""
+        """Count columns."""
         return int((self.x if self.counts is None else self.counts).shape[0])
 
-    @cached_property
+    @_lazy
     def z(self) -> Array:
         """Observations in units of their noise."""
         return self.x if self.s.size == 1 and self.s[0, 0] == 1 else self.x / self.s
 
-    @cached_property
+    @_lazy
     def size(self) -> Array:
         """Distance from zero in units of the noise."""
         return np.abs(self.z)
 
-    @cached_property
+    @_lazy
     def largest(self) -> float:
         """Largest distance from zero in units of the noise."""
         return float(self.size.max())
 
-    @cached_property
+    @_lazy
+    def _half_square(self) -> Array:
+        return np.asarray(0.5 * (self.z * self.z))
+
+    @_lazy
     def inverse_density(self) -> Array:
         """``exp(z^2 / 2)``, for columns whose largest entry allows it."""
-        return np.exp(0.5 * self.z * self.z)
+        return np.exp(self._half_square)
 
-    @cached_property
+    @_lazy
     def _ones(self) -> Array:
         return np.ones(self.x.shape[1])
 
-    @cached_property
+    @_lazy
     def totals(self) -> Array:
-        """Number of observations in each column."""
+        """Count observations in each column."""
         if self.counts is None:
             return np.full(self.n_columns, float(self.x.shape[1]))
         return np.asarray(self.counts.sum(axis=1))
 
-    @cached_property
+    @_lazy
     def null_log_likelihood(self) -> Array:
         """Log-likelihood of each column if all its values are zero."""
-        return self.sum(-0.5 * self.z * self.z - LOG_SQRT_2PI - np.log(self.s))
+        return self.sum(-self._half_square - (LOG_SQRT_2PI + np.log(self.s)))
 
-    @cached_property
+    @_lazy
     def reach(self) -> Array:
         """Largest ``|x|`` in each column."""
         if self.counts is None:

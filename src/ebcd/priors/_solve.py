@@ -134,7 +134,11 @@ def sign_rates(x: Array, s: Array, prior: FittedPrior) -> Array:
             below, above = binned.interpolate(np.log(np.maximum(tails, 1e-300))[:, None])
             smaller = np.minimum(below[0], above[0], out=below[0])
             return np.asarray(np.exp(np.minimum(smaller, 0.0, out=smaller), out=smaller))
-    return prior.posterior(x, s).lfsr
+    if isinstance(prior, FlatPrior):
+        return prior.posterior(x, s).lfsr
+    unit = float(np.exp(np.median(np.log(s))))
+    noise = np.broadcast_to(s / unit, x.shape)
+    return np.minimum(*prior.rescaled(1 / unit).tails(x / unit, noise))
 
 
 def _bin(

@@ -73,27 +73,27 @@ def _rate(columns: Columns, log_scale: Array) -> Array:
 def _evaluate(columns: Columns, kind: AbstractSlabKind, weight: Array, log_scale: Array) -> Array:
     """Evaluate (1) to (4): one row per entry of `_Sums`, one column per column."""
     blocks = [
-        _block_sums(part, kind.terms(part, _rate(part, log_scale)), weight)
+        _sums(part, kind.terms(part, _rate(part, log_scale)), weight)[0]
         for part in columns.blocks(_BLOCK)
     ]
     return blocks[0] if len(blocks) == 1 else np.sum(blocks, axis=0)
 
 
-def _block_sums(columns: Columns, slab: Slab, weight: Array) -> Array:
+def _sums(columns: Columns, slab: Slab, weight: Array) -> tuple[Array, Array, Array]:
+    """Evaluate (1) to (4), ``q`` and ``1 / (1 + w (R - 1))`` of every entry."""
     w = weight[:, None]
-    surplus = slab.odds - 1
-    density = w * slab.odds  # 1 + w (odds - 1), without losing tiny odds
-    density += 1 - w
-    inverse = 1 / density
-    log_density = np.log(density)
+    q = w * slab.odds
+    inverse = q + (1 - w)  # 1 + w (odds - 1), without losing tiny odds
+    log_density = np.log(inverse)
     if slab.excess is not None:
         log_density += slab.excess
-    gradient = surplus * inverse
-    q = slab.odds * inverse
-    q *= w
+    np.divide(1, inverse, out=inverse)
+    gradient = slab.odds - 1
+    gradient *= inverse
+    q *= inverse
     q_first = q * slab.first
     crossed = q_first * inverse
-    return np.array(
+    sums = np.array(
         [
             columns.sum(log_density),
             columns.sum(gradient),
@@ -104,6 +104,28 @@ def _block_sums(columns: Columns, slab: Slab, weight: Array) -> Array:
             columns.sum(q),
         ]
     )
+    return sums, q, inverse
+
+
+def _moments(
+    columns: Columns,
+    kind: AbstractSlabKind,
+    rate: Array,
+    slab: Slab,
+    parts: tuple[Array, Array, Array],
+) -> tuple[Array, Array]:
+    """Posterior mean and variance in the units of `columns`; `parts` is w, q and the inverse."""
+    w, q, inverse = parts
+    mean, variance = kind.moments(columns, rate, slab.inner)
+    shrunk = q * mean
+    variance = q * variance
+    mean = mean * shrunk
+    mean *= inverse
+    mean *= 1 - w
+    variance += mean
+    if columns.s.size == 1 and columns.s[0, 0] == 1:
+        return shrunk, variance
+    return shrunk * columns.s, variance * columns.s**2
 
 
 def _finish(
@@ -115,15 +137,14 @@ def _finish(
     for part in columns.blocks(_BLOCK):
         rate = _rate(part, log_scale)
         slab = kind.terms(part, rate)
-        mean, variance = kind.moments(part, rate, slab.inner)
-        density = (1 - w) + w * slab.odds
+        q = w * slab.odds
+        density = q + (1 - w)
         log_density = np.log(density)
         if slab.excess is not None:
             log_density += slab.excess
-        q = w * slab.odds / density
-        shrunk = q * mean
-        variance = q * variance + (1 - w) / density * shrunk * mean
-        blocks.append((part.sum(log_density), shrunk * part.s, variance * part.s**2))
+        np.divide(1, density, out=density)
+        q *= density
+        blocks.append((part.sum(log_density), *_moments(part, kind, rate, slab, (w, q, density))))
     if len(blocks) == 1:
         return blocks[0]
     ratios, means, variances = zip(*blocks, strict=True)

@@ -1,0 +1,121 @@
+"""Newton's method for the scores, with priors and noise fixed, by conjugate gradients.
+
+Let ``Z = X W`` be the scores, ``W' S W = I``, and ``B = S W``. With priors and noise fixed the
+criterion is ``sum_jk h_jk(B_jk)`` with ``h' = mean / s^2`` and ``h'' = variance / s^4``. In
+directions ``D`` with ``Z + X D`` orthonormal to first order, ``sym(B' D) = 0``, its second-order
+model is, with ``Lambda = sym(B' G)``,
+
+    (1)  <G, D>_S - 1/2 <D, A D>_S,   A D = P(D Lambda - H o (S D)),   <C, D>_S = tr(C' S D),
+    (2)  G = mean / s^2,   H = variance / s^4,   P(D) = D - W sym(B' D).
+
+The plain iteration ignores ``H``. `A` is symmetric in the inner product ``<., .>_S``, so that
+conjugate gradients find the maximum at one product with ``S`` a step. Where ``A`` is not positive
+the criterion curves upwards, and the step goes as far as is allowed.
+
+Matrices are stored as rows, k x p.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ebcd._numerics import Array
+from ebcd.data import AbstractCovariance
+
+# Curvatures below this share of those that the plain iteration assumes count as none.
+_SMALLEST_CURVATURE = 1e-3
+_FLAT = 1e-8  # radians: a shorter plain step is nothing but rounding
+
+
+def newton_step(
+    covariance: AbstractCovariance,
+    weights: Array,
+    b: Array,
+    gradient: Array,
+    bend: Array,
+    *,
+    reach: float,
+    accuracy: float,
+    most: int,
+) -> tuple[Array, Array, float]:
+    """Give ``D``, ``S D``, and the length of ``D``, which is at most `reach`, as an angle.
+
+    Parameters
+    ----------
+    weights, b : array, k x p
+        ``W`` and ``B``.
+    gradient, bend : array, k x p
+        ``G`` and ``H``, up to a common factor.
+    reach : float
+        Longest step, in radians of the scores.
+    accuracy : float
+        Share of the gradient at which to stop.
+    most : int
+        Most steps, that is products with ``S``.
+    """
+    curvature = _symmetric(b @ gradient.T)
+    own, axes = np.linalg.eigh(curvature)
+    inverse = (axes / np.maximum(own, _SMALLEST_CURVATURE * own[-1])) @ axes.T
+
+    def project(d: Array) -> tuple[Array, Array]:
+        """``P(D)`` and the matrix by which ``W`` was multiplied."""
+        away = _symmetric(b @ d.T)
+        return d - away @ weights, away
+
+    def times(d: Array) -> Array:
+        return np.ascontiguousarray(covariance.matmul(d.T).T)
+
+    def preconditioned(d: Array, s_d: Array) -> tuple[Array, Array]:
+        """Divide by the curvature that the plain iteration assumes."""
+        z, away = project(inverse @ d)
+        return z, inverse @ s_d - away @ b
+
+    residual, away = project(gradient)
+    s_residual = times(gradient) - away @ b
+    step, s_step = np.zeros_like(b), np.zeros_like(b)
+    direction, s_direction = z, s_z = preconditioned(residual, s_residual)
+    first = slope = float(np.vdot(s_residual, z))
+    length = 0.0
+    if not slope > _FLAT**2 * own.sum():
+        return step, s_step, 0.0
+    for _ in range(most):
+        bent = bend * s_direction
+        straight = curvature @ direction
+        image, away = project(straight - bent)
+        curved = float(np.vdot(s_direction, image))
+        share = slope / curved if curved else np.inf
+        if not 0 < share < np.inf or curved < _SMALLEST_CURVATURE * np.vdot(s_direction, straight):
+            share = np.inf
+        border = _to_border(step, s_step, direction, s_direction, reach)
+        share, inside = min(share, border), share < border
+        step = step + share * direction
+        s_step = s_step + share * s_direction
+        residual = residual - share * image
+        length = reach
+        if not inside:
+            break
+        length = float(np.sqrt(max(np.vdot(s_step, step), 0.0)))
+        s_residual = s_residual - share * (curvature @ s_direction - times(bent) - away @ b)
+        z, s_z = preconditioned(residual, s_residual)
+        old, slope = slope, float(np.vdot(s_residual, z))
+        if slope <= accuracy**2 * first:
+            break
+        direction = z + slope / old * direction
+        s_direction = s_z + slope / old * s_direction
+    # A plain step from here. It removes what D has in the null space of S, of which the products
+    # with S do not tell and which would grow from iteration to iteration.
+    return step + inverse @ residual, s_step, length
+
+
+def _symmetric(matrix: Array) -> Array:
+    return 0.5 * (matrix + matrix.T)
+
+
+def _to_border(
+    step: Array, s_step: Array, direction: Array, s_direction: Array, reach: float
+) -> float:
+    """Multiple of the direction at which the step has length `reach`."""
+    size = max(float(np.vdot(s_direction, direction)), 1e-300)
+    linear = float(np.vdot(s_step, direction))
+    constant = min(float(np.vdot(s_step, step)) - reach**2, 0.0)
+    return float((-linear + np.sqrt(linear**2 - size * constant)) / size)
