@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from ebcd._numerics import Array
 from ebcd.data import AbstractCovariance, DataMatrix, Input
 from ebcd.estimators._readable import Readable
-from ebcd.fitting._components import Standardized, count_components
+from ebcd.fitting._components import count_components
 from ebcd.fitting._loop import Fit, Problem, State, alternate
 from ebcd.fitting._noise import NOISES
 from ebcd.fitting._rotation import score_map
@@ -188,8 +188,9 @@ class EBCD(Readable):
             return most
         if self.n_components == "auto":
             centred = int(data.mean is not None and bool(self.center))
-            test = Standardized(covariance) if self.noise == "per_feature" else covariance
-            return int(count_components(test, max(covariance.n_samples - centred, 1)))
+            rows = max(covariance.n_samples - centred, 1)
+            uneven = self.noise == "per_feature" or bool(self.scale)  # signal takes unequal shares
+            return count_components(covariance, rows, per_feature=uneven)
         return int(min(self.n_components, most))
 
     def _given_start(self, data: Input) -> Array:
