@@ -78,9 +78,10 @@ class EBCD(Readable):
     explained_variance_, explained_variance_ratio_ : ndarray of shape (k,)
         Squared length of each component, and its share of the total variance.
     elbo_ : float
-        Evidence lower bound; ``elbo_path_`` has it after every iteration.
+        Evidence lower bound; ``elbo_path_`` has it after every iteration. It includes the prior of
+        the precisions if there is one per feature, and the penalty of the family "deconvolver".
     n_iter_ : int
-        Number of iterations.
+        Number of iterations, at most `max_iter`; those that search for a start do not count.
     converged_ : bool
         Whether the fit converged.
     mean_, scale_ : ndarray of shape (p,)
@@ -279,8 +280,8 @@ class EBCD(Readable):
         elif problem.noise.at_floor(fit.state.precision):
             self.converged_ = False
             warnings.warn(
-                f"the {self.n_components_} components fit the data exactly, so that no noise is "
-                "left to compare them with and the ELBO has no maximum; use fewer components",
+                f"with {self._found()} the model can fit the data exactly, so that no noise is "
+                "left to compare with and the ELBO has no maximum; use fewer components",
                 ConvergenceWarning,
                 stacklevel=4,
             )

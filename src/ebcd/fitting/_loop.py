@@ -139,7 +139,7 @@ def alternate(
     progress: Progress | None = None,
 ) -> Fit:
     """Iterate until the criterion rises by less than `tol` for several iterations."""
-    walk = _Walk(problem, state)
+    walk = _Walk(problem, state, max_iter)
     path = [state.value]
     quiet = 0
     began = time.monotonic()
@@ -159,8 +159,8 @@ def alternate(
 class _Walk:
     """The state of a loop and what its accelerations remember."""
 
-    def __init__(self, problem: Problem, state: State) -> None:
-        self._problem = problem
+    def __init__(self, problem: Problem, state: State, max_iter: int) -> None:
+        self._problem, self._max_iter = problem, max_iter
         self.state = _without_dead(state)
         self.n_iter = 1
         self._reach = _LARGEST_ANGLE
@@ -174,6 +174,8 @@ class _Walk:
             state.b, state.mean, state.variance, state.noise, self._reach
         )
         proposal, mixed = state.mean, False
+        if self.n_iter + 2 > self._max_iter:  # no iteration left to undo a proposal
+            rotation, size = None, np.inf
         if size < _SMALL_ANGLE:
             proposal, mixed = self._mixed(state)
         if rotation is not None:
@@ -221,6 +223,8 @@ class _Walk:
     def leave_plateau(self) -> bool:
         """Try to leave a quiet point that is not the best nearby, by one iteration from others."""
         for rotation in [*_mirrors(self.state.mean), *_saddle(self.state)]:
+            if self.n_iter >= self._max_iter:
+                return True  # not known to be the best nearby
             new = self._problem.again(self.state, rotation @ self.state.mean)
             self.n_iter += 1
             if new.value > self.state.value + _WORTH_MOVING:

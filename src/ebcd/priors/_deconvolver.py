@@ -144,8 +144,9 @@ def _maximise(
 
     candidates = [start]
     if start.size > 0:
-        options = {"gtol": 1e-7, "maxiter": 1000}
-        found = optimize.minimize(objective, start, jac=True, method="BFGS", options=options).x
+        found = optimize.minimize(
+            objective, start, jac=True, method="BFGS", options={"gtol": 1e-7, "maxiter": 1000}
+        ).x
         candidates += [found, optimize.root(gradient, found, tol=1e-14).x]
     values = np.array([-objective(alpha)[0] for alpha in candidates])
     # values that agree to rounding do not tell places apart, slopes do
