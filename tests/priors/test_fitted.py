@@ -654,6 +654,18 @@ class TestSample:
         assert case.prior.sample_posterior([1.0]).shape == (1, 1)
         assert FLAT.sample_posterior([1.0]).shape == (1, 1)
 
+    def test_many_draws_come_in_blocks(self):
+        """More draws x entries x components than are in memory at once."""
+        prior, x = make_prior("point_normal", weight=0.5, scale=1.0), np.linspace(-4, 4, 300)
+        draws = prior.sample_posterior(x, 1.0, n=2001, random_state=0)
+        expected = prior.posterior(x, 1.0)
+        errors = (draws.mean(axis=0) - expected.mean) / (expected.sd / np.sqrt(2001))
+        assert np.abs(errors).max() < 5
+        assert (
+            np.unique(draws[:, -1]).size
+            == np.count_nonzero(draws[:, -1]) + (draws[:, -1] == 0).any()
+        )  # no block repeats another
+
     def test_nothing_to_draw(self):
         prior = CASES["point_laplace"].prior
         assert prior.sample(0).shape == (0,)
