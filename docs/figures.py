@@ -3,6 +3,7 @@
 The other pictures in `docs/_static` are drawn by the demonstration, `make demo`.
 """
 
+import sys
 from pathlib import Path
 
 import matplotlib.pyplot as plt
@@ -10,6 +11,9 @@ import numpy as np
 from sklearn.decomposition import PCA
 
 import ebcd
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "examples"))
+from demo import save
 
 STATIC = Path(__file__).parent / "_static"
 BLUE, ORANGE, GREY = "#3b6fb6", "#d1661f", "0.35"
@@ -61,15 +65,7 @@ def draw_comparison(path):
             axes[k, j].spines[["top", "right"]].set_visible(False)
     for k in range(3):
         axes[k, 0].set_ylabel(f"component {k}")
-    save(figure, path)
-
-
-def save(figure, path):
-    """Write under a temporary name, then rename: `path` is never half a picture."""
-    part = path.with_name(f".{path.name}.part")
-    figure.savefig(part, format="png", dpi=130)
-    plt.close(figure)
-    part.replace(path)
+    save(figure, path, dpi=130)
 
 
 if __name__ == "__main__":

@@ -42,28 +42,27 @@ def employment_changes():
     return X, jobs.dates[1:], [name.replace("_", " ") for name in jobs.feature_names]
 
 
-def fit_components(X, sectors):
+def fit_components(X):
     """Fit three components; return the model and the scores of every month."""
     model = ebcd.EBCD(n_components=3)
     scores = model.fit_transform(X)
-    model.feature_names_in_ = np.array(sectors, dtype=object)  # a data frame brings its own
     return model, scores
 
 
-def print_words(model, scores, months):
+def print_words(model, scores, months, sectors):
     """Say for each component what it is, which sectors it moves, and when it was at its lowest."""
     print("\nIn words, with the sectors whose sign is sure (lfsr < 0.05):")
     for k, (name, meaning) in enumerate(MEANINGS.items()):
-        features = model.top_features(k, model.n_features_in_)
-        sectors = ", ".join(feature.name for feature in features if feature.lfsr < 0.05)
+        features = model.top_features(k, len(sectors), feature_names=sectors)
+        sure = ", ".join(feature.name for feature in features if feature.lfsr < 0.05)
         worst = ", ".join(months[i] for i in np.argsort(scores[:, k])[:3])
         share = 100 * model.explained_variance_ratio_[k]
         print(f"\n  component {k}: {name}, {share:.0f} % of the variance")
-        for line in (meaning, f"Sectors: {sectors}.", f"Lowest scores: {worst}."):
+        for line in (meaning, f"Sectors: {sure}.", f"Lowest scores: {worst}."):
             print(textwrap.indent(textwrap.fill(line, 92), "    "))
 
 
-def draw_employment(model, scores, months, path):
+def draw_employment(model, scores, months, sectors, path):
     """Draw loadings with intervals of two standard deviations, and scores over time."""
     years = [int(month[:4]) + (int(month[5:]) - 1) / 12 for month in months]
     figure, axes = plt.subplots(
@@ -81,7 +80,7 @@ def draw_employment(model, scores, months, path):
         draw_loadings(top, model, k)
         draw_scores(bottom, years, scores[:, k])
     order = np.argsort(model.components_[0])
-    axes[0, 0].set_yticks(range(len(order)), model.feature_names_in_[order])
+    axes[0, 0].set_yticks(range(len(order)), [sectors[j] for j in order])
     axes[1, 0].set_ylabel("score")
     axes[1, 0].annotate("recession", (2009.6, -2.8), color="0.4")
     save(figure, path)
@@ -133,10 +132,10 @@ def draw_shrinkage(path):
     save(figure, path)
 
 
-def save(figure, path):
+def save(figure, path, dpi=120):
     """Write the figure under a temporary name, then rename it: `path` is never half a picture."""
     part = path.with_name(f".{path.name}.part")
-    figure.savefig(part, format="png", dpi=120)
+    figure.savefig(part, format="png", dpi=dpi)
     plt.close(figure)
     part.replace(path)
 
@@ -150,11 +149,11 @@ def main():
 
     X, months, sectors = employment_changes()
     print(f"US employment, {months[0]} to {months[-1]}: what made 15 sectors grow and shrink?\n")
-    model, scores = fit_components(X, sectors)
-    print(model.summary())
-    print_words(model, scores, months)
+    model, scores = fit_components(X)
+    print(model.summary(feature_names=sectors))
+    print_words(model, scores, months, sectors)
 
-    draw_employment(model, scores, months, output / "employment.png")
+    draw_employment(model, scores, months, sectors, output / "employment.png")
     draw_shrinkage(output / "shrinkage.png")
     print(f"\nLoadings and scores over time:   {output / 'employment.png'}")
     print(f"How point-Laplace priors shrink: {output / 'shrinkage.png'}")

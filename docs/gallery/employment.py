@@ -28,12 +28,11 @@ print(f"{X.shape[0]} months, {X.shape[1]} sectors")
 #
 # We ask for three components. (How many there are is a question for the end of this page.) How
 # sparse each of them is, is learnt from the data. A data frame would bring the names of its
-# columns along; for an array they are set after the fit, for the summary.
+# columns along; for an array the summary takes them.
 
 model = ebcd.EBCD(n_components=3)
 scores = model.fit_transform(X)
-model.feature_names_in_ = sectors
-print(model.summary())
+print(model.summary(feature_names=sectors))
 
 # %%
 # Loadings
@@ -113,19 +112,15 @@ print(f"largest difference: {np.abs(same.components_ - model.components_).max():
 # How many components?
 # --------------------
 #
-# Left to itself, the fit finds more components. Largest loadings and shares of the variance:
+# Left to itself, the fit counts the components that stand out from noise:
 
-auto = ebcd.EBCD().fit(X)
-for k, loading in enumerate(auto.components_):
-    share = 100 * auto.explained_variance_ratio_[k]
-    largest = [f"{sectors[j]} {loading[j]:.2f}" for j in np.argsort(-loading)[:2]]
-    print(f"{k}  {share:4.1f} %  {', '.join(largest)}")
+print(ebcd.EBCD().fit(X).n_components_, "with equal noise")
+print(ebcd.EBCD(scale=True).fit(X).n_components_, "with noise that may differ between sectors")
 
 # %%
-# The first component and mining stay as they were. The group outside the cycle comes apart: most
-# of what is added are single sectors that go their own way. They stand out because the automatic
-# number supposes that all sectors have equally much noise and that months are independent, and
-# neither is so here: what the business cycle does not explain is small for some sectors and
-# nearly everything for others, and most series are correlated in time. A component with one
-# sector in it says that this sector has more variance of its own than the others, which is no
-# news. So three is a choice of ours: the components that join sectors.
+# The business cycle stands out whatever is supposed. The group outside the cycle does so only once
+# the noise of each sector is told apart from its signal: the cycle explains nearly all of some
+# sectors and next to nothing of others, so that what it leaves is very uneven. The third component
+# is nearly a single sector, and eigenvalues do not show whether mining has a component or merely
+# more noise than the others. We keep it because it has a story. The numbers suppose that months
+# are independent, which they are not quite.

@@ -5,6 +5,7 @@ import json
 
 import numpy as np
 import pytest
+from brute_force import CONVEX
 
 import ebcd
 from ebcd import ebnm
@@ -14,14 +15,6 @@ FAMILIES = list(PRIORS)
 PROPER = [name for name in PRIORS if name != "flat"]
 CENTRED = [name for name in PRIORS if PRIORS[name].has_mode]
 UNCENTRED = [name for name in PRIORS if not PRIORS[name].has_mode]
-CONVEX = [
-    "normal_scale_mixture",
-    "unimodal",
-    "unimodal_symmetric",
-    "unimodal_nonnegative",
-    "unimodal_nonpositive",
-    "npmle",
-]
 
 
 def example(n=120, seed=0, spread="common"):

@@ -441,12 +441,15 @@ class TestAttributes:
         assert 1 <= len(model.elbo_path_) <= model.n_iter_
         assert (model.n_samples_, model.n_features_in_, model.n_components_) == (*X.shape, k)
 
-    @pytest.mark.parametrize("max_iter", [1, 2, 3, 5])
-    def test_no_more_iterations_than_asked_for(self, max_iter):
-        X, k = DATA["tall and weak"]
-        with pytest.warns(ConvergenceWarning):
+    @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+    @pytest.mark.parametrize("data", ["tall and weak", "tall"])
+    def test_no_more_iterations_than_asked_for(self, data):
+        X, k = DATA[data]
+        for max_iter in range(1, 41):
             model = EBCD(k, start="svd", max_iter=max_iter).fit(X)
-        assert model.n_iter_ <= max_iter
+            assert model.n_iter_ <= max_iter
+            assert (np.diff(model.elbo_path_) >= -1e-9 * abs(model.elbo_)).all()
+            assert len(model.elbo_path_) <= max_iter
 
     def test_sign_rates(self):
         X, k = DATA["tall"]
@@ -714,6 +717,27 @@ class TestForPeople:
         assert len(model.top_features()) == 10
         assert len(model.top_features(0, 99)) == 30
 
+    def test_names_may_be_given(self, model):
+        names = [f"gene {j}" for j in range(30)]
+        plain = model.top_features(0, 3)
+        named = model.top_features(0, 3, feature_names=names)
+        assert [f.name for f in named] == [f"gene {f.name[1:]}" for f in plain]
+        assert [f[1:] for f in named] == [f[1:] for f in plain]
+        assert named[0].name in model.summary(feature_names=np.array(names))
+        assert "gene" not in model.summary()
+
+    def test_names_of_rows_may_be_given(self, model):
+        pytest.importorskip("pandas")
+        names = [f"gene {j}" for j in range(30)]
+        assert list(model.loadings_frame(feature_names=names).index) == names
+
+    @pytest.mark.parametrize("method", ["summary", "top_features", "loadings_frame"])
+    def test_wrong_number_of_names(self, model, method):
+        if method == "loadings_frame":
+            pytest.importorskip("pandas")
+        with pytest.raises(ValueError, match="feature_names must have one name for each of the 30"):
+            getattr(model, method)(feature_names=["a", "b"])
+
     def test_summary(self, model):
         text = model.summary()
         assert text.startswith("EBCD of 60 samples x 30 features: 2 components, ")
@@ -776,7 +800,7 @@ class TestWarnings:
 
     def test_exact_fit(self):
         X = np.random.default_rng(0).normal(size=(20, 1)) @ np.ones((1, 5))
-        match = "fit the data exactly, so that no noise is left .* use fewer components"
+        match = "with 1 component the model can fit the data exactly, .* use fewer components"
         with pytest.warns(ConvergenceWarning, match=match):
             model = EBCD(1).fit(X)
         assert model.converged_ is False

@@ -297,6 +297,32 @@ class TestParameters:
             FittedPrior.from_dict(description)
 
 
+class TestUnimodalBounds:
+    """Components that the family cannot have."""
+
+    @pytest.mark.parametrize(
+        ("family", "lower", "upper", "message"),
+        [
+            ("unimodal_nonnegative", -1.0, 0.0, "lower = mode"),
+            ("unimodal_nonnegative", -1.0, 1.0, "lower = mode"),
+            ("unimodal_nonpositive", 0.0, 1.0, "upper = mode"),
+            ("unimodal_symmetric", 0.0, 1.0, "mode - lower = upper - mode"),
+            ("unimodal", 1.0, 2.0, "must reach the mode"),
+            ("unimodal_nonnegative", 1.0, 2.0, "must reach the mode"),
+        ],
+    )
+    @pytest.mark.parametrize("mode", [0.0, 5.0])
+    def test_are_refused(self, family, lower, upper, message, mode):
+        ends = {"lower": [mode, mode + lower], "upper": [mode, mode + upper]}
+        with pytest.raises(ValueError, match=re.escape(message)):
+            make_prior(family, weights=[0.5, 0.5], mode=mode, **ends)
+
+    @pytest.mark.parametrize("family", [name for name in PRIORS if name.startswith("unimodal")])
+    def test_a_grid_of_widths_is_positive(self, family):
+        with pytest.raises(ValueError, match="grid must hold positive lengths"):
+            make_family(family, grid=[-1.0, 1.0])
+
+
 class TestFittedPriorArguments:
     """A fitted prior checks its arguments as `ebnm` does."""
 

@@ -2,18 +2,17 @@
 
 import json
 from dataclasses import dataclass, field
-from itertools import pairwise
 
 import mpmath as mp
 import numpy as np
 import pytest
+from brute_force import moments, panels, posterior_of_points
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import special, stats
 
 from ebcd.priors import PRIORS, FittedPrior, make_family, make_prior
 
-NODES, NODE_WEIGHTS = np.polynomial.legendre.leggauss(24)
 X = np.array([-6.0, -2.2, -1.0, -0.3, 0.0, 0.4, 1.0, 1.7, 3.0, 7.5])
 MIXED_NOISE = np.array([0.5, 2.0, 1.0, 0.3, 1.0, 0.7, 3.0, 1.0, 0.4, 1.5])
 
@@ -191,17 +190,6 @@ ONE_SIDED = {
 HEAVY = {"horseshoe", "horseshoe, mode"}  # no mean, no variance
 
 
-def panels(low, high, breaks, step):
-    """Nodes and weights of Gauss's rule on panels no wider than `step`."""
-    breaks = [point for point in breaks if low < point < high]
-    ends = np.unique([low, *breaks, high])
-    edges = [np.linspace(a, b, int(np.ceil((b - a) / step)) + 1) for a, b in pairwise(ends)]
-    left = np.concatenate([edge[:-1] for edge in edges])
-    width = np.concatenate([np.diff(edge) for edge in edges])
-    nodes = left[:, None] + 0.5 * width[:, None] * (1 + NODES)
-    return nodes.ravel(), (0.5 * width[:, None] * NODE_WEIGHTS).ravel()
-
-
 def as_points(case, x=None, s=None):
     """The prior as weighted points, dense where the likelihood of `x` is not negligible."""
     theta, weight = [np.array([at for _, at in case.atoms])], [[w for w, _ in case.atoms]]
@@ -217,21 +205,13 @@ def as_points(case, x=None, s=None):
     return np.concatenate(theta), np.concatenate(weight)
 
 
-def summary(theta, weight):
+def summary(log_mass, mean, variance, below, above):
     """Log mass, mean, sd and local false sign rate."""
-    mass = weight.sum()
-    mean = weight @ theta / mass
-    sd = np.sqrt(weight @ (theta - mean) ** 2 / mass)
-    lfsr = min(weight[theta <= 0].sum(), weight[theta >= 0].sum()) / mass
-    return np.log(mass), mean, sd, lfsr
+    return log_mass, mean, np.sqrt(variance), min(below, above)
 
 
 def posterior_truth(case, x, s):
-    theta, weight = as_points(case, x, s)
-    log_likelihood = stats.norm.logpdf(x, theta, s)
-    top = log_likelihood.max()
-    log_mass, *rest = summary(theta, weight * np.exp(log_likelihood - top))
-    return log_mass + top, *rest
+    return summary(*posterior_of_points(*as_points(case, x, s), x, s))
 
 
 def posterior_table(case, s):
@@ -314,7 +294,7 @@ class TestNotObserved:
     def test_prior_moments(self, name, case):
         if name in HEAVY:
             pytest.skip("has no moments")
-        log_mass, mean, sd, lfsr = summary(*as_points(case))
+        log_mass, mean, sd, lfsr = summary(*moments(*as_points(case)))
         assert log_mass == pytest.approx(0, abs=1e-12)
         posterior = case.prior.posterior([3.0, -1e200], np.inf)
         np.testing.assert_allclose(posterior.mean, mean, rtol=1e-10, atol=1e-12)
@@ -352,7 +332,7 @@ class TestNotObserved:
         """Squares of the prior's width that a float cannot hold."""
         case = CASES[name]
         posterior = case.prior.rescaled(size).posterior([0.0], np.inf)
-        _, mean, sd, lfsr = summary(*as_points(case))
+        _, mean, sd, lfsr = summary(*moments(*as_points(case)))
         np.testing.assert_allclose(posterior.mean / size, mean, rtol=1e-9, atol=1e-12)
         np.testing.assert_allclose(posterior.sd / size, sd, rtol=1e-9, atol=1e-12)
         np.testing.assert_allclose(posterior.lfsr, lfsr, rtol=1e-9)
@@ -612,7 +592,7 @@ class TestSample:
             error = (draws[:, None] <= places).mean(axis=0) - truth
             assert (np.abs(error) < 5 * np.sqrt(truth * (1 - truth) / self.n)).all()
         else:
-            _, mean, sd, _ = summary(*as_points(case))
+            _, mean, sd, _ = summary(*moments(*as_points(case)))
             check_draws(draws, mean, sd)
         for weight, at in case.atoms:
             exact = sum(w for w, place in case.atoms if place == at)
@@ -633,7 +613,7 @@ class TestSample:
         draws = case.prior.sample_posterior(np.tile([5.0, 1.0, 9.0], n), s, 2, random_state=2)
         draws = draws.reshape(-1, 3)
         if name not in HEAVY:
-            _, mean, sd, _ = summary(*as_points(case))
+            _, mean, sd, _ = summary(*moments(*as_points(case)))
             check_draws(draws[:, 0], mean, sd)
             check_draws(draws[:, 2], mean, sd)
             if sd > 0:
@@ -673,6 +653,18 @@ class TestSample:
         assert case.prior.sample(2).shape == (2,)
         assert case.prior.sample_posterior([1.0]).shape == (1, 1)
         assert FLAT.sample_posterior([1.0]).shape == (1, 1)
+
+    def test_many_draws_come_in_blocks(self):
+        """More draws x entries x components than are in memory at once."""
+        prior, x = make_prior("point_normal", weight=0.5, scale=1.0), np.linspace(-4, 4, 300)
+        draws = prior.sample_posterior(x, 1.0, n=2001, random_state=0)
+        expected = prior.posterior(x, 1.0)
+        errors = (draws.mean(axis=0) - expected.mean) / (expected.sd / np.sqrt(2001))
+        assert np.abs(errors).max() < 5
+        assert (
+            np.unique(draws[:, -1]).size
+            == np.count_nonzero(draws[:, -1]) + (draws[:, -1] == 0).any()
+        )  # no block repeats another
 
     def test_nothing_to_draw(self):
         prior = CASES["point_laplace"].prior

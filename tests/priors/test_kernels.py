@@ -1,14 +1,12 @@
 """Every kernel against quadrature of its density, which is written out here again."""
 
-from itertools import pairwise
-
 import numpy as np
 import pytest
+from brute_force import moments, panels, posterior_of_points
 from scipy import special, stats
 
 from ebcd.priors import _kernels as kernels
 
-NODES, NODE_WEIGHTS = np.polynomial.legendre.leggauss(24)
 X = np.array([-7.0, -2.5, -1.0, -0.2, 0.0, 0.6, 1.0, 3.0, 8.0])
 NOISE = [0.3, 1.0, 2.5]
 
@@ -94,17 +92,6 @@ CASES = {
 }
 
 
-def panels(low, high, breaks, step):
-    """Nodes and weights of Gauss's rule on panels no wider than `step`."""
-    breaks = [point for point in breaks if low < point < high]
-    ends = np.unique([low, *breaks, high])
-    edges = [np.linspace(a, b, int(np.ceil((b - a) / step)) + 1) for a, b in pairwise(ends)]
-    left = np.concatenate([edge[:-1] for edge in edges])
-    width = np.concatenate([np.diff(edge) for edge in edges])
-    nodes = left[:, None] + 0.5 * width[:, None] * (1 + NODES)
-    return nodes.ravel(), (0.5 * width[:, None] * NODE_WEIGHTS).ravel()
-
-
 def prior_rule(case):
     return panels(*case.prior_range(), [0.0, *case.kinks], case.length)
 
@@ -116,21 +103,9 @@ def posterior_rule(case, x, s):
     return panels(low, high, [0.0, x, *case.kinks], min(s, case.length))
 
 
-def summary(theta, weights):
-    """Log mass, mean, variance and tails at zero of weighted points."""
-    mass = weights.sum()
-    mean = weights @ theta / mass
-    variance = weights @ (theta - mean) ** 2 / mass
-    below, above = weights[theta <= 0].sum() / mass, weights[theta >= 0].sum() / mass
-    return np.log(mass), mean, variance, below, above
-
-
 def posterior_truth(case, x, s):
     theta, weights = posterior_rule(case, x, s)
-    log_likelihood = stats.norm.logpdf(x, theta, s)
-    top = log_likelihood.max()  # which may be too small for a float
-    log_mass, *rest = summary(theta, weights * case.density(theta) * np.exp(log_likelihood - top))
-    return log_mass + top, *rest
+    return posterior_of_points(theta, weights * case.density(theta), x, s)
 
 
 @pytest.fixture(scope="module", params=CASES, ids=str)
@@ -191,7 +166,7 @@ class TestPosterior:
 class TestPrior:
     def test_moments(self, case):
         theta, weights = prior_rule(case)
-        log_mass, mean, variance, _, _ = summary(theta, weights * case.density(theta))
+        log_mass, mean, variance, _, _ = moments(theta, weights * case.density(theta))
         assert log_mass == pytest.approx(0, abs=1e-12)
         found_mean, found_variance = case.kernel.prior_moments()
         np.testing.assert_allclose(found_mean, mean, rtol=1e-10, atol=1e-12)
@@ -199,7 +174,7 @@ class TestPrior:
 
     def test_tails(self, case):
         theta, weights = prior_rule(case)
-        *_, below, above = summary(theta, weights * case.density(theta))
+        *_, below, above = moments(theta, weights * case.density(theta))
         found_below, found_above = case.kernel.prior_tails()
         np.testing.assert_allclose(found_below, below, rtol=1e-9, atol=1e-13)
         np.testing.assert_allclose(found_above, above, rtol=1e-9, atol=1e-13)
@@ -208,7 +183,7 @@ class TestPrior:
         n = 40_000
         many = case.kernel.take(np.zeros(n, dtype=np.intp))
         theta, weights = prior_rule(case)
-        truth = summary(theta, weights * case.density(theta))
+        truth = moments(theta, weights * case.density(theta))
         check_draws(many.prior_draw(np.random.default_rng(1)), truth, case.support)
 
     def test_hull(self, case):

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from brute_force import CONVEX
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import optimize, special, stats
@@ -248,16 +249,6 @@ def component_rows(family, x, s, grid):
         width = (high - low) * grid
         rows.append(upper + np.log(-np.expm1(lower - upper)) - np.log(width))
     return np.concatenate(rows)
-
-
-CONVEX = [
-    "normal_scale_mixture",
-    "unimodal",
-    "unimodal_symmetric",
-    "unimodal_nonnegative",
-    "unimodal_nonpositive",
-    "npmle",
-]
 
 
 class TestGivenGrid:

@@ -8,6 +8,7 @@ from pathlib import Path
 import mpmath
 import numpy as np
 import pytest
+from brute_force import CONVEX
 from scipy import special, stats
 
 from ebcd import ebnm
@@ -19,14 +20,6 @@ REFERENCE = json.loads(
 DATA = list(REFERENCE["data"])
 FITS = {f"{fit['family']}-{fit['data']}-{fit['mode']}": fit for fit in REFERENCE["fits"]}
 
-CONVEX = [
-    "normal_scale_mixture",
-    "unimodal",
-    "unimodal_symmetric",
-    "unimodal_nonnegative",
-    "unimodal_nonpositive",
-    "npmle",
-]
 TWO_GROUPS = ["point_normal", "point_laplace", "point_exponential"]
 ONE_SCALE = ["normal", "laplace", "exponential", "horseshoe"]
 PARAMETRIC = [*TWO_GROUPS, *ONE_SCALE, "generalized_binary", "point_mass"]

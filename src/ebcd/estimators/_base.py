@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import Any, Self
 
 import numpy as np
@@ -20,7 +21,7 @@ from ebcd.data import (
 )
 
 
-class Decomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+class Decomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, ABC):
     """Base of the estimators: input, scores and the covariance that the components imply.
 
     A subclass has the parameters ``center`` and ``scale``, and sets ``components_`` (k x p),
@@ -95,8 +96,9 @@ class Decomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
             del self.feature_names_in_
         self.n_features_in_ = n_features
 
+    @abstractmethod
     def _fit_input(self, data: Input, X: Any) -> Self:
-        raise NotImplementedError  # pragma: no cover - every subclass has its own
+        """Fit to checked input; `X` is the data matrix, None if there is none."""
 
     def transform(self, X: Any) -> Array:
         """Scores of data: a fixed linear map, equal to the fitted scores on the training data.
@@ -200,10 +202,17 @@ class Decomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         _check_finite(X)
         return X
 
-    def _feature_names(self) -> Array:
-        names = getattr(self, "feature_names_in_", None)
+    def _feature_names(self, given: Any = None) -> Array:
+        """Names that were given, those of the data, or x0, x1 and so on."""
+        names = getattr(self, "feature_names_in_", None) if given is None else given
         if names is not None:
-            return np.asarray(names)
+            names = np.asarray(names, dtype=object)
+            if names.shape != (self.n_features_in_,):
+                raise ValueError(
+                    f"feature_names must have one name for each of the {self.n_features_in_} "
+                    f"features, got shape {names.shape}"
+                )
+            return names
         return np.array([f"x{j}" for j in range(self.n_features_in_)], dtype=object)
 
     def __sklearn_tags__(self) -> Any:

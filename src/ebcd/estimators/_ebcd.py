@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from ebcd._numerics import Array
 from ebcd.data import AbstractCovariance, DataMatrix, Input
 from ebcd.estimators._readable import Readable
-from ebcd.fitting._components import Standardized, count_components
+from ebcd.fitting._components import count_components
 from ebcd.fitting._loop import Fit, Problem, State, alternate
 from ebcd.fitting._noise import NOISES
 from ebcd.fitting._rotation import score_map
@@ -78,9 +78,10 @@ class EBCD(Readable):
     explained_variance_, explained_variance_ratio_ : ndarray of shape (k,)
         Squared length of each component, and its share of the total variance.
     elbo_ : float
-        Evidence lower bound; ``elbo_path_`` has it after every iteration.
+        Evidence lower bound; ``elbo_path_`` has it after every iteration. It includes the prior of
+        the precisions if there is one per feature, and the penalty of the family "deconvolver".
     n_iter_ : int
-        Number of iterations.
+        Number of iterations, at most `max_iter`; those that search for a start do not count.
     converged_ : bool
         Whether the fit converged.
     mean_, scale_ : ndarray of shape (p,)
@@ -188,8 +189,9 @@ class EBCD(Readable):
             return most
         if self.n_components == "auto":
             centred = int(data.mean is not None and bool(self.center))
-            test = Standardized(covariance) if self.noise == "per_feature" else covariance
-            return int(count_components(test, max(covariance.n_samples - centred, 1)))
+            rows = max(covariance.n_samples - centred, 1)
+            uneven = self.noise == "per_feature" or bool(self.scale)  # signal takes unequal shares
+            return count_components(covariance, rows, per_feature=uneven)
         return int(min(self.n_components, most))
 
     def _given_start(self, data: Input) -> Array:
@@ -277,8 +279,8 @@ class EBCD(Readable):
         elif problem.noise.at_floor(fit.state.precision):
             self.converged_ = False
             warnings.warn(
-                f"the {self.n_components_} components fit the data exactly, so that no noise is "
-                "left to compare them with and the ELBO has no maximum; use fewer components",
+                f"with {self._found()} the model can fit the data exactly, so that no noise is "
+                "left to compare with and the ELBO has no maximum; use fewer components",
                 ConvergenceWarning,
                 stacklevel=4,
             )

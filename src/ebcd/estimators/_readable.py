@@ -42,7 +42,7 @@ class Readable(Decomposition):
         """
         return np.where(self.lfsr_ <= level, self.components_, 0.0)
 
-    def top_features(self, k: int = 0, n: int = 10) -> list[Feature]:
+    def top_features(self, k: int = 0, n: int = 10, feature_names: Any = None) -> list[Feature]:
         """Largest loadings of a component.
 
         Parameters
@@ -51,6 +51,8 @@ class Readable(Decomposition):
             Number of the component, from 0.
         n : int
             How many features.
+        feature_names : array-like of length p, optional
+            Names of the features; by default those of the data, or x0, x1 and so on.
 
         Returns
         -------
@@ -59,7 +61,7 @@ class Readable(Decomposition):
         check_is_fitted(self)
         if not 0 <= k < self.n_components_:
             raise ValueError(f"component {k} does not exist; there are {self.n_components_}")
-        names = self._feature_names()
+        names = self._feature_names(feature_names)
         order = np.argsort(-np.abs(self.components_[k]), kind="stable")[:n]
         return [
             Feature(
@@ -71,8 +73,18 @@ class Readable(Decomposition):
             for j in order
         ]
 
-    def loadings_frame(self) -> Any:
-        """Give loadings as a pandas data frame: one row per feature, one column per component."""
+    def loadings_frame(self, feature_names: Any = None) -> Any:
+        """Give loadings as a pandas data frame: one row per feature, one column per component.
+
+        Parameters
+        ----------
+        feature_names : array-like of length p, optional
+            Names of the features; by default those of the data, or x0, x1 and so on.
+
+        Returns
+        -------
+        pandas.DataFrame
+        """
         check_is_fitted(self)
         try:
             import pandas as pd
@@ -80,17 +92,30 @@ class Readable(Decomposition):
             raise ImportError("loadings_frame needs pandas: pip install pandas") from None
         return pd.DataFrame(
             self.components_.T,
-            index=pd.Index(self._feature_names(), name="feature"),
+            index=pd.Index(self._feature_names(feature_names), name="feature"),
             columns=self.get_feature_names_out(),
         )
 
-    def summary(self) -> str:
-        """Say in words what was found."""
+    def _found(self) -> str:
+        return f"{self.n_components_} component{'s' if self.n_components_ != 1 else ''}"
+
+    def summary(self, feature_names: Any = None) -> str:
+        """Say in words what was found.
+
+        Parameters
+        ----------
+        feature_names : array-like of length p, optional
+            Names of the features; by default those of the data, or x0, x1 and so on.
+
+        Returns
+        -------
+        str
+        """
         check_is_fitted(self)
-        found = f"{self.n_components_} component{'s' if self.n_components_ != 1 else ''}"
+        self._feature_names(feature_names)  # a mistake should not wait for a component
         share = f"{100 * self.explained_variance_ratio_.sum():.1f}% of the variance"
         size = f"{self.n_samples_} samples x {self.n_features_in_} features"
-        lines = [f"EBCD of {size}: {found}, {share}"]
+        lines = [f"EBCD of {size}: {self._found()}, {share}"]
         if self.n_components_ == 0:
             lines.append("  nothing stands out from noise")
         for k in range(self.n_components_):
@@ -101,7 +126,7 @@ class Readable(Decomposition):
             lines.append(f"    prior: {self.priors_[k].describe()}")
             lines += [
                 f"    {feature.loading:+10.4g} +- {feature.sd:.2g}  {feature.name}"
-                for feature in self.top_features(k, 6)
+                for feature in self.top_features(k, 6, feature_names)
             ]
         noise = float(np.mean(self.noise_variance_))
         end = f"ELBO {self.elbo_:.6g}, {self.n_iter_} iterations"

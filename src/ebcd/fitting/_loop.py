@@ -145,7 +145,7 @@ def alternate(
     That alone does not mean convergence: it must do so again, and no other optimum may be found
     near by. If `rough`, neither is asked.
     """
-    walk = _Walk(problem, state)
+    walk = _Walk(problem, state, max_iter)
     path = [state.value]
     quiet = 0
     began = time.monotonic()
@@ -168,8 +168,8 @@ def alternate(
 class _Walk:
     """The state of a loop, and how far a step may go."""
 
-    def __init__(self, problem: Problem, state: State) -> None:
-        self._problem = problem
+    def __init__(self, problem: Problem, state: State, max_iter: int) -> None:
+        self._problem, self._max_iter = problem, max_iter
         self.state = _without_dead(state)
         self.n_iter = 1
         self._reach = _LARGEST_ANGLE
@@ -178,6 +178,10 @@ class _Walk:
     def advance(self) -> float:
         """Do one iteration; return what it gained."""
         state = self.state
+        if self.n_iter + 2 > self._max_iter:  # no iteration left to undo a step
+            self.n_iter += 1
+            self._move_to(self._problem.plain(state, state.mean))
+            return self.state.value - state.value
         inverse = 1 / state.noise**2
         typical = inverse.mean()
         step, s_step, size = newton_step(
@@ -226,6 +230,8 @@ class _Walk:
     def leave_plateau(self) -> bool:
         """Try to leave a quiet point that is not the best nearby, by one iteration from others."""
         for rotation in [*_mirrors(self.state.mean), *_saddle(self.state)]:
+            if self.n_iter >= self._max_iter:
+                return True  # not known to be the best nearby
             new = self._problem.plain(self.state, rotation @ self.state.mean)
             self.n_iter += 1
             if new.value > self.state.value + _WORTH_MOVING:

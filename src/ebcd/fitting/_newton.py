@@ -17,6 +17,8 @@ Matrices are stored as rows, k x p.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from ebcd._numerics import Array
@@ -87,14 +89,15 @@ def newton_step(
         if not 0 < share < np.inf or curved < _SMALLEST_CURVATURE * np.vdot(s_direction, straight):
             share = np.inf
         border = _to_border(step, s_step, direction, s_direction, reach)
-        share, inside = min(share, border), share < border
+        inside = share < border
+        share = min(share, border)
         step = step + share * direction
         s_step = s_step + share * s_direction
         residual = residual - share * image
         length = reach
         if not inside:
             break
-        length = float(np.sqrt(max(np.vdot(s_step, step), 0.0)))
+        length = math.sqrt(max(float(np.vdot(s_step, step)), 0.0))
         s_residual = s_residual - share * (curvature @ s_direction - times(bent) - away @ b)
         z, s_z = preconditioned(residual, s_residual)
         old, slope = slope, float(np.vdot(s_residual, z))

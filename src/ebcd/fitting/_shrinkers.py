@@ -74,5 +74,10 @@ class EmpiricalBayesShrinker(AbstractShrinker):
         # minus the KL divergence of the posterior from the prior
         variance = noise**2
         surprise = ((b - fit.mean) ** 2 + fit.variance) / variance + np.log(2 * np.pi * variance)
-        objective = float(fit.log_likelihood.sum() + 0.5 * surprise.sum())
+        cost = sum(
+            prior.cost(found)
+            for prior, found in zip(priors, fit.priors, strict=True)
+            if not isinstance(prior, FittedPrior)
+        )
+        objective = float(fit.log_likelihood.sum() + 0.5 * surprise.sum()) - cost
         return Shrunk(fit.mean, fit.variance, objective, fit.priors)

@@ -52,20 +52,44 @@ class Deconvolver(NPMLE):
 
     def fit_column(self, column: Columns, start: FittedPrior | None) -> tuple[FittedPrior, float]:
         """Fit the only column."""
+        fits = [self._fit_on(grid, column, start) for grid in self._grids(column, start)]
+        _, prior = max(fits, key=lambda fit: fit[0])
+        return prior, np.nan
+
+    def cost(self, prior: FittedPrior) -> float:
+        """Penalty of a prior of this family, ``c0 ||alpha||``."""
+        return self.c0 * float(np.std(_log(prior.parameters["weights"])))
+
+    def _grids(self, column: Columns, start: FittedPrior | None) -> list[Array]:
+        """Give the grid of the start, and a new one if that may serve better.
+
+        A new grid changes what is maximised, so that the old one stays in the race: then the
+        maximum never falls from one fit to the next.
+        """
         if self.grid is not None:
-            grid = as_grid(self.grid, positive=False)
-        else:
-            grid = location_grid(column, _GRID_SIZE)
-            if start is not None:  # a new grid would change what is maximised
-                known = np.asarray(start.parameters["locations"])
-                covers = known[0] <= grid[0] and grid[-1] <= known[-1]
-                grid = known if covers else grid
+            return [as_grid(self.grid, positive=False)]
+        grid = location_grid(column, _GRID_SIZE)
+        known = np.asarray([] if start is None else start.parameters["locations"])
+        if known.size < 2:  # a single place is no curve
+            return [grid]
+        noise = float(np.median(column.s))
+        beyond = max(known[0] - grid[0], grid[-1] - known[-1])
+        return [known, grid] if beyond > noise or grid.size > 2 * known.size else [known]
+
+    def _fit_on(
+        self, grid: Array, column: Columns, start: FittedPrior | None
+    ) -> tuple[float, FittedPrior]:
+        """Maximise the penalised likelihood on a grid; give the maximum and the prior."""
         basis = _basis(grid, self.degrees_of_freedom)
         x, s = column.x[0], np.broadcast_to(column.s, column.x.shape)[0]
         log_likelihood = kernels.PointMass(grid).log_marginal(x[:, None], s[:, None])
         counts = np.ones(x.size) if column.counts is None else column.counts[0]
-        alpha = _maximise(log_likelihood, counts, basis, self.c0)
-        return self.build(weights=special.softmax(basis @ alpha), locations=grid), np.nan
+        alpha = np.full(basis.shape[1], 1e-3)
+        if start is not None and np.array_equal(start.parameters["locations"], grid):
+            # the columns of the basis are orthogonal, with mean square one
+            alpha = basis.T @ _log(start.parameters["weights"]) / grid.size
+        alpha, value = _maximise(log_likelihood, counts, basis, self.c0, alpha)
+        return value, self.build(weights=special.softmax(basis @ alpha), locations=grid)
 
     def in_units(self, unit: float) -> Self:
         """Give the same family for data divided by `unit`."""
@@ -94,8 +118,15 @@ def _basis(grid: Array, degrees_of_freedom: int) -> Array:
     return np.asarray(left[:, size > 1e-9 * size.max()] * np.sqrt(grid.size))
 
 
-def _maximise(log_likelihood: Array, counts: Array, basis: Array, c0: float) -> Array:
-    """Maximise the penalised log-likelihood over ``alpha``."""
+def _log(weights: Array) -> Array:
+    """Logarithms of weights that may have underflowed."""
+    return np.asarray(np.log(np.maximum(weights, np.finfo(float).tiny)))
+
+
+def _maximise(
+    log_likelihood: Array, counts: Array, basis: Array, c0: float, start: Array
+) -> tuple[Array, float]:
+    """Maximise the penalised log-likelihood over ``alpha``; give its place and the maximum."""
     top = log_likelihood.max(axis=1)
     likelihood = np.exp(log_likelihood - top[:, None])
     total = counts.sum()
@@ -108,16 +139,17 @@ def _maximise(log_likelihood: Array, counts: Array, basis: Array, c0: float) -> 
         value = float(counts @ np.log(f)) - c0 * size
         return -value, -(basis.T @ pull - c0 * alpha / size)
 
-    if basis.shape[1] == 0:
-        return np.zeros(0)
-    start = np.full(basis.shape[1], 1e-3)
-    found = optimize.minimize(
-        objective, start, jac=True, method="BFGS", options={"gtol": 1e-7, "maxiter": 1000}
-    )
-
     def gradient(alpha: Array) -> Array:
         return objective(alpha)[1]
 
-    polished = optimize.root(gradient, found.x, tol=1e-14).x
-    better = np.linalg.norm(gradient(polished)) < np.linalg.norm(gradient(found.x))
-    return np.asarray(polished if better else found.x)
+    candidates = [start]
+    if start.size > 0:
+        found = optimize.minimize(
+            objective, start, jac=True, method="BFGS", options={"gtol": 1e-7, "maxiter": 1000}
+        ).x
+        candidates += [found, optimize.root(gradient, found, tol=1e-14).x]
+    values = np.array([-objective(alpha)[0] for alpha in candidates])
+    # values that agree to rounding do not tell places apart, slopes do
+    near = np.flatnonzero(values >= values.max() - 1e-12 * (1 + total))
+    best = min(near, key=lambda i: float(np.linalg.norm(gradient(candidates[i]))))
+    return candidates[best], float(values[best] + counts @ top)

@@ -80,6 +80,10 @@ class AbstractPriorFamily(ABC):
         """Give a cheaper version of the family that ranks candidates nearly as well."""
         return self
 
+    def cost(self, prior: FittedPrior) -> float:
+        """Give what a fit subtracts from the log-likelihood: nothing unless it is penalised."""
+        return 0.0
+
     @abstractmethod
     def fit_column(self, column: Columns, start: FittedPrior | None) -> tuple[FittedPrior, float]:
         """Fit the only column, with the mode at zero; return the prior and its certificate."""

@@ -214,12 +214,15 @@ class MixturePrior(FittedPrior):
                 lambda a, b: (special.softmax(self._joint(a, b), axis=-1),), x, s
             )
             cumulative = np.cumsum(share[0], axis=-1)
-            for i in range(n):
-                threshold = rng.random(x.size)[:, None] * cumulative[:, -1:]
+            size = max(1, _BLOCK // cumulative.size)
+            for i in range(0, n, size):
+                threshold = rng.random((min(size, n - i), x.size, 1)) * cumulative[:, -1:]
                 component = (cumulative <= threshold).sum(axis=-1)
-                draws[i, seen] = self._draw_each(
-                    component, lambda kernel, rows: kernel.draw(x[rows], s[rows], rng)
+                drawn = self._draw_each(
+                    component.ravel(),
+                    lambda kernel, rows: kernel.draw(x[rows % x.size], s[rows % x.size], rng),
                 )
+                draws[i : i + size, seen] = drawn.reshape(component.shape)
         return draws
 
     def rescaled(self, factor: float) -> FittedPrior:

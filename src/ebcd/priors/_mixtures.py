@@ -147,6 +147,7 @@ class Unimodal(GridMixture):
             raise ValueError("lower and upper must have one entry per component, lower <= upper")
         weights = as_weights(parameters["weights"], lower.size)
         mode = as_mode(parameters)
+        cls._check_sides(lower - mode, upper - mode)
         kept = {"weights": weights, "lower": lower, "upper": upper, "mode": mode}
         spike = lower == upper
         parts = [
@@ -154,6 +155,25 @@ class Unimodal(GridMixture):
             kernels.Uniform(lower[~spike], upper[~spike]),
         ]
         return _mixture(cls, kept, np.append(weights[spike], weights[~spike]), parts)
+
+    @classmethod
+    def _check_sides(cls, below: Array, above: Array) -> None:
+        """Refuse components whose ends, given from the mode, are not of this family."""
+        slack = 1e-9 * (above - below)
+        if (below > slack).any() or (above < -slack).any():
+            raise ValueError("every component must reach the mode: lower <= mode <= upper")
+        allowed = {
+            0: np.abs(above + below) <= slack if len(cls.sides) == 1 else np.ones_like(slack, bool),
+            1: np.abs(below) <= slack,
+            -1: np.abs(above) <= slack,
+        }[cls.side]
+        if not allowed.all():
+            k = int(np.flatnonzero(~allowed)[0])
+            rule = {0: "mode - lower = upper - mode", 1: "lower = mode", -1: "upper = mode"}
+            raise ValueError(
+                f"component {k} reaches from {below[k]:g} to {above[k]:+g} about the mode; those "
+                f"of {cls.name} have {rule[cls.side]}"
+            )
 
     @classmethod
     def rescale(cls, parameters: Parameters, factor: float) -> Parameters:
