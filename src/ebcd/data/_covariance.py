@@ -12,8 +12,9 @@ import numpy as np
 
 from ebcd._numerics import Array
 
-_OVERSAMPLING = 10
-_PRODUCTS = 4
+_OVERSAMPLING = 8
+PRODUCTS = 5
+_SEARCH_PRODUCTS = 3
 _EXACT_UP_TO = 400
 
 
@@ -42,17 +43,25 @@ class AbstractCovariance(ABC):
     def diagonal(self) -> Array:
         """Diagonal of ``S``."""
 
-    def leading(self, k: int) -> tuple[Array, Array]:
+    def leading(self, k: int, products: int = PRODUCTS) -> tuple[Array, Array]:
         """Give the `k` leading eigenvalues, decreasing, and eigenvectors (p x k).
 
-        By subspace iteration from a fixed random start, to about the accuracy of randomised PCA.
+        From a Krylov space of blocks (Musco and Musco, 2015) with a fixed random start, which
+        takes fewer products than randomised PCA to the same accuracy.
         """
-        size = min(k + _OVERSAMPLING, self.n_features)
-        basis = np.random.default_rng(0).standard_normal((self.n_features, size))
-        for _ in range(_PRODUCTS):
-            basis, _ = np.linalg.qr(self.matmul(basis))
-        image = self.matmul(basis)
-        values, rotation = np.linalg.eigh(basis.T @ image)
+        size = min(k // 2 + _OVERSAMPLING, self.n_features)
+        block = np.random.default_rng(0).standard_normal((self.n_features, size))
+        basis, images = np.empty((self.n_features, 0)), []
+        for _ in range(products):
+            for _ in range(2):  # twice is enough to be orthogonal to rounding
+                block = np.linalg.qr(block - basis @ (basis.T @ block))[0]
+            basis = np.hstack([basis, block])
+            images.append(self.matmul(block))
+            block = images[-1]
+            if basis.shape[1] + size > self.n_features:
+                break
+        inner = basis.T @ np.hstack(images)
+        values, rotation = np.linalg.eigh(0.5 * (inner + inner.T))
         order = np.argsort(-values)[:k]
         return np.maximum(values[order], 0.0), basis @ rotation[:, order]
 
@@ -85,10 +94,10 @@ class CovarianceMatrix(AbstractCovariance):
         """Diagonal of ``S``."""
         return np.diagonal(self._matrix)
 
-    def leading(self, k: int) -> tuple[Array, Array]:
+    def leading(self, k: int, products: int = PRODUCTS) -> tuple[Array, Array]:
         """Give the leading eigenpairs, exactly if the matrix is not large."""
         if self.n_features > _EXACT_UP_TO:
-            return super().leading(k)
+            return super().leading(k, products)
         values, vectors = np.linalg.eigh(self._matrix)
         return np.maximum(values[::-1][:k], 0.0), vectors[:, ::-1][:, :k]
 
@@ -103,7 +112,7 @@ class LowRank(AbstractCovariance):
         self.n_samples, self.n_features = covariance.n_samples, covariance.n_features
         self.unit = covariance.unit
         self._diagonal = covariance.diagonal()
-        self._values, self._vectors = covariance.leading(rank)
+        self._values, self._vectors = covariance.leading(rank, _SEARCH_PRODUCTS)
 
     def matmul(self, v: Array) -> Array:
         """Product with the leading part."""
@@ -113,7 +122,7 @@ class LowRank(AbstractCovariance):
         """Diagonal of the whole covariance."""
         return self._diagonal
 
-    def leading(self, k: int) -> tuple[Array, Array]:
+    def leading(self, k: int, products: int = PRODUCTS) -> tuple[Array, Array]:
         """Give the leading eigenpairs, of those that there are."""
         return self._values[:k], self._vectors[:, :k]
 

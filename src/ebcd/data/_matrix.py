@@ -8,7 +8,7 @@ import numpy as np
 from scipy import sparse
 
 from ebcd._numerics import Array
-from ebcd.data._covariance import AbstractCovariance, CovarianceMatrix, working_unit
+from ebcd.data._covariance import PRODUCTS, AbstractCovariance, CovarianceMatrix, working_unit
 
 _SMALL = 1_000_000  # entries
 _CHUNK = 500_000  # entries that are worked on at once
@@ -81,11 +81,11 @@ class DataMatrix(AbstractCovariance):
         """Diagonal of ``S``."""
         return self._diagonal
 
-    def leading(self, k: int) -> tuple[Array, Array]:
+    def leading(self, k: int, products: int = PRODUCTS) -> tuple[Array, Array]:
         """Give the leading eigenpairs, exactly if the smaller Gram matrix is cheap."""
         rows, columns = self._x.shape
         if rows * columns * min(rows, columns) > _CHEAP:
-            return super().leading(k)
+            return super().leading(k, products)
         if columns <= rows:
             eigenvalues, vectors = np.linalg.eigh(self._column_gram())
             return np.maximum(eigenvalues[::-1][:k], 0.0), vectors[:, ::-1][:, :k]

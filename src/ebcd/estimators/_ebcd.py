@@ -23,6 +23,8 @@ from ebcd.priors._fitted import FittedPrior
 from ebcd.priors._registry import PRIORS
 from ebcd.priors._solve import Prior, sign_rates
 
+_TOLERANCE = 1e-5
+_TOLERANCE_PER_ENTRY = 4e-10
 _STARTS = ("auto", "greedy", "svd", "varimax")
 
 
@@ -53,8 +55,9 @@ class EBCD(Readable):
     start : "auto", "greedy", "svd", "varimax" or array of shape (p, k), default "auto"
         Where to start: the best of several; components one by one, as in the paper; principal
         components, as they are or rotated; or loadings in the units of the data.
-    tol : float, default 1e-5
-        Gain of the ELBO in an iteration, in nats, below which the fit stops.
+    tol : float, optional
+        Gain of the ELBO in an iteration, in nats, below which the fit stops. By default 1e-5, and
+        more where there are more than 25,000 entries: 4e-10 for each.
     max_iter : int, default 2000
         Largest number of iterations.
     random_state : int, Generator or None, default None
@@ -115,7 +118,7 @@ class EBCD(Readable):
         center: bool = True,
         scale: bool = False,
         start: Any = "auto",
-        tol: float = 1e-5,
+        tol: float | None = None,
         max_iter: int = 2000,
         random_state: Any = None,
         verbose: int = 0,
@@ -165,7 +168,7 @@ class EBCD(Readable):
             raise ValueError(
                 f"start must be one of {', '.join(_STARTS)} or an array, got {self.start!r}"
             )
-        if not self.tol >= 0:
+        if self.tol is not None and not self.tol >= 0:
             raise ValueError(f"tol must not be negative, got {self.tol}")
         if not self.max_iter >= 1:
             raise ValueError(f"max_iter must be at least 1, got {self.max_iter}")
@@ -216,7 +219,12 @@ class EBCD(Readable):
         back = data.scale * problem.covariance.unit
         shift = problem.covariance.n_samples * float(np.log(back).sum())
         progress = _Printer(state.value, shift) if self.verbose else None
-        return alternate(problem, state, tol=self.tol, max_iter=self.max_iter, progress=progress)
+        tol = self._tolerance(problem)
+        return alternate(problem, state, tol=tol, max_iter=self.max_iter, progress=progress)
+
+    def _tolerance(self, problem: Problem) -> float:
+        entries = problem.covariance.n_samples * problem.covariance.n_features
+        return max(_TOLERANCE, _TOLERANCE_PER_ENTRY * entries) if self.tol is None else self.tol
 
     def _first_state(self, problem: Problem, k: int, data: Input) -> State | None:
         if not isinstance(self.start, str):
@@ -287,7 +295,7 @@ class EBCD(Readable):
         elif not fit.converged:
             warnings.warn(
                 f"the fit stopped after max_iter={self.max_iter} iterations while the ELBO still "
-                f"rose by more than tol={self.tol:g}; raise max_iter or tol",
+                f"rose by more than tol={self._tolerance(problem):.3g}; raise max_iter or tol",
                 ConvergenceWarning,
                 stacklevel=4,
             )

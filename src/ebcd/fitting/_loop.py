@@ -95,9 +95,13 @@ class Problem:
         precision: Array,
         components: tuple[int, ...],
         fitted: Sequence[Any] | None,
+        product: Array | None = None,
     ) -> State:
-        """Rotate to the scores next to ``X directions'``, shrink, update the precision."""
-        weights, b = rotate(self.covariance, directions)
+        """Rotate to the scores next to ``X directions'``, shrink, update the precision.
+
+        `product` is ``directions S``, if it is known.
+        """
+        weights, b = rotate(self.covariance, directions, product)
         noise = np.sqrt(1 / (self.covariance.n_samples * precision))
         shrunk = self.shrinker.shrink(b, noise, components, fitted)
         residual = self.residual(b, shrunk.mean) + shrunk.variance.sum(axis=0)
@@ -112,9 +116,9 @@ class Problem:
         fitted = (mean * (mean - 2 * b)).sum(axis=0)
         return np.asarray(np.maximum(self.covariance.diagonal() + fitted, 0.0))
 
-    def again(self, state: State, directions: Array) -> State:
+    def again(self, state: State, directions: Array, product: Array | None = None) -> State:
         """Iterate from other scores, the rest as in `state`."""
-        return self.iterate(directions, state.precision, state.components, state.fitted)
+        return self.iterate(directions, state.precision, state.components, state.fitted, product)
 
     def plain(self, state: State, loadings: Array) -> State:
         """Iterate from the scores that fit `loadings` best."""
@@ -195,7 +199,7 @@ class _Walk:
             most=_MOST_PRODUCTS,
         )
         factor = self._stretch(step, s_step, size)
-        new = self._problem.again(state, state.weights + factor * step)
+        new = self._problem.again(state, state.weights + factor * step, state.b + factor * s_step)
         self.n_iter += 1
         if new.value < state.value:
             self._reach = size / 4

@@ -94,11 +94,11 @@ def newton_step(
         step = step + share * direction
         s_step = s_step + share * s_direction
         residual = residual - share * image
+        s_residual = s_residual - share * (curvature @ s_direction - times(bent) - away @ b)
         length = reach
         if not inside:
             break
         length = math.sqrt(max(float(np.vdot(s_step, step)), 0.0))
-        s_residual = s_residual - share * (curvature @ s_direction - times(bent) - away @ b)
         z, s_z = preconditioned(residual, s_residual)
         old, slope = slope, float(np.vdot(s_residual, z))
         if slope <= accuracy**2 * first:
@@ -107,7 +107,7 @@ def newton_step(
         s_direction = s_z + slope / old * s_direction
     # A plain step from here. It removes what D has in the null space of S, of which the products
     # with S do not tell and which would grow from iteration to iteration.
-    return step + inverse @ residual, s_step, length
+    return step + inverse @ residual, s_step + inverse @ s_residual, length
 
 
 def _symmetric(matrix: Array) -> Array:

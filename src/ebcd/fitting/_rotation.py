@@ -35,8 +35,11 @@ def weighted(loadings: Array, precision: Array) -> Array:
     return loadings * precision if precision.ndim else loadings
 
 
-def rotate(covariance: AbstractCovariance, directions: Array) -> tuple[Array, Array]:
+def rotate(
+    covariance: AbstractCovariance, directions: Array, product: Array | None = None
+) -> tuple[Array, Array]:
     """Give ``W = (D S D')^(-1/2) D`` and ``B = W S``: ``X W'`` are the scores next to ``X D'``."""
-    product = covariance.matmul(directions.T)
-    root = inverse_root(directions @ product)
-    return root @ directions, root @ product.T
+    if product is None:
+        product = covariance.matmul(directions.T).T
+    root = inverse_root(directions @ product.T)
+    return root @ directions, root @ product

@@ -14,9 +14,9 @@ from ebcd.fitting._rotation import score_map
 _VARIMAX_STEPS = 200
 _NOTHING_LEFT = 1e-13  # of the variance
 _GREEDY_STEPS = 500
-# Rounds of the search: gain an iteration at which to stop, how far behind in nats a state may be to
-# go on, how many go on.
-_ROUNDS = ((0.05, 10.0, 3), (1e-3, 0.0, 1))
+# Rounds of the search: gain an iteration at which to stop, most iterations, how far behind in nats
+# a state may be to go on, how many go on.
+_ROUNDS = ((0.05, 8, 200.0, 10), (0.05, 60, 10.0, 3), (1e-3, 60, 0.0, 1))
 _CAREFUL = 0.01  # nats: where to look for other optima near by
 _SAME = 0.99  # cosine
 _GREEDY_TOL = 1.0  # nats: how rough the start is hardly matters to where it leads
@@ -156,7 +156,9 @@ def best_start(problem: Problem, k: int, rng: np.random.Generator) -> State:
     covariance = problem.covariance
     rank = k + _EXTRA_DIRECTIONS
     small = covariance.n_features <= _CHEAP_FEATURES
-    if covariance.n_samples * covariance.n_features > _DEAR and rank < covariance.n_features:
+    dear = covariance.n_samples * covariance.n_features > _DEAR and rank < covariance.n_features
+    whole = problem
+    if dear:
         problem = Problem(LowRank(covariance, rank), problem.shrinker, problem.noise)
     principal = svd_start(problem.covariance, k)
     states = [problem.start(varimax_start(principal))]
@@ -166,15 +168,16 @@ def best_start(problem: Problem, k: int, rng: np.random.Generator) -> State:
     if k > 2 and small:
         states.append(problem.start(principal))
         states += [problem.start(random_rotation(principal, rng)) for _ in range(_ROTATIONS)]
-    for tol, behind, most in _ROUNDS:
+    for tol, max_iter, behind, most in _ROUNDS:
+        careful = tol < _CAREFUL
         states = [
-            alternate(problem, state, tol=tol, max_iter=60, rough=tol > _CAREFUL).state
+            alternate(problem, state, tol=tol, max_iter=max_iter, rough=not careful).state
             for state in states
         ]
         states = _contenders(states, behind, most)
-        if len(states) == 1:
+        if len(states) == 1 and not dear:  # what is left to do costs the same later
             break
-    return states[0]
+    return whole.plain(states[0], states[0].mean) if dear else states[0]
 
 
 def _contenders(states: list[State], reach: float, most: int) -> list[State]:

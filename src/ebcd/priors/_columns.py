@@ -27,6 +27,8 @@ _DENSITY = 40
 # are smooth on the scale of z itself may be used.
 _BEND = 8.0
 _CHUNK = 8_192
+# Distance from zero, in units of the noise, from which exp(z^2 / 2) is left to special functions.
+STRONG = 30.0
 
 T = TypeVar("T")
 
@@ -83,13 +85,15 @@ class Columns:
         return float(self.size.max())
 
     @_lazy
-    def _half_square(self) -> Array:
-        return np.asarray(0.5 * (self.z * self.z))
+    def weak_size(self) -> Array:
+        """`size`, cut off at `STRONG`."""
+        return self.size if self.largest <= STRONG else np.minimum(self.size, STRONG)
 
     @_lazy
     def inverse_density(self) -> Array:
-        """``exp(z^2 / 2)``, for columns whose largest entry allows it."""
-        return np.exp(self._half_square)
+        """``exp(z^2 / 2)``, cut off at `STRONG`."""
+        size = self.weak_size
+        return np.exp(0.5 * (size * size))
 
     @_lazy
     def _ones(self) -> Array:
@@ -105,7 +109,7 @@ class Columns:
     @_lazy
     def null_log_likelihood(self) -> Array:
         """Log-likelihood of each column if all its values are zero."""
-        return self.sum(-self._half_square - (LOG_SQRT_2PI + np.log(self.s)))
+        return self.sum(-0.5 * (self.z * self.z) - (LOG_SQRT_2PI + np.log(self.s)))
 
     @_lazy
     def reach(self) -> Array:

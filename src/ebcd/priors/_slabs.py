@@ -14,7 +14,7 @@ from scipy import special
 
 from ebcd import _numerics as num
 from ebcd._numerics import Array
-from ebcd.priors._columns import Columns
+from ebcd.priors._columns import STRONG, Columns
 
 _LARGEST_EXPONENT = 600.0
 
@@ -100,27 +100,36 @@ class LaplaceSlab(AbstractSlabKind):
     @staticmethod
     def _sides(columns: Columns, rate: Array) -> tuple[Array, Array, Array | None]:
         """Ratio of the marginals, ``lean``, and the logarithm of what clipping took away."""
-        size = columns.size
-        apart, sum_ = size - rate, size + rate
-        if columns.largest + rate.max() > -num.MILLS_LOWER:
-            gap, excess = _clipped(-apart)
-            near = special.erfcx(num.SQRT_HALF * gap)
-            far = special.erfcx(num.SQRT_HALF * sum_)
-            factor: Array = (0.5 * num.SQRT_HALF_PI) * rate
-        else:  # the normal cdf is thrice as fast, and exp(z^2 / 2) is the same in every evaluation
-            excess = None
-            tilt = np.exp(rate * size)
-            near = special.ndtr(apart)
-            far = special.ndtr(np.negative(sum_, out=sum_))
-            far *= tilt
-            far *= tilt
-            factor = columns.inverse_density / tilt
-            factor *= num.SQRT_HALF_PI * rate * np.exp(0.5 * rate * rate)
+        if STRONG + rate.max() > -num.MILLS_LOWER:
+            return LaplaceSlab._strong_sides(columns.size, rate)
+        # the normal cdf is thrice as fast, and exp(z^2 / 2) is the same in every evaluation
+        size = columns.weak_size
+        tilt = np.exp(rate * size)
+        near = special.ndtr(size - rate)
+        far = special.ndtr(-(size + rate))
+        far *= tilt
+        far *= tilt
         lean = near - far
         near += far
         lean /= near
-        near *= factor
+        near *= columns.inverse_density
+        near /= tilt
+        near *= num.SQRT_HALF_PI * rate * np.exp(0.5 * rate * rate)
+        if columns.largest <= STRONG:
+            return near, lean, None
+        sizes, rates = (np.broadcast_to(v, near.shape) for v in (columns.size, rate))
+        at, excess = np.nonzero(sizes > STRONG), np.zeros_like(near)
+        near[at], lean[at], more = LaplaceSlab._strong_sides(sizes[at], rates[at])
+        excess[at] = 0.0 if more is None else more
         return near, lean, excess
+
+    @staticmethod
+    def _strong_sides(size: Array, rate: Array) -> tuple[Array, Array, Array | None]:
+        gap, excess = _clipped(rate - size)
+        near = special.erfcx(num.SQRT_HALF * gap)
+        far = special.erfcx(num.SQRT_HALF * (rate + size))
+        lean = (near - far) / (near + far)
+        return (0.5 * num.SQRT_HALF_PI) * rate * (near + far), lean, excess
 
     def moments(
         self, columns: Columns, rate: Array, inner: tuple[Array, ...]
