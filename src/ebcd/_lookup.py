@@ -12,14 +12,7 @@ def unknown_name(kind: str, name: Any, known: Collection[str]) -> ValueError:
     """Make an error that suggests the nearest of the known names."""
     near = difflib.get_close_matches(str(name).lower(), known, n=1, cutoff=0.4)
     hint = f"; did you mean {near[0]!r}?" if near else "."
-    return ValueError(
-        f"unknown {kind} {name!r}{hint} Known {kind_plural(kind)}: {', '.join(known)}"
-    )
-
-
-def kind_plural(kind: str) -> str:
-    """Plural of what is looked up."""
-    return f"{kind[:-1]}ies" if kind.endswith("y") else f"{kind}s"
+    return ValueError(f"unknown {kind} {name!r}{hint} Known are {', '.join(known)}")
 
 
 def check_options(kind: str, name: str, made: type[Any], options: Mapping[str, Any]) -> None:

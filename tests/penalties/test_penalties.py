@@ -134,6 +134,14 @@ class TestContract:
         assert keep.mean() > 0.9
         np.testing.assert_allclose(penalty.slope(v, step)[keep], change[keep], atol=1e-6)
 
+    def test_homogeneous(self, penalty):
+        v = np.array([0.0, 0.3, 1.0, 2.0, 40.0])
+        same = all(
+            np.allclose(penalty.value(c * v), c * penalty.value(v)) for c in (0.1, 2.0, 30.0)
+        )
+        assert penalty.homogeneous <= same
+        assert penalty.homogeneous or inner(penalty).name not in ("l1", "none")
+
     def test_strength_scales_slopes_like_a_penalty(self, penalty):
         """Written out, a penalty of strength alpha is alpha r P(v / r)."""
         reach = penalty.reach(np.array([0.0, 0.5, 3.0]))
@@ -224,7 +232,7 @@ class TestLookup:
             make_penalty(given)
 
     def test_nothing_near(self):
-        with pytest.raises(ValueError, match="Known penalties: none, l1") as caught:
+        with pytest.raises(ValueError, match="Known are none, l1") as caught:
             make_penalty("xyzzy")
         assert "did you mean" not in str(caught.value)
 

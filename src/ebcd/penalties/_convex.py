@@ -25,6 +25,11 @@ class NoPenalty(AbstractPenalty):
 
     name: ClassVar[str] = "none"
 
+    @property
+    def homogeneous(self) -> bool:
+        """It is."""
+        return True
+
     def value(self, v: ArrayLike) -> Array:
         """Zeros."""
         return np.zeros(np.shape(v))
@@ -50,6 +55,11 @@ class L1(AbstractPenalty):
     """
 
     name: ClassVar[str] = "l1"
+
+    @property
+    def homogeneous(self) -> bool:
+        """It is."""
+        return True
 
     def value(self, v: ArrayLike) -> Array:
         """Magnitudes."""

@@ -34,6 +34,11 @@ class NonNegative(AbstractPenalty):
     name: ClassVar[str] = "nonnegative"
     one_sided: ClassVar[bool] = True
 
+    @property
+    def homogeneous(self) -> bool:
+        """Whether the other penalty is."""
+        return self.penalty.homogeneous
+
     def value(self, v: ArrayLike) -> Array:
         """Infinite for negative entries."""
         v = np.asarray(v, dtype=np.float64)

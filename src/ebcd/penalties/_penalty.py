@@ -21,6 +21,11 @@ class AbstractPenalty(ABC):
     name: ClassVar[str] = ""
     one_sided: ClassVar[bool] = False  # whether only non-negative entries are allowed
 
+    @property
+    def homogeneous(self) -> bool:
+        """Whether ``value(c v) = c value(v)`` for every positive number ``c``."""
+        return False
+
     @abstractmethod
     def value(self, v: ArrayLike) -> Array:
         """Penalty of each entry of `v`."""
