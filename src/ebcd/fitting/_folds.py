@@ -153,6 +153,7 @@ class _Stack:
         self._total = 0.5 * np.array([folds[f].total or 1.0 for f in fold])
         self._units = np.array([folds[f].unit for f in fold])
         self._loadings = np.array([starts[f] for f in fold])
+        self._buffer = np.empty_like(self._loadings)  # large arrays are slow to get
         self._n_rows = max(fold.rows.n_rows for fold in folds)
 
     def run(self, tol: float, max_iter: int) -> Array:
@@ -208,8 +209,8 @@ class _Stack:
         return scores
 
     def _pull(self, scores: Array, parts: list[tuple[Fold, slice]]) -> Array:
-        k, p = self._loadings.shape[1:]
-        b = np.empty((len(scores), k, p))
+        p = self._loadings.shape[2]
+        b = self._buffer[: len(scores)]
         for fold, part in parts:
             rows = fold.rows.n_rows
             fold.rows.pull(scores[part, :, :rows].reshape(-1, rows), out=b[part].reshape(-1, p))

@@ -16,6 +16,7 @@ from ebcd.penalties import AbstractPenalty
 # Gain, as a share of the sum of squares, above which the loop is left alone: its large steps lead
 # to other optima than the start would, and on average not to better ones.
 _SETTLED = 1e-5
+_ROUNDING = 1e-14  # gain, as a share of the sum of squares, that may be rounding
 _HALVINGS = 60
 _STRONGEST = 1e12  # over the squared argument
 
@@ -59,7 +60,9 @@ def fit_penalized(
     for loadings in starts:
         state, path = _settled(problem, problem.start(loadings), _SETTLED * total, max_iter)
         left = max(max_iter - len(path) + 1, 1)
-        fit = alternate(problem, state, tol=tol * total, max_iter=left, progress=progress)
+        fit = alternate(
+            problem, state, tol=max(tol, _ROUNDING) * total, max_iter=left, progress=progress
+        )
         whole = replace(fit, path=path + fit.path[1:], n_iter=len(path) - 1 + fit.n_iter)
         fits.append(whole)
     return max(fits, key=lambda fit: fit.state.value)
