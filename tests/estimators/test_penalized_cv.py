@@ -120,7 +120,7 @@ def test_errors_at_the_tolerance_of_users():
 
 def test_several_processes_and_small_stacks_change_nothing(monkeypatch):
     X = draw()
-    model = PenalizedPCACV(2, alphas=(0.0, 1.0, 3.0))
+    model = PenalizedPCACV(2, alphas=(0.0, 1.0, 3.0, 9.0))
     expected = clone(model).fit(X).cv_errors_
     np.testing.assert_allclose(
         clone(model).set_params(n_jobs=2).fit(X).cv_errors_, expected, rtol=1e-10
