@@ -8,8 +8,6 @@ samples, on the scale ``Z'Z = I``:
 (2) ``L = prox(X'Z)``;
 (3) once gains are small, ``E = A + m (A - A_before)``: momentum, which begins anew where the
     criterion falls.
-
-Momentum begins late because large steps lead to other optima than the start would.
 """
 
 from __future__ import annotations
@@ -21,14 +19,13 @@ from numpy.typing import NDArray
 
 from ebcd._numerics import Array
 from ebcd.data import from_matrix, is_sparse
+from ebcd.fitting._momentum import SMALL_GAIN, momentum
 from ebcd.fitting._penalty_shrinker import Strength
 from ebcd.fitting._starts import svd_start
 from ebcd.penalties import AbstractPenalty
 
 Index = NDArray[np.integer[Any]]
 
-_MOMENTUM_BELOW = 1e-5  # gain, as a share of the sum of squares
-_LARGEST_MOMENTUM = 0.95
 _LARGEST_STACK = 4_000_000  # entries of all loadings
 
 
@@ -171,7 +168,7 @@ class _Stack:
             new = (np.vecdot(loadings, b) - 0.5 * np.vecdot(loadings, loadings)).sum(axis=1)
             new -= strength.value(loadings).sum(axis=1)
             gain, value, before = (new - value) / total, new, scores
-            age = np.where((gain < 0) | (gain > _MOMENTUM_BELOW), 0.0, age + 1)
+            age = np.where((gain < 0) | (gain > SMALL_GAIN), 0.0, age + 1)
             going = np.abs(gain) >= tol
             if not going.all():
                 found[index[~going]] = loadings[~going]
@@ -200,13 +197,11 @@ class _Stack:
 
     def _scores(self, loadings: Array, parts: list[tuple[Fold, slice]]) -> Array:
         count, k, p = loadings.shape
-        scores = np.zeros((count, k, self._n_rows))
+        scores = np.zeros((count * k, self._n_rows))
         for fold, part in parts:
-            rows = fold.rows.n_rows
-            mine = np.empty(((part.stop - part.start) * k, rows))
+            mine = scores[part.start * k : part.stop * k, : fold.rows.n_rows]
             fold.rows.scores(loadings[part].reshape(-1, p), out=mine)
-            scores[part, :, :rows] = mine.reshape(-1, k, rows)
-        return scores
+        return scores.reshape(count, k, -1)
 
     def _pull(self, scores: Array, parts: list[tuple[Fold, slice]]) -> Array:
         p = self._loadings.shape[2]
@@ -218,8 +213,7 @@ class _Stack:
 
 
 def _extrapolated(scores: Array, before: Array, age: Array) -> Array:
-    momentum = np.minimum(age / (age + 3), _LARGEST_MOMENTUM)
-    step = momentum[:, None] * scores.any(axis=2)  # what is empty stays so
+    step = momentum(age)[:, None] * scores.any(axis=2)  # what is empty stays so
     change = scores - before
     change *= step[:, :, None]
     change += scores

@@ -10,12 +10,10 @@ import numpy as np
 from ebcd._numerics import Array
 from ebcd.data import AbstractCovariance
 from ebcd.fitting._loop import Fit, Problem, Progress, State, alternate
+from ebcd.fitting._momentum import SMALL_GAIN, momentum
 from ebcd.fitting._penalty_shrinker import FixedNoise, PenaltyShrinker, Strength
 from ebcd.penalties import AbstractPenalty
 
-# Gain, as a share of the sum of squares, above which the loop is left alone: its large steps lead
-# to other optima than the start would, and on average not to better ones.
-_SETTLED = 1e-5
 _ROUNDING = 1e-14  # gain, as a share of the sum of squares, that may be rounding
 _HALVINGS = 60
 _STRONGEST = 1e12  # over the squared argument
@@ -56,13 +54,12 @@ def fit_penalized(
         Called after every accelerated iteration.
     """
     total = half_sum_of_squares(problem.covariance)
+    tol = max(tol, _ROUNDING)
     fits = []
     for loadings in starts:
-        state, path = _settled(problem, problem.start(loadings), _SETTLED * total, max_iter)
+        state, path = _settled(problem, problem.start(loadings), tol, max_iter)
         left = max(max_iter - len(path) + 1, 1)
-        fit = alternate(
-            problem, state, tol=max(tol, _ROUNDING) * total, max_iter=left, progress=progress
-        )
+        fit = alternate(problem, state, tol=tol * total, max_iter=left, progress=progress)
         whole = replace(fit, path=path + fit.path[1:], n_iter=len(path) - 1 + fit.n_iter)
         fits.append(whole)
     return max(fits, key=lambda fit: fit.state.value)
@@ -71,12 +68,24 @@ def fit_penalized(
 def _settled(
     problem: Problem, state: State, tol: float, max_iter: int
 ) -> tuple[State, list[float]]:
-    """Iterate without acceleration until gains are small; give the path, too."""
-    path = [state.value]
+    """Iterate with momentum once gains are small, until they are tiny; give the path, too.
+
+    Momentum is added to the loadings, which goes through to ``X L`` of the next rotation.
+    """
+    total = half_sum_of_squares(problem.covariance)
+    path, age, before = [state.value], 0, state.mean
     while len(path) < max_iter:
-        new = problem.again(state, state.mean)
+        proposal = state.mean
+        if age:
+            alive = state.mean.any(axis=1, keepdims=True)  # what is empty stays so
+            proposal = state.mean + momentum(age) * alive * (state.mean - before)
+        new = problem.again(state, proposal)
+        if age and new.value < state.value:
+            age, new = 0, problem.again(state, state.mean)
+        gain = (new.value - state.value) / total
         path.append(new.value)
-        gain, state = new.value - state.value, new
+        before, state = state.mean, new
+        age = age + 1 if gain < SMALL_GAIN else 0
         if gain < tol:
             break
     return state, path
