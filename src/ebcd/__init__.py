@@ -1,8 +1,8 @@
 """Empirical Bayes covariance decomposition, and the normal-means solvers under it."""
 
-from ebcd import datasets, metrics, priors
+from ebcd import datasets, metrics, penalties, priors
 from ebcd.data import Gram
-from ebcd.estimators import EBCD
+from ebcd.estimators import EBCD, PenalizedPCA, PenalizedPCACV
 from ebcd.priors import EBNMResult, ebnm
 
 __version__ = "0.1.0"
@@ -11,9 +11,12 @@ __all__ = [
     "EBCD",
     "EBNMResult",
     "Gram",
+    "PenalizedPCA",
+    "PenalizedPCACV",
     "__version__",
     "datasets",
     "ebnm",
     "metrics",
+    "penalties",
     "priors",
 ]

@@ -13,19 +13,19 @@ from ebcd.estimators._base import Decomposition
 
 
 class Feature(NamedTuple):
-    """One loading of a component."""
+    """One loading of a component, with its uncertainty if the method has any."""
 
     name: str
     loading: float
-    sd: float
-    lfsr: float
+    sd: float | None = None
+    lfsr: float | None = None
 
 
 class Readable(Decomposition):
-    """A decomposition whose components have uncertainties, and what people read of it."""
+    """What people read of a decomposition, whether or not its components have uncertainties."""
 
     # scikit-learn takes an unfitted estimator with this method for a linear predictor
-    @available_if(lambda self: hasattr(self, "components_"))
+    @available_if(lambda self: hasattr(self, "lfsr_"))
     def sparsify(self, level: float = 0.05) -> Array:
         """Components with zeros where the sign is in doubt.
 
@@ -57,20 +57,19 @@ class Readable(Decomposition):
         Returns
         -------
         list of (name, loading, sd, lfsr)
+            The last two are None where the method has no uncertainties.
         """
         check_is_fitted(self)
         if not 0 <= k < self.n_components_:
             raise ValueError(f"component {k} does not exist; there are {self.n_components_}")
         names = self._feature_names(feature_names)
         order = np.argsort(-np.abs(self.components_[k]), kind="stable")[:n]
+        loadings = [Feature(str(names[j]), float(self.components_[k, j])) for j in order]
+        if not hasattr(self, "lfsr_"):
+            return loadings
         return [
-            Feature(
-                str(names[j]),
-                float(self.components_[k, j]),
-                float(self.components_sd_[k, j]),
-                float(self.lfsr_[k, j]),
-            )
-            for j in order
+            feature._replace(sd=float(self.components_sd_[k, j]), lfsr=float(self.lfsr_[k, j]))
+            for feature, j in zip(loadings, order, strict=True)
         ]
 
     def loadings_frame(self, feature_names: Any = None) -> Any:
@@ -115,21 +114,15 @@ class Readable(Decomposition):
         self._feature_names(feature_names)  # a mistake should not wait for a component
         share = f"{100 * self.explained_variance_ratio_.sum():.1f}% of the variance"
         size = f"{self.n_samples_} samples x {self.n_features_in_} features"
-        lines = [f"EBCD of {size}: {self._found()}, {share}"]
+        lines = [f"{type(self).__name__} of {size}: {self._found()}, {share}"]
         if self.n_components_ == 0:
             lines.append("  nothing stands out from noise")
         for k in range(self.n_components_):
-            sure = int((self.lfsr_[k] < 0.05).sum())
-            share = f"{100 * self.explained_variance_ratio_[k]:.1f}% of the variance"
-            known = f"{sure} of {self.n_features_in_} loadings with a sure sign"
-            lines.append(f"\n  component {k}: {share}, {known}")
-            lines.append(f"    prior: {self.priors_[k].describe()}")
-            lines += [
-                f"    {feature.loading:+10.4g} +- {feature.sd:.2g}  {feature.name}"
-                for feature in self.top_features(k, 6, feature_names)
-            ]
+            lines += self._component_lines(k, feature_names)
         noise = float(np.mean(self.noise_variance_))
-        end = f"ELBO {self.elbo_:.6g}, {self.n_iter_} iterations"
+        reached = self.elbo_ if hasattr(self, "elbo_") else self.objective_
+        name = "ELBO" if hasattr(self, "elbo_") else "criterion"
+        end = f"{name} {reached:.6g}, {self.n_iter_} iterations"
         lines.append(f"\n  noise variance {noise:.4g}, {end}")
         if self._uneven:
             lines.append(
@@ -137,3 +130,19 @@ class Readable(Decomposition):
                 "consider scale=True"
             )
         return "\n".join(lines)
+
+    def _component_lines(self, k: int, feature_names: Any) -> list[str]:
+        share = f"{100 * self.explained_variance_ratio_[k]:.1f}% of the variance"
+        if hasattr(self, "lfsr_"):
+            count, what = int((self.lfsr_[k] < 0.05).sum()), "with a sure sign"
+        else:
+            count, what = int(np.count_nonzero(self.components_[k])), "that are not zero"
+        known = f"{count} of {self.n_features_in_} loadings {what}"
+        lines = [f"\n  component {k}: {share}, {known}"]
+        if hasattr(self, "priors_"):
+            lines.append(f"    prior: {self.priors_[k].describe()}")
+        for feature in self.top_features(k, 6, feature_names):
+            spread = "" if feature.sd is None else f" +- {feature.sd:.2g}"
+            if feature.loading != 0:
+                lines.append(f"    {feature.loading:+10.4g}{spread}  {feature.name}")
+        return lines

@@ -55,6 +55,8 @@ class State:
         Number of each component in the start: those that vanish are dropped.
     value : float
         The criterion.
+    curvature : array, k x p, optional
+        Slope of the shrinkage times the noise variance; the posterior variance if there is one.
     """
 
     weights: Array
@@ -66,6 +68,12 @@ class State:
     fitted: Sequence[Any]
     components: tuple[int, ...]
     value: float
+    curvature: Array | None = None
+
+    @property
+    def bend(self) -> Array:
+        """What Newton's method needs to know of the shrinkage."""
+        return self.variance if self.curvature is None else self.curvature
 
 
 @dataclass(frozen=True)
@@ -107,8 +115,9 @@ class Problem:
         residual = self.residual(b, shrunk.mean) + shrunk.variance.sum(axis=0)
         new = self.noise.precision(residual)
         value = self.noise.value(new, residual) + shrunk.objective
+        mean, variance, fitted = shrunk.mean, shrunk.variance, shrunk.fitted
         return State(
-            weights, b, shrunk.mean, shrunk.variance, noise, new, shrunk.fitted, components, value
+            weights, b, mean, variance, noise, new, fitted, components, value, shrunk.curvature
         )
 
     def residual(self, b: Array, mean: Array) -> Array:
@@ -193,7 +202,7 @@ class _Walk:
             state.weights,
             state.b,
             state.mean * (inverse / typical),
-            state.variance * (inverse * inverse / typical),
+            state.bend * (inverse * inverse / typical),
             reach=self._reach,
             accuracy=_ACCURACY,
             most=_MOST_PRODUCTS,
@@ -268,7 +277,7 @@ def _mirrors(mean: Array) -> list[Array]:
 
 def _saddle(state: State) -> list[Array]:
     """Rotations of the two components whose objective curves upwards most, if any does."""
-    z, m, v = state.b / state.noise, state.mean / state.noise, state.variance / state.noise**2
+    z, m, v = state.b / state.noise, state.mean / state.noise, state.bend / state.noise**2
     slope, bend = np.vecdot(m, z), v @ (z * z).T
     curvature = slope[:, None] + slope - bend - bend.T
     np.fill_diagonal(curvature, np.inf)
@@ -290,6 +299,7 @@ def _without_dead(state: State) -> State:
         b=state.b[index],
         mean=state.mean[index],
         variance=state.variance[index],
+        curvature=None if state.curvature is None else state.curvature[index],
         fitted=[state.fitted[k] for k in index],
         components=tuple(state.components[k] for k in index),
     )

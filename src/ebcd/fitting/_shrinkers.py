@@ -18,13 +18,15 @@ class Shrunk(NamedTuple):
     """Loadings after shrinkage, one component a row.
 
     `objective` is what the loadings add to the criterion beside the residuals. `fitted` is what
-    the next shrinkage starts from.
+    the next shrinkage starts from. `curvature` is the slope of the shrinkage times the noise
+    variance, if it differs from the posterior variance.
     """
 
     mean: Array
     variance: Array
     objective: float
     fitted: Sequence[Any]
+    curvature: Array | None = None
 
 
 class AbstractShrinker(ABC):

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
-import difflib
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
+from ebcd._lookup import check_options, unknown_name
 from ebcd.priors._deconvolver import Deconvolver
 from ebcd.priors._family import AbstractPriorFamily
 from ebcd.priors._fitted import FittedPrior
@@ -60,9 +59,7 @@ def family_class(name: str) -> type[AbstractPriorFamily]:
     """Look a family up by name; suggest the nearest name if there is none."""
     if name in PRIORS:
         return PRIORS[name]
-    near = difflib.get_close_matches(name.lower(), PRIORS, n=1, cutoff=0.4)
-    hint = f"; did you mean {near[0]!r}?" if near else ""
-    raise ValueError(f"unknown prior {name!r}{hint} Known priors: {', '.join(PRIORS)}")
+    raise unknown_name("prior", name, PRIORS)
 
 
 def make_family(name: str, **options: Any) -> AbstractPriorFamily:
@@ -82,11 +79,7 @@ def make_family(name: str, **options: Any) -> AbstractPriorFamily:
     GeneralizedBinary(spread=0.2)
     """
     family = family_class(name)
-    known = [field.name for field in dataclasses.fields(family)]
-    for option in options:
-        if option not in known:
-            has = f"its options are {', '.join(known)}" if known else "it has no options"
-            raise ValueError(f"prior {name!r} has no option {option!r}; {has}")
+    check_options("prior", name, family, options)
     return family(**options)
 
 

@@ -1,0 +1,216 @@
+"""Penalised PCA whose strength is chosen by cross-validation."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any, Self
+
+import numpy as np
+from joblib import Parallel, delayed, effective_n_jobs
+
+from ebcd._numerics import Array
+from ebcd.data import Input
+from ebcd.estimators._penalized import PenalizedDecomposition
+from ebcd.fitting._folds import Fold, Index, held_out_errors, make_fold
+from ebcd.fitting._penalized import emptying_strengths
+from ebcd.fitting._starts import varimax_start
+from ebcd.penalties import AbstractPenalty, as_penalty
+
+_SMALLEST_THRESHOLD = 1e-3  # of the one that empties every component
+_FOLD_TOL = 1e-8  # errors of held-out rows need fewer digits than loadings
+_LARGEST_GROUP = 20_000_000  # entries of the training rows of folds that are fitted together
+
+
+class PenalizedPCACV(PenalizedDecomposition):
+    """Principal components with a penalty whose strength is chosen by cross-validation.
+
+    For each of several strengths ``alpha``, common to all components, the model is fitted to the
+    training rows of each fold. The held-out rows, centred and scaled like the training rows, are
+    projected on the space that the loadings span; the strength with the smallest mean squared
+    error is used to fit all rows. Every strength is fitted from the start, so that its error does
+    not depend on the rest of the grid.
+
+    Parameters
+    ----------
+    n_components : int
+        Number of components.
+    penalty : str or penalty, default "l1"
+        As in `PenalizedPCA`.
+    alphas : int or array-like, default 25
+        Strengths to try. A number: zero and that many less one in geometric progression of
+        thresholds up to the strength that empties every component whatever the scores.
+    cv : int, splitter or iterable of (train, test), default 5
+        Folds. A number: that many contiguous blocks of rows, as in scikit-learn.
+    center, scale : bool
+        As in `PenalizedPCA`; means and standard deviations are those of the training rows.
+    start : "auto", "svd", "varimax" or array of shape (p, k), default "auto"
+        As in `PenalizedPCA`; with "auto" folds are fitted from their principal components.
+    tol : float, default 1e-9
+        As in `PenalizedPCA`; folds stop at 1e-8 at the least.
+    max_iter : int, default 2000
+        Largest number of iterations from a start.
+    n_jobs : int or None, default None
+        Number of processes that share the folds. Without any, folds are fitted all at once.
+    random_state : int, Generator or None, default None
+        Not used: every start is deterministic.
+    verbose : int, default 0
+        Whether to print progress of the last fit.
+
+    Attributes
+    ----------
+    alpha_ : float
+        The strength that was chosen, the smallest of equally good ones. There is a warning if it
+        is at either end of the grid, unless it is zero: then no penalty is best.
+    alphas_ : ndarray of shape (n_alphas,)
+        Strengths that were tried, increasing.
+    cv_errors_ : ndarray of shape (n_alphas, n_folds)
+        Mean squared errors of the held-out entries.
+    mean_cv_error_ : ndarray of shape (n_alphas,)
+        Their mean over the folds.
+
+    Notes
+    -----
+    All attributes of `PenalizedPCA` are there as well, for a fit with ``alpha_``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ebcd import PenalizedPCACV
+    >>> rng = np.random.default_rng(0)
+    >>> loadings = np.zeros((2, 30))
+    >>> loadings[0, :5], loadings[1, 20:] = 2.0, 1.0
+    >>> X = rng.normal(size=(100, 2)) @ loadings + rng.normal(size=(100, 30))
+    >>> model = PenalizedPCACV(2, alphas=np.linspace(0, 10, 11)).fit(X)
+    >>> 0 < model.alpha_ < 10
+    True
+    """
+
+    def __init__(
+        self,
+        n_components: int,
+        *,
+        penalty: Any = "l1",
+        alphas: Any = 25,
+        cv: Any = 5,
+        center: bool = True,
+        scale: bool = False,
+        start: Any = "auto",
+        tol: float = 1e-9,
+        max_iter: int = 2000,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.n_components = n_components
+        self.penalty = penalty
+        self.alphas = alphas
+        self.cv = cv
+        self.center = center
+        self.scale = scale
+        self.start = start
+        self.tol = tol
+        self.max_iter = max_iter
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def _fit_input(self, data: Input, X: Any) -> Self:
+        self._check_parameters()
+        penalty = as_penalty(self.penalty)
+        if X is None or data.covariance.n_samples != X.shape[0]:
+            raise ValueError(
+                "cross-validation needs the rows of the data, not their covariance, a Gram or a "
+                "compact matrix; choose alpha yourself and use PenalizedPCA"
+            )
+        self.alphas_ = self._grid(penalty, data)
+        self.cv_errors_ = self._errors(X, penalty)
+        self.mean_cv_error_ = self.cv_errors_.mean(axis=1)
+        best = int(self.mean_cv_error_.argmin())
+        self.alpha_ = float(self.alphas_[best])
+        self._warn_at_edge(best)
+        return self._fit_strength(data, penalty, self.alpha_)
+
+    def _grid(self, penalty: AbstractPenalty, data: Input) -> Array:
+        if isinstance(self.alphas, int | np.integer) and not isinstance(self.alphas, bool):
+            if self.alphas < 2:
+                raise ValueError(f"alphas must be at least 2 if it is a number, got {self.alphas}")
+            # no entry of X'Z is larger than the norm of a column of X
+            norms = np.sqrt(data.covariance.n_samples * data.variances) / data.scale
+            largest = float(norms.max()) or 1.0
+            sizes = np.geomspace(_SMALLEST_THRESHOLD * largest, largest, int(self.alphas) - 1)
+            return np.concatenate([[0.0], emptying_strengths(penalty, sizes)])
+        array = np.asarray(self.alphas)
+        if array.dtype.kind not in "iuf":
+            raise TypeError(f"alphas must be a whole number or numbers, got {self.alphas!r}")
+        if array.ndim != 1 or array.size == 0:
+            raise ValueError(
+                f"alphas must be a whole number or a one-dimensional array, got shape {array.shape}"
+            )
+        if not ((array >= 0) & (array < np.inf)).all():
+            raise ValueError("alphas must not be negative and must be finite")
+        return np.unique(array.astype(np.float64))
+
+    def _errors(self, X: Any, penalty: AbstractPenalty) -> Array:
+        from sklearn.model_selection import check_cv  # heavy, and only needed here
+
+        splits = [
+            (_as_rows(train, X.shape[0]), _as_rows(test, X.shape[0]))
+            for train, test in check_cv(self.cv).split(X)
+        ]
+        if any(train.size == 0 or test.size == 0 for train, test in splits) or not splits:
+            raise ValueError("cv must give splits with training and test rows")
+        jobs = effective_n_jobs(self.n_jobs)
+        size = max(train.size for train, _ in splits) * X.shape[1]
+        together = max(1, min(-(-len(splits) // jobs), _LARGEST_GROUP // size))
+        groups = [splits[i : i + together] for i in range(0, len(splits), together)]
+        tasks = (delayed(self._group_errors)(X, group, penalty) for group in groups)
+        errors = np.vstack(Parallel(n_jobs=self.n_jobs)(tasks))
+        counts = np.array([test.size for _, test in splits])
+        return np.asarray(errors.T / counts / X.shape[1])
+
+    def _group_errors(
+        self, X: Any, splits: list[tuple[Index, Index]], penalty: AbstractPenalty
+    ) -> Array:
+        k = min(int(self.n_components), X.shape[1])
+        folds = [make_fold(X, *split, self.center, self.scale, k) for split in splits]
+        starts = [self._fold_start(fold) for fold in folds]
+        if penalty.one_sided:
+            starts = [
+                np.where((start**3).sum(axis=1, keepdims=True) < 0, -start, start)
+                for start in starts
+            ]
+        tol = max(self.tol, _FOLD_TOL)
+        return held_out_errors(
+            folds, starts, penalty, self.alphas_, tol=tol, max_iter=self.max_iter
+        )
+
+    def _fold_start(self, fold: Fold) -> Array:
+        if not isinstance(self.start, str):
+            given = self._given_start(fold.divisor.size)
+            return np.asarray(given / fold.divisor * np.sqrt(fold.n_samples))
+        return varimax_start(fold.principal) if self.start == "varimax" else fold.principal
+
+    def _warn_at_edge(self, best: int) -> None:
+        lowest = best == 0 and self.alpha_ > 0
+        if not lowest and best < len(self.alphas_) - 1:
+            return
+        if len(self.alphas_) == 1:
+            return
+        side, where = ("smallest", "below") if lowest else ("largest", "above")
+        warnings.warn(
+            f"the best alpha is the {side} of the grid, {self.alpha_:g}; give alphas that reach "
+            f"{where} it",
+            UserWarning,
+            stacklevel=5,
+        )
+
+
+def _as_rows(rows: Any, n_samples: int) -> Index:
+    index = np.asarray(rows)
+    if index.dtype.kind == "b":
+        index = np.flatnonzero(index)
+    if index.dtype.kind not in "iu" or index.ndim != 1:
+        raise ValueError("cv must give pairs (train, test) of row numbers")
+    if index.size and (index.min() < 0 or index.max() >= n_samples):
+        raise ValueError(f"cv gave row numbers outside of the {n_samples} rows")
+    return index

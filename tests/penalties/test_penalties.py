@@ -1,0 +1,263 @@
+"""The contract of a penalty, for every one in the registry, against brute force."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ebcd.penalties import (
+    L0,
+    L1,
+    MCP,
+    PENALTIES,
+    SCAD,
+    ElasticNet,
+    NonNegative,
+    as_penalty,
+    make_penalty,
+)
+
+OPTIONS = {
+    "elastic_net": [{"l1_ratio": 0.0}, {"l1_ratio": 0.3}, {"l1_ratio": 1.0}],
+    "scad": [{"gamma": 1.2}, {"gamma": 2.5}, {"gamma": 10.0}],
+    "mcp": [{"gamma": 0.5}, {"gamma": 1.0}, {"gamma": 8.0}],
+}
+ALL = [(name, {}) for name in PENALTIES] + [
+    (prefix + name, options)
+    for name, several in OPTIONS.items()
+    for options in several
+    for prefix in ("", "nonnegative_")
+]
+every_penalty = pytest.mark.parametrize(
+    "penalty",
+    [make_penalty(name, **options) for name, options in ALL],
+    ids=[f"{name}-{options}" if options else name for name, options in ALL],
+)
+
+
+def lowest(penalty, v, step):
+    """Smallest criterion on a fine grid that holds zero, `v` and every kink."""
+    top = abs(v) + 1.0
+    grid = np.concatenate(
+        [np.linspace(-top, top, 20001), [0.0, v, 1.0, -1.0], np.geomspace(1e-12, top, 2000)]
+    )
+    gamma = getattr(getattr(penalty, "penalty", penalty), "gamma", 1.0)
+    grid = np.concatenate([grid, [gamma, -gamma]])
+    grid = grid[np.isfinite(penalty.value(grid))]
+    return (0.5 * (grid - v) ** 2 + step * penalty.value(grid)).min()
+
+
+def criterion(penalty, u, v, step):
+    return 0.5 * (u - v) ** 2 + step * float(penalty.value(u))
+
+
+@every_penalty
+class TestContract:
+    @settings(deadline=None, max_examples=30)
+    @given(v=st.floats(-20, 20), step=st.floats(0, 30))
+    def test_prox_is_a_global_minimiser(self, penalty, v, step):
+        u = float(penalty.prox(v, step))
+        reached = criterion(penalty, u, v, step)
+        best = lowest(penalty, v, step)
+        assert reached <= best + 1e-6 * max(1.0, min(best, 1.0))
+
+    @pytest.mark.parametrize("step", [0.01, 0.4, 1.0, 2.7, 3.0, 50.0])
+    def test_prox_is_the_argument_of_the_minimum(self, penalty, step):
+        values = np.linspace(-9.0, 9.0, 37) + 0.013
+        found = penalty.prox(values, step)
+        fine = np.linspace(-10.0, 10.0, 200001)
+        cost = step * penalty.value(fine)
+        for v, u in zip(values, found, strict=True):
+            whole = 0.5 * (fine - v) ** 2 + cost
+            around = int(whole.argmin())
+            # minima whose criteria are equal but for the grid are both right
+            rivals = fine[whole <= whole[around] + 1e-9]
+            assert np.abs(rivals - u).min() < 2e-4
+
+    def test_step_of_zero_changes_nothing_that_is_allowed(self, penalty):
+        v = np.array([-2.0, 0.0, 1e-300, 3.5])
+        expected = np.maximum(v, 0.0) if penalty.one_sided else v
+        np.testing.assert_array_equal(penalty.prox(v, 0.0), expected)
+
+    def test_extreme_arguments(self, penalty):
+        v = np.array([-1e100, -1e-300, 0.0, 1e-300, 1e100])
+        found = penalty.prox(v, 1.0)
+        assert np.isfinite(found).all()
+        assert not np.signbit(found[found == 0]).any()
+        # an entry of 1e-300 costs less to set to zero than to keep, or nothing either way
+        assert np.abs(found[1:4]).max() <= 1e-300
+        divisor = 1 + (1 - getattr(inner(penalty), "l1_ratio", 1.0))
+        assert found[4] == pytest.approx(1e100 / divisor, rel=1e-12)
+        assert found[0] == (0.0 if penalty.one_sided else -found[4])
+
+    def test_tiny_and_huge_steps(self, penalty):
+        v = np.array([0.3, 2.0, 7.0])
+        np.testing.assert_allclose(penalty.prox(v, 1e-300), v, rtol=1e-12)
+        huge = penalty.prox(v, 1e100)
+        assert np.isfinite(huge).all()
+        if inner(penalty).name not in ("none", "nonnegative"):
+            assert np.abs(huge).max() < 1e-90
+
+    def test_squares_of_arguments_may_overflow(self, penalty):
+        found = penalty.prox(np.array([1e200]), 1.0)
+        assert found[0] > 1e199
+
+    def test_value_is_least_at_zero(self, penalty):
+        v = np.concatenate([[0.0], np.geomspace(1e-300, 1e100, 50)])
+        values = penalty.value(v)
+        assert values[0] == 0
+        assert (np.diff(values) >= -1e-12).all()
+        mirrored = penalty.value(-v[1:])
+        if penalty.one_sided:
+            assert np.isinf(mirrored).all()
+        else:
+            np.testing.assert_array_equal(mirrored, values[1:])
+
+    def test_steps_broadcast(self, penalty):
+        v = np.random.default_rng(0).normal(size=(3, 40)) * 4
+        steps = np.array([0.1, 1.0, 5.0])[:, None]
+        together = penalty.prox(v, steps)
+        slopes = penalty.slope(v, steps)
+        assert together.shape == slopes.shape == v.shape
+        for row, step, one, slope in zip(v, steps[:, 0], together, slopes, strict=True):
+            np.testing.assert_array_equal(penalty.prox(row, step), one)
+            np.testing.assert_array_equal(penalty.slope(row, step), slope)
+
+    @pytest.mark.parametrize("step", [0.1, 0.45, 6.0])
+    def test_slope_is_the_derivative_of_prox(self, penalty, step):
+        v = np.linspace(-9.0, 9.0, 301) + 0.00317
+        h = 1e-6
+        change = (penalty.prox(v + h, step) - penalty.prox(v - h, step)) / (2 * h)
+        smooth = np.abs(change) < 100  # not at a jump
+        away = np.abs(penalty.slope(v + h, step) - penalty.slope(v - h, step)) == 0
+        keep = smooth & away
+        assert keep.mean() > 0.9
+        np.testing.assert_allclose(penalty.slope(v, step)[keep], change[keep], atol=1e-6)
+
+    def test_homogeneous(self, penalty):
+        v = np.array([0.0, 0.3, 1.0, 2.0, 40.0])
+        same = all(
+            np.allclose(penalty.value(c * v), c * penalty.value(v)) for c in (0.1, 2.0, 30.0)
+        )
+        assert penalty.homogeneous <= same
+        assert penalty.homogeneous or inner(penalty).name not in ("l1", "none")
+
+    def test_strength_scales_slopes_like_a_penalty(self, penalty):
+        """Written out, a penalty of strength alpha is alpha r P(v / r)."""
+        reach = penalty.reach(np.array([0.0, 0.5, 3.0]))
+        expected = [1.0, 0.5, 3.0] if inner(penalty).name in ("scad", "mcp") else [1.0, 1.0, 1.0]
+        np.testing.assert_array_equal(reach, expected)
+
+
+def inner(penalty):
+    return getattr(penalty, "penalty", penalty)
+
+
+class TestTextbookValues:
+    def test_scad_with_lambda_two(self):
+        """Fan and Li's formula with lambda = 2 and a = 3.7, against strength two."""
+        lam, a = 2.0, 3.7
+        t = np.array([0.0, 1.0, 2.0, 4.0, 7.4, 20.0])
+        expected = np.where(
+            t <= lam,
+            lam * t,
+            np.where(
+                t <= a * lam,
+                (2 * a * lam * t - t**2 - lam**2) / (2 * (a - 1)),
+                lam**2 * (a + 1) / 2,
+            ),
+        )
+        np.testing.assert_allclose(lam * lam * SCAD().value(t / lam), expected, rtol=1e-12)
+
+    def test_mcp_with_lambda_two(self):
+        lam, gamma = 2.0, 3.0
+        t = np.array([0.0, 1.0, 4.0, 6.0, 20.0])
+        expected = np.where(t <= gamma * lam, lam * t - t**2 / (2 * gamma), gamma * lam**2 / 2)
+        np.testing.assert_allclose(lam * lam * MCP().value(t / lam), expected, rtol=1e-12)
+
+    def test_hard_threshold_is_the_square_root_of_twice_the_step(self):
+        edge = np.sqrt(2 * 0.7)
+        np.testing.assert_array_equal(
+            L0().prox([edge * (1 - 1e-12), edge * (1 + 1e-12)], 0.7) != 0, [False, True]
+        )
+
+
+class Ridge:
+    """A penalty of one's own: value and prox, nothing else."""
+
+    def value(self, v):
+        return 0.5 * v**2
+
+    def prox(self, v, step):
+        return v / (1 + float(step))
+
+
+class TestOwn:
+    def test_steps_of_each_row(self):
+        penalty = as_penalty(Ridge())
+        v = np.arange(6.0).reshape(2, 3)
+        np.testing.assert_allclose(
+            penalty.prox(v, np.array([[1.0], [3.0]])), [[0, 0.5, 1.0], [0.75, 1.0, 1.25]]
+        )
+        np.testing.assert_allclose(penalty.value(v), ElasticNet(0.0).value(v))
+
+    def test_wrong_shapes(self):
+        class Summed(Ridge):
+            def value(self, v):
+                return (v**2).sum()
+
+        with pytest.raises(ValueError, match=r"value of the penalty .* one number for each of 4"):
+            as_penalty(Summed()).value(np.ones(4))
+
+    def test_nan(self):
+        class Broken(Ridge):
+            def prox(self, v, step):
+                return v * np.nan
+
+        with pytest.raises(ValueError, match=r"prox of the penalty .* gave NaN"):
+            as_penalty(Broken()).prox(np.ones(4), 1.0)
+
+
+class TestLookup:
+    def test_names(self):
+        assert as_penalty("l1") == L1()
+        assert as_penalty("nonnegative_scad") == NonNegative(SCAD())
+        assert as_penalty(MCP(2.0)) == MCP(2.0)
+
+    @pytest.mark.parametrize(
+        ("given", "near"), [("L1", "l1"), ("elasticnet", "elastic_net"), ("SCADD", "scad")]
+    )
+    def test_nearest_name(self, given, near):
+        with pytest.raises(ValueError, match=f"unknown penalty '{given}'; did you mean '{near}'"):
+            make_penalty(given)
+
+    def test_nothing_near(self):
+        with pytest.raises(ValueError, match="Known are none, l1") as caught:
+            make_penalty("xyzzy")
+        assert "did you mean" not in str(caught.value)
+
+    def test_options(self):
+        assert make_penalty("nonnegative_mcp", gamma=2.0) == NonNegative(MCP(2.0))
+        with pytest.raises(ValueError, match="'scad' has no option 'gama'; its options are gamma"):
+            make_penalty("scad", gama=3)
+        with pytest.raises(ValueError, match="'l1' has no option 'gamma'; it has no options"):
+            make_penalty("l1", gamma=3)
+
+    def test_neither_name_nor_penalty(self):
+        with pytest.raises(TypeError, match=r"methods value\(v\) and prox\(v, step\), got int"):
+            as_penalty(3)
+        with pytest.raises(TypeError, match=r"use L1\(\)"):
+            as_penalty(L1)
+
+    @pytest.mark.parametrize(
+        ("make", "message"),
+        [
+            (lambda: ElasticNet(1.5), "l1_ratio must lie between 0 and 1, got 1.5"),
+            (lambda: SCAD(1.0), "gamma of scad must be above 1"),
+            (lambda: MCP(0.0), "gamma of mcp must be positive"),
+            (lambda: MCP(np.nan), "gamma of mcp must be positive"),
+        ],
+    )
+    def test_bad_options(self, make, message):
+        with pytest.raises(ValueError, match=message):
+            make()
