@@ -265,7 +265,11 @@ class TestKnownPrior:
         draws = prior.sample_posterior(s * SIGNED, s, n=20, random_state=0)
         posterior = prior.posterior(s * SIGNED, s)
         assert np.isfinite(draws).all()
-        assert (np.abs(draws - posterior.mean) <= 12 * posterior.sd + 1e-7 * s).all()
+        # a single draw may be from a part that hardly ever occurs, but is between mode and data
+        middle = np.median(draws, axis=0)
+        assert (np.abs(middle - posterior.mean) <= 12 * posterior.sd + 1e-7 * s).all()
+        low, high = s * np.minimum(SIGNED, 0.0), s * np.maximum(SIGNED, 0.0)
+        assert ((draws >= low - 12 * s) & (draws <= high + 12 * s)).all()
 
     @pytest.mark.parametrize("s", NOISE)
     def test_fixed_in_ebnm(self, family, s):
