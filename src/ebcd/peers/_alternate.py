@@ -27,7 +27,7 @@ from ebcd.data import AbstractCovariance
 from ebcd.fitting._rotation import inverse_root
 
 # After so many iterations only so many of several starts go on.
-_CUTS = {5: 6, 20: 2}
+_CUTS = {10: 12, 30: 1}
 
 
 class AbstractShrinkage(ABC):
@@ -81,6 +81,7 @@ def climb(
         rising = new - value > tol * np.abs(new)
         value = new
         best = np.argsort(-value, kind="stable")[: _CUTS.get(iteration, len(value))]
+        best = best[rising[best] | (best == best[0])]  # what stays below the best is of no use
         loadings, value, rising = loadings[best], value[best], rising[best]
     top = int(value.argmax())
     return Climb(loadings[top], float(value[top]), iteration, not rising[top])
@@ -110,7 +111,7 @@ class ScoresRemoved(AbstractCovariance):
 
     def matmul(self, v: Array) -> Array:
         """Product with what is left."""
-        return self._covariance.matmul(v) - self._b.T @ (self._b @ v)
+        return np.asarray(self._covariance.matmul(v) - self._b.T @ (self._b @ v))
 
     def diagonal(self) -> Array:
         """Diagonal of what is left."""
@@ -128,7 +129,7 @@ class DirectionRemoved(AbstractCovariance):
 
     def project(self, v: Array) -> Array:
         """Take the direction out of columns."""
-        return v - np.outer(self._v, self._v @ v)
+        return np.asarray(v - np.outer(self._v, self._v @ v))
 
     def matmul(self, v: Array) -> Array:
         """Product with what is left."""

@@ -6,12 +6,14 @@ import warnings
 from typing import Any, NamedTuple, Self
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
 from ebcd._numerics import Array
 from ebcd.data import AbstractCovariance, DataMatrix, Input
 from ebcd.estimators._base import Decomposition
 from ebcd.fitting._rotation import score_map
+from ebcd.fitting._starts import svd_start
 
 _NOTHING_LEFT = 1e-12  # of the variance
 _NOISE_FLOOR = 1e-12  # of the variance
@@ -26,12 +28,15 @@ class Found(NamedTuple):
         Loadings for scores of mean square one.
     maps : array, p x k
         What leads from data to those scores.
+    detail : array of length k, optional
+        What else is known of each component; the attribute that the estimator calls `_detail`.
     """
 
     components: Array
     maps: Array
     n_iter: int
     converged: bool
+    detail: Array | None = None
 
 
 class SparsePeer(Decomposition):
@@ -43,6 +48,7 @@ class SparsePeer(Decomposition):
 
     _lists: tuple[str, ...] = ()  # parameters that may have a value for each component
     _remedy: str  # against components without loadings
+    _detail: str | None = None  # attribute with one more number for each component
 
     def _fit_input(self, data: Input, X: Any) -> Self:
         self._check_common()
@@ -51,16 +57,19 @@ class SparsePeer(Decomposition):
         k = min(self.n_components, covariance.n_samples, covariance.n_features)
         if isinstance(covariance, DataMatrix):
             covariance = covariance.best_route(k)
-        k = _rank(covariance, k)
-        found = self._find(covariance, k, data, X) if k else _nothing(covariance)
+        principal = _principal(covariance, k)
+        found = (
+            self._find(covariance, principal, data, X) if len(principal) else _nothing(covariance)
+        )
         self._store(found, covariance, data)
-        self._warn(k)
+        self._warn(len(principal))
         return self
 
     def _check(self, data: Input) -> None:
         raise NotImplementedError  # pragma: no cover - every subclass has its own
 
-    def _find(self, covariance: AbstractCovariance, k: int, data: Input, X: Any) -> Found:
+    def _find(self, covariance: AbstractCovariance, principal: Array, data: Input, X: Any) -> Found:
+        """Find as many components as there are principal components (k x p)."""
         raise NotImplementedError  # pragma: no cover - every subclass has its own
 
     def _check_common(self) -> None:
@@ -95,6 +104,9 @@ class SparsePeer(Decomposition):
         largest = np.abs(components * back).argmax(axis=1) if order.size else order
         sign = np.where(components[np.arange(order.size), largest] < 0, -1.0, 1.0)
         components, maps = components * sign[:, None], maps * sign
+        if self._detail is not None:
+            detail = np.empty(0) if found.detail is None else found.detail
+            setattr(self, self._detail, detail[alive][order])
         self._score_map = maps / back[:, None]
         self.components_ = components * back
         variance = back**2 * _noise(covariance, components, maps)
@@ -111,7 +123,7 @@ class SparsePeer(Decomposition):
         elif hasattr(self, "mean_"):
             del self.mean_
 
-    def _order(self, components: Array) -> Array:
+    def _order(self, components: Array) -> NDArray[np.intp]:
         """Decreasing variance, unless the user said something of each component."""
         if any(np.ndim(getattr(self, name)) for name in self._lists):
             return np.arange(len(components))
@@ -158,10 +170,13 @@ def directions(loadings: Array) -> Array:
     return np.asarray(loadings / np.where(size > 0, size, 1.0))
 
 
-def _rank(covariance: AbstractCovariance, k: int) -> int:
-    """Number of dimensions in which the data vary, up to k."""
+def _principal(covariance: AbstractCovariance, k: int) -> Array:
+    """Give up to k principal components: no more than dimensions in which the data vary."""
     trace = covariance.trace()
-    return int((covariance.leading(k)[0] > _NOTHING_LEFT * trace).sum()) if trace > 0 else 0
+    if trace == 0:
+        return np.empty((0, covariance.n_features))
+    loadings = svd_start(covariance, k)
+    return np.asarray(loadings[(loadings**2).sum(axis=1) > _NOTHING_LEFT * trace])
 
 
 def _noise(covariance: AbstractCovariance, components: Array, maps: Array) -> float:

@@ -92,6 +92,7 @@ class SPC(SparsePeer):
 
     _lists = ("sumabs",)
     _remedy = "raise sumabs"
+    _detail = "sumabs_"
 
     def __init__(
         self,
@@ -132,7 +133,7 @@ class SPC(SparsePeer):
                 f"{most:.4g}, got {values[wrong][0]:g}"
             )
 
-    def _find(self, covariance: AbstractCovariance, k: int, data: Input, X: Any) -> Found:
+    def _find(self, covariance: AbstractCovariance, principal: Array, data: Input, X: Any) -> Found:
         choose = isinstance(self.sumabs, str)
         x = _working_data(data, covariance, X) if choose else np.empty((0, 0))
         given = np.empty(0) if choose else self._per_component("sumabs")
@@ -140,10 +141,10 @@ class SPC(SparsePeer):
         p = covariance.n_features
         components, maps, b = np.empty((0, p)), np.empty((p, 0)), np.empty((0, p))
         sums, n_iter, converged = [], 0, True
-        for number in range(k):
+        for number in range(len(principal)):
             left = ScoresRemoved(covariance, b)
             sums.append(best_sumabs(x, self.cv, rng) if choose else given[number])
-            start = left.leading(1)[1].T[None]
+            start = (left.leading(1)[1].T if number else principal[:1])[None]
             ball = L1Ball(np.array([sums[-1]]))
             fit = climb(left, ball, start, tol=self.tol, max_iter=self.max_iter)
             v = fit.loadings[0]
@@ -157,13 +158,7 @@ class SPC(SparsePeer):
             if choose:
                 z = x @ v / np.linalg.norm(x @ v)
                 x = x - np.outer(z, z @ x)
-        self._sums = np.array(sums)
-        return Found(components, maps, n_iter, converged)
-
-    def _store(self, found: Found, covariance: AbstractCovariance, data: Input) -> None:
-        super()._store(found, covariance, data)
-        sums = self.__dict__.pop("_sums", np.empty(0))
-        self.sumabs_ = sums[self._order(found.components * data.scale)]
+        return Found(components, maps, n_iter, converged, np.array(sums))
 
 
 class L1Ball(AbstractShrinkage):
@@ -255,4 +250,4 @@ def _working_data(data: Input, covariance: AbstractCovariance, X: Any) -> Array:
             "another stand-in for the data give sumabs as a number"
         )
     x = np.asarray(X.toarray() if is_sparse(X) else X, dtype=np.float64)
-    return np.asarray((x - data.mean) / (data.scale * covariance.unit))
+    return np.asarray((x - np.asarray(data.mean)) / (data.scale * covariance.unit))
