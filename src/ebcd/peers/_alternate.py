@@ -115,7 +115,8 @@ class ScoresRemoved(AbstractCovariance):
 
     def diagonal(self) -> Array:
         """Diagonal of what is left."""
-        return np.maximum(self._covariance.diagonal() - (self._b**2).sum(axis=0), 0.0)
+        left = self._covariance.diagonal() - (self._b**2).sum(axis=0)
+        return np.asarray(np.maximum(left, 0.0))
 
 
 class DirectionRemoved(AbstractCovariance):

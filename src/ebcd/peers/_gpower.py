@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from typing import Any
 
 import numpy as np
@@ -28,7 +27,7 @@ class GPower(SparsePeer):
 
     Parameters
     ----------
-    n_components : int, default 2
+    n_components : int
         Number of components.
     penalty : "l1" or "l0", default "l1"
         Soft or hard threshold.
@@ -63,8 +62,9 @@ class GPower(SparsePeer):
     components_ : ndarray of shape (k, p)
         Loadings, in the units of the data: the directions that were found, at the length that fits
         the data best with their scores, which have mean square one.
-    objective_ : ndarray of shape (k,)
-        What each component adds to the criterion below, in the units of the data.
+    objective_ : float
+        The criterion below, to be maximised, in the units of the (scaled) data; the sum over
+        components if ``block=False``.
     noise_variance_ : float or ndarray of shape (p,)
         Mean square of what the components leave of the data.
     explained_variance_, explained_variance_ratio_ : ndarray of shape (k,)
@@ -105,11 +105,10 @@ class GPower(SparsePeer):
 
     _lists = ("gamma", "mu")
     _remedy = "lower gamma"
-    _detail = "objective_"
 
     def __init__(
         self,
-        n_components: int = 2,
+        n_components: int,
         *,
         penalty: str = "l1",
         gamma: Any = 0.1,
@@ -153,6 +152,7 @@ class GPower(SparsePeer):
         return self._per_component("mu")
 
     def _find(self, covariance: AbstractCovariance, principal: Array, data: Input, X: Any) -> Found:
+        self.objective_ = 0.0
         find = self._together if self.block else self._one_by_one
         return find(covariance, principal)
 
@@ -166,8 +166,8 @@ class GPower(SparsePeer):
         v = directions(fit.loadings)
         maps, b = with_polar_scores(covariance, fit.loadings)
         components = v * (v * b).sum(axis=1, keepdims=True)
-        objective = shrinkage.terms(b) * covariance.unit**shrinkage.degree
-        return Found(components, maps, fit.n_iter, fit.converged, objective)
+        self.objective_ = shrinkage.value(b) * covariance.unit**shrinkage.degree
+        return Found(components, maps, fit.n_iter, fit.converged)
 
     def _one_by_one(self, covariance: AbstractCovariance, principal: Array) -> Found:
         k, left = len(principal), covariance
@@ -176,13 +176,13 @@ class GPower(SparsePeer):
             np.zeros((k, covariance.n_features)),
             np.zeros((covariance.n_features, k)),
         )
-        objective, n_iter, converged = np.zeros(k), 0, True
+        n_iter, converged = 0, True
         for number in range(k):
             shrinkage = self._shrinkage(left, slice(number, number + 1), np.ones(1))
             first = svd_start(left, 1) if number else principal[:1]
             starts = single_starts(left, first, how_many(self.n_starts, left))
             fit = climb(left, shrinkage, starts, tol=self.tol, max_iter=self.max_iter)
-            objective[number] = fit.value * covariance.unit**shrinkage.degree
+            self.objective_ += fit.value * covariance.unit**shrinkage.degree
             n_iter, converged = n_iter + fit.n_iter, converged and fit.converged
             v = directions(fit.loadings[0])
             size = np.sqrt(max(float(v @ left.matmul(v[:, None])[:, 0]), 0.0))
@@ -194,7 +194,7 @@ class GPower(SparsePeer):
                 maps[:, number] = deflation.project(maps[:, number : number + 1])[:, 0]
             removed.append(DirectionRemoved(left, v))
             left = removed[-1]
-        return Found(components, maps, n_iter, converged, objective)
+        return Found(components, maps, n_iter, converged)
 
     def _shrinkage(
         self, covariance: AbstractCovariance, which: slice, mu: Array
@@ -218,45 +218,34 @@ class AbstractThreshold(AbstractShrinkage):
     def __init__(self, gamma: Array, mu: Array, largest: float) -> None:
         self._gamma, self._mu, self._largest = gamma[:, None], mu, largest
 
-    @abstractmethod
-    def terms(self, b: Array) -> Array:
-        """Give what each component adds to the criterion."""
+    def value(self, b: Array) -> float:
+        """Give the criterion for one start, k x p."""
+        return float(self.shrink(b[None])[1][0])
 
 
 class SoftThreshold(AbstractThreshold):
-    """Soft thresholds, then rows of length mu."""
+    """Soft thresholds, then rows of length mu; the criterion weights their norms before that."""
 
     degree = 1
 
-    def _soft(self, b: Array) -> Array:
-        return L1().prox(b, self._gamma * np.sqrt(self._largest))
-
-    def terms(self, b: Array) -> Array:
-        """Weighted norms of the thresholded rows."""
-        return np.asarray(np.linalg.norm(self._soft(b), axis=-1) * self._mu)
-
     def shrink(self, b: Array) -> tuple[Array, Array]:
         """Directions of the thresholded rows, of length mu."""
-        soft = self._soft(b)
+        soft = L1().prox(b, self._gamma * np.sqrt(self._largest))
         size = np.linalg.norm(soft, axis=-1)
         scale = self._mu / np.where(size > 0, size, 1.0)
         return soft * scale[..., None], size @ self._mu
 
 
 class HardThreshold(AbstractThreshold):
-    """Hard thresholds; rows are weighted by mu squared."""
+    """Hard thresholds; the criterion is by how much squares are above the level, weighted."""
 
     degree = 2
 
-    def terms(self, b: Array) -> Array:
-        """By how much squares of entries are above the level, weighted."""
-        excess = np.maximum(b**2 - self._gamma * self._largest, 0.0)
-        return np.asarray(excess.sum(axis=-1) * self._mu**2)
-
     def shrink(self, b: Array) -> tuple[Array, Array]:
         """Entries whose squares are above the level."""
-        kept = L0().prox(b, self._gamma * self._largest / 2)
-        return kept * (self._mu**2)[:, None], self.terms(b).sum(axis=-1)
+        level = self._gamma * self._largest
+        excess = np.maximum(b**2 - level, 0.0).sum(axis=-1)
+        return L0().prox(b, level / 2) * (self._mu**2)[:, None], excess @ self._mu**2
 
 
 _SHRINKAGES: dict[str, type[AbstractThreshold]] = {"l1": SoftThreshold, "l0": HardThreshold}

@@ -26,7 +26,7 @@ class ITSPCA(SparsePeer):
 
     Parameters
     ----------
-    n_components : int, default 2
+    n_components : int
         Dimension of the subspace.
     thresholding : "hard", "soft" or "scad", default "hard"
         What becomes of entries: those below the threshold are set to zero; others stay, move
@@ -102,7 +102,7 @@ class ITSPCA(SparsePeer):
 
     def __init__(
         self,
-        n_components: int = 2,
+        n_components: int,
         *,
         thresholding: str = "hard",
         gamma: float = 1.5,

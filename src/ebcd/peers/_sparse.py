@@ -11,12 +11,13 @@ from sklearn.exceptions import ConvergenceWarning
 
 from ebcd._numerics import Array
 from ebcd.data import AbstractCovariance, DataMatrix, Input
-from ebcd.estimators._base import Decomposition
+from ebcd.estimators._readable import Readable
 from ebcd.fitting._rotation import score_map
 from ebcd.fitting._starts import svd_start
 
 _NOTHING_LEFT = 1e-12  # of the variance
 _NOISE_FLOOR = 1e-12  # of the variance
+_UNEVEN = 100.0
 
 
 class Found(NamedTuple):
@@ -30,6 +31,8 @@ class Found(NamedTuple):
         What leads from data to those scores.
     detail : array of length k, optional
         What else is known of each component; the attribute that the estimator calls `_detail`.
+    objective : float
+        The criterion, if the method has one.
     """
 
     components: Array
@@ -37,9 +40,10 @@ class Found(NamedTuple):
     n_iter: int
     converged: bool
     detail: Array | None = None
+    objective: float = 0.0
 
 
-class SparsePeer(Decomposition):
+class SparsePeer(Readable):
     """A sparse PCA method with tuning parameters.
 
     A subclass says in `_find` how components are found, and in `_check` what its own parameters
@@ -118,6 +122,9 @@ class SparsePeer(Decomposition):
         self.n_components_ = order.size
         self.n_samples_ = covariance.n_samples
         self.scale_ = data.scale
+        positive = data.variances[data.variances > 0]
+        uneven = positive.size > 0 and positive.max() > _UNEVEN * positive.min()
+        self._uneven = bool(uneven) and not self.scale
         if data.mean is not None:
             self.mean_ = data.mean
         elif hasattr(self, "mean_"):

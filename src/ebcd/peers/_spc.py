@@ -27,7 +27,7 @@ class SPC(SparsePeer):
 
     Parameters
     ----------
-    n_components : int, default 2
+    n_components : int
         Number of components.
     sumabs : float, list of float or "cv", default "cv"
         Largest sum of magnitudes of the loadings of a component of length one, between 1 (one
@@ -96,7 +96,7 @@ class SPC(SparsePeer):
 
     def __init__(
         self,
-        n_components: int = 2,
+        n_components: int,
         *,
         sumabs: Any = "cv",
         cv: int = 5,

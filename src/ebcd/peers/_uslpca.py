@@ -22,7 +22,7 @@ class USLPCA(SparsePeer):
 
     Parameters
     ----------
-    n_components : int, default 2
+    n_components : int
         Number of components.
     n_nonzero : int or None, default None
         Number of loadings that are not zero, in total: at least one for each component, at most
@@ -79,7 +79,7 @@ class USLPCA(SparsePeer):
 
     def __init__(
         self,
-        n_components: int = 2,
+        n_components: int,
         *,
         n_nonzero: int | None = None,
         n_starts: int | str = "auto",
