@@ -152,7 +152,6 @@ class GPower(SparsePeer):
         return self._per_component("mu")
 
     def _find(self, covariance: AbstractCovariance, principal: Array, data: Input, X: Any) -> Found:
-        self.objective_ = 0.0
         find = self._together if self.block else self._one_by_one
         return find(covariance, principal)
 
@@ -166,8 +165,8 @@ class GPower(SparsePeer):
         v = directions(fit.loadings)
         maps, b = with_polar_scores(covariance, fit.loadings)
         components = v * (v * b).sum(axis=1, keepdims=True)
-        self.objective_ = shrinkage.value(b) * covariance.unit**shrinkage.degree
-        return Found(components, maps, fit.n_iter, fit.converged)
+        objective = shrinkage.value(b) * covariance.unit**shrinkage.degree
+        return Found(components, maps, fit.n_iter, fit.converged, objective=objective)
 
     def _one_by_one(self, covariance: AbstractCovariance, principal: Array) -> Found:
         k, left = len(principal), covariance
@@ -176,13 +175,13 @@ class GPower(SparsePeer):
             np.zeros((k, covariance.n_features)),
             np.zeros((covariance.n_features, k)),
         )
-        n_iter, converged = 0, True
+        objective, n_iter, converged = 0.0, 0, True
         for number in range(k):
             shrinkage = self._shrinkage(left, slice(number, number + 1), np.ones(1))
             first = svd_start(left, 1) if number else principal[:1]
             starts = single_starts(left, first, how_many(self.n_starts, left))
             fit = climb(left, shrinkage, starts, tol=self.tol, max_iter=self.max_iter)
-            self.objective_ += fit.value * covariance.unit**shrinkage.degree
+            objective += fit.value * covariance.unit**shrinkage.degree
             n_iter, converged = n_iter + fit.n_iter, converged and fit.converged
             v = directions(fit.loadings[0])
             size = np.sqrt(max(float(v @ left.matmul(v[:, None])[:, 0]), 0.0))
@@ -194,7 +193,11 @@ class GPower(SparsePeer):
                 maps[:, number] = deflation.project(maps[:, number : number + 1])[:, 0]
             removed.append(DirectionRemoved(left, v))
             left = removed[-1]
-        return Found(components, maps, n_iter, converged)
+        return Found(components, maps, n_iter, converged, objective=objective)
+
+    def _store(self, found: Found, covariance: AbstractCovariance, data: Input) -> None:
+        super()._store(found, covariance, data)
+        self.objective_ = found.objective
 
     def _shrinkage(
         self, covariance: AbstractCovariance, which: slice, mu: Array

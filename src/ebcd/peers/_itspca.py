@@ -89,7 +89,7 @@ class ITSPCA(SparsePeer):
     --------
     >>> import numpy as np
     >>> from ebcd.peers import ITSPCA
-    >>> rng = np.random.default_rng(0)
+    >>> rng = np.random.default_rng(1)
     >>> loadings = np.zeros((1, 30))
     >>> loadings[0, :5] = 2.0
     >>> X = rng.normal(size=(100, 1)) @ loadings + rng.normal(size=(100, 30))
