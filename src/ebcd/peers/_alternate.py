@@ -21,13 +21,17 @@ from abc import ABC, abstractmethod
 from typing import NamedTuple
 
 import numpy as np
+from scipy.sparse.linalg import LinearOperator, eigsh
 
 from ebcd._numerics import Array
 from ebcd.data import AbstractCovariance
 from ebcd.fitting._rotation import inverse_root
 
 # After so many iterations only so many of several starts go on.
-_CUTS = {10: 12, 30: 1}
+_CUTS: dict[int, int] = {10: 12, 30: 1}
+
+_DENSE_UP_TO = 60
+_LANCZOS_TOLERANCE = 1e-6
 
 
 class AbstractShrinkage(ABC):
@@ -94,7 +98,34 @@ def rotate(covariance: AbstractCovariance, loadings: Array) -> Array:
     return np.asarray(inverse_root(loadings @ product.swapaxes(-1, -2)) @ product)
 
 
-class ScoresRemoved(AbstractCovariance):
+class Derived(AbstractCovariance):
+    """A covariance that was made from another one; its eigenvectors are found by Lanczos steps.
+
+    Starts must be accurate here: searches from them end in different optima.
+    """
+
+    def __init__(self, covariance: AbstractCovariance, n_features: int | None = None) -> None:
+        self.n_samples, self.unit = covariance.n_samples, covariance.unit
+        self.n_features = covariance.n_features if n_features is None else n_features
+        self._covariance = covariance
+
+    def leading(self, k: int) -> tuple[Array, Array]:
+        """Give the leading eigenpairs."""
+        p = self.n_features
+        if p <= _DENSE_UP_TO or k >= p // 2:
+            matrix = self.matmul(np.eye(p))
+            values, vectors = np.linalg.eigh(0.5 * (matrix + matrix.T))
+        else:
+            product = LinearOperator(
+                (p, p), matvec=lambda v: self.matmul(v.reshape(-1, 1))[:, 0], dtype=np.float64
+            )
+            first = np.random.default_rng(0).standard_normal(p)
+            values, vectors = eigsh(product, k=k, v0=first, tol=_LANCZOS_TOLERANCE)
+        order = np.argsort(-values, kind="stable")[:k]
+        return np.maximum(values[order], 0.0), vectors[:, order]
+
+
+class ScoresRemoved(Derived):
     """Covariance of data from which given scores were projected: ``S - sum_k b_k b_k'``.
 
     Parameters
@@ -105,9 +136,8 @@ class ScoresRemoved(AbstractCovariance):
     """
 
     def __init__(self, covariance: AbstractCovariance, b: Array) -> None:
-        self.n_samples, self.n_features = covariance.n_samples, covariance.n_features
-        self.unit = covariance.unit
-        self._covariance, self._b = covariance, b
+        super().__init__(covariance)
+        self._b = b
 
     def matmul(self, v: Array) -> Array:
         """Product with what is left."""
@@ -119,13 +149,12 @@ class ScoresRemoved(AbstractCovariance):
         return np.asarray(np.maximum(left, 0.0))
 
 
-class DirectionRemoved(AbstractCovariance):
+class DirectionRemoved(Derived):
     """Covariance of ``X - (X v) v'``, for a vector `v` of length one: ``(1 - vv') S (1 - vv')``."""
 
     def __init__(self, covariance: AbstractCovariance, v: Array) -> None:
-        self.n_samples, self.n_features = covariance.n_samples, covariance.n_features
-        self.unit = covariance.unit
-        self._covariance, self._v = covariance, v
+        super().__init__(covariance)
+        self._v = v
         self._image = covariance.matmul(v[:, None])[:, 0]
 
     def project(self, v: Array) -> Array:

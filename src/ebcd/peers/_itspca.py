@@ -10,12 +10,12 @@ from numpy.typing import NDArray
 from ebcd._lookup import unknown_name
 from ebcd._numerics import Array
 from ebcd.data import AbstractCovariance, Input
+from ebcd.peers._alternate import Derived
 from ebcd.peers._sparse import Found, SparsePeer
 from ebcd.penalties import L0, L1, SCAD
 
 _MOST_STEPS = 5000
 _THICK = 1e-12  # what is left of a column beside those before it, of its length
-_SMALL = 400  # features of which a submatrix is formed
 
 
 class ITSPCA(SparsePeer):
@@ -192,13 +192,12 @@ def diagonal_thresholding(
     return np.append(values, np.zeros(k + 1 - values.size)), q
 
 
-class Chosen(AbstractCovariance):
+class Chosen(Derived):
     """Covariance of some of the features."""
 
     def __init__(self, covariance: AbstractCovariance, chosen: NDArray[np.intp]) -> None:
-        self.n_samples, self.n_features = covariance.n_samples, chosen.size
-        self.unit = covariance.unit
-        self._covariance, self._chosen = covariance, chosen
+        super().__init__(covariance, chosen.size)
+        self._chosen = chosen
 
     def matmul(self, v: Array) -> Array:
         """Product with the submatrix."""
@@ -209,13 +208,6 @@ class Chosen(AbstractCovariance):
     def diagonal(self) -> Array:
         """Variances of the features."""
         return np.asarray(self._covariance.diagonal()[self._chosen])
-
-    def leading(self, k: int) -> tuple[Array, Array]:
-        """Give the leading eigenpairs, exactly if the features are not many."""
-        if self.n_features > _SMALL:
-            return super().leading(k)
-        values, vectors = np.linalg.eigh(self.matmul(np.eye(self.n_features)))
-        return np.maximum(values[::-1][:k], 0.0), vectors[:, ::-1][:, :k]
 
 
 def enough_steps(values: Array, k: int, log_size: float) -> int:
