@@ -15,6 +15,7 @@ from ebcd.peers._sparse import Found, SparsePeer
 from ebcd.penalties import L0, L1, SCAD
 
 _MOST_STEPS = 5000
+_EQUAL = 1e-6  # relative difference of variances that are equal but for rounding
 _THICK = 1e-12  # what is left of a column beside those before it, of its length
 
 
@@ -39,13 +40,15 @@ class ITSPCA(SparsePeer):
         larger.
     alpha : float, default 3.0
         The start is from features with variances of at least
-        ``sigma2 * (1 + alpha * sqrt(log(max(n, p)) / n))``, or from the `n_components` features of
-        largest variance if those are fewer.
+        ``sigma2 * (1 + alpha * sqrt(log(max(n, p)) / n))``. If fewer than `n_components` have that,
+        it is from that many features of largest variance, or, if variances are all equal, from all
+        features, which is ordinary PCA.
     center : bool, default True
         Whether to subtract the mean of every feature.
     scale : bool, default False
-        Whether to divide every feature by its standard deviation. Then variances no longer tell
-        features apart, and the start is poor.
+        Whether to divide every feature by its standard deviation. Then variances do not tell
+        features apart, and the start is ordinary PCA. Results are given back in the units of the
+        data.
     tol : float or None, default None
         The iteration stops when the squared sine of the largest angle between successive subspaces
         is at most this; None stands for ``1 / n**2``.
@@ -184,9 +187,11 @@ def diagonal_thresholding(
     The last eigenvalue is zero if there are only k features.
     """
     variances = covariance.diagonal()
-    number = max(int((variances >= least).sum()), k)
-    chosen = np.argsort(-variances, kind="stable")[:number]
-    values, vectors = Chosen(covariance, chosen).leading(min(k + 1, number))
+    chosen = np.flatnonzero(variances >= least)
+    if chosen.size < k:
+        equal = np.ptp(variances) < _EQUAL * variances.max()
+        chosen = np.argsort(-variances, kind="stable")[: None if equal else k]
+    values, vectors = Chosen(covariance, chosen).leading(min(k + 1, chosen.size))
     q = np.zeros((covariance.n_features, k))
     q[chosen] = vectors[:, :k]
     return np.append(values, np.zeros(k + 1 - values.size)), q
@@ -221,11 +226,14 @@ def enough_steps(values: Array, k: int, log_size: float) -> int:
 def orthonormal(columns: Array) -> tuple[Array, NDArray[np.bool_]]:
     """Orthonormal basis by QR with a positive diagonal, and which columns it stands for."""
     kept = np.asarray(columns.any(axis=0))
-    q, r = np.linalg.qr(columns[:, kept])
-    diagonal = np.diagonal(r)
-    thick = np.abs(diagonal) > _THICK * np.linalg.norm(columns[:, kept], axis=0)
-    kept[kept] = thick
-    return (q * np.where(diagonal < 0, -1.0, 1.0))[:, thick], kept
+    while True:
+        q, r = np.linalg.qr(columns[:, kept])
+        diagonal = np.diagonal(r)
+        thin = np.abs(diagonal) <= _THICK * np.linalg.norm(columns[:, kept], axis=0)
+        if not thin.any():
+            return q * np.where(diagonal < 0, -1.0, 1.0), kept
+        # one at a time: those after it lost a direction to it
+        kept[np.flatnonzero(kept)[thin.argmax()]] = False
 
 
 def turned(old: Array, new: Array) -> float:

@@ -204,8 +204,11 @@ def threshold_for_sum(rows: Array, sumabs: Array) -> Array:
     m = count[at]
     s, q, lower = (np.take_along_axis(sums, at, axis=1) for sums in (s, q, following))
     room = np.where(m > c**2, m - c**2, 1.0)
-    level = (s - c * np.sqrt(np.maximum(m * q - s * s, 0.0) / room)) / m
-    level = np.where(m > c**2, np.maximum(level, lower), lower)
+    spread = m * q - s * s
+    level = (s - c * np.sqrt(np.maximum(spread, 0.0) / room)) / m
+    # equal magnitudes stay equal at any level, so that the ratio cannot fall
+    solved = (m > c**2) & (spread > 1e-14 * m * q)
+    level = np.where(solved, np.maximum(level, lower), lower)
     return np.asarray((level * top)[:, 0])
 
 
