@@ -110,7 +110,7 @@ class TestFit:
     def test_a_component_without_loadings_is_dropped(self):
         X, _ = draw()
         with pytest.warns(UserWarning, match=r"dropped 1 of 3 components, .*; lower gamma"):
-            model = ITSPCA(3, gamma=3.0).fit(X)
+            model = ITSPCA(3, gamma=6.0).fit(X)
         assert model.n_components_ == model.thresholds_.size == 2
         with pytest.warns(UserWarning, match="dropped 2 of 2 components"):
             none = ITSPCA(2, gamma=100.0).fit(X)
