@@ -172,6 +172,15 @@ class TestGamma:
         model = GPower(2, gamma=0.999, block=False).fit(X)
         np.testing.assert_array_equal(np.count_nonzero(model.components_, axis=1), [1, 1])
 
+    @pytest.mark.parametrize("seed", range(20))
+    @pytest.mark.parametrize("block", [True, False])
+    @pytest.mark.filterwarnings("ignore:GPower dropped")
+    def test_as_close_to_one_as_can_be(self, block, seed):
+        """Rounding decides whether a loading is left."""
+        model = GPower(2, gamma=np.nextafter(1, 0), block=block).fit(draw(seed))
+        assert np.isfinite(model.components_).all()
+        assert (np.count_nonzero(model.components_, axis=1) == 1).all()
+
     def test_one_for_each_component(self):
         X = draw(3, n=100)
         model = GPower(2, gamma=[0.0, 0.5]).fit(X)

@@ -21,7 +21,7 @@ from abc import ABC, abstractmethod
 from typing import NamedTuple
 
 import numpy as np
-from scipy.sparse.linalg import LinearOperator, eigsh
+from scipy.sparse.linalg import ArpackError, LinearOperator, eigsh
 
 from ebcd._numerics import Array
 from ebcd.data import AbstractCovariance
@@ -120,7 +120,10 @@ class Derived(AbstractCovariance):
                 (p, p), matvec=lambda v: self.matmul(v.reshape(-1, 1))[:, 0], dtype=np.float64
             )
             first = np.random.default_rng(0).standard_normal(p)
-            values, vectors = eigsh(product, k=k, v0=first, tol=_LANCZOS_TOLERANCE)
+            try:
+                values, vectors = eigsh(product, k=k, v0=first, tol=_LANCZOS_TOLERANCE)
+            except ArpackError:  # nothing is left, or eigenvalues are too close
+                return super().leading(k)
         order = np.argsort(-values, kind="stable")[:k]
         return np.maximum(values[order], 0.0), vectors[:, order]
 
