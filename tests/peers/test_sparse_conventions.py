@@ -270,3 +270,11 @@ class TestBadParameters:
         with pytest.warns(ConvergenceWarning, match="before it converged; raise max_iter or tol"):
             model.fit(draw())
         assert not model.converged_
+
+
+def test_fitting_again_forgets_the_mean():
+    X = draw()
+    model = USLPCA(2).fit(X)
+    assert hasattr(model, "mean_")
+    model.fit_covariance(X.T @ X / 80, 80)
+    assert not hasattr(model, "mean_")
