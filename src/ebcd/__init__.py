@@ -1,6 +1,6 @@
 """Empirical Bayes covariance decomposition, and the normal-means solvers under it."""
 
-from ebcd import datasets, metrics, penalties, priors
+from ebcd import datasets, metrics, peers, penalties, priors
 from ebcd.data import Gram
 from ebcd.estimators import EBCD, PenalizedPCA, PenalizedPCACV
 from ebcd.priors import EBNMResult, ebnm
@@ -17,6 +17,7 @@ __all__ = [
     "datasets",
     "ebnm",
     "metrics",
+    "peers",
     "penalties",
     "priors",
 ]

@@ -120,9 +120,7 @@ class Readable(Decomposition):
         for k in range(self.n_components_):
             lines += self._component_lines(k, feature_names)
         noise = float(np.mean(self.noise_variance_))
-        reached = self.elbo_ if hasattr(self, "elbo_") else self.objective_
-        name = "ELBO" if hasattr(self, "elbo_") else "criterion"
-        end = f"{name} {reached:.6g}, {self.n_iter_} iterations"
+        end = f"{self._reached()}{self.n_iter_} iterations"
         lines.append(f"\n  noise variance {noise:.4g}, {end}")
         if self._uneven:
             lines.append(
@@ -130,6 +128,12 @@ class Readable(Decomposition):
                 "consider scale=True"
             )
         return "\n".join(lines)
+
+    def _reached(self) -> str:
+        for name, attribute in (("ELBO", "elbo_"), ("criterion", "objective_")):
+            if hasattr(self, attribute):
+                return f"{name} {getattr(self, attribute):.6g}, "
+        return ""
 
     def _component_lines(self, k: int, feature_names: Any) -> list[str]:
         share = f"{100 * self.explained_variance_ratio_[k]:.1f}% of the variance"

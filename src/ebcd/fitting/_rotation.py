@@ -12,11 +12,11 @@ from ebcd.data import AbstractCovariance
 
 
 def inverse_root(gram: Array) -> Array:
-    """Inverse square root of a positive semi-definite matrix; zero where it is singular."""
+    """Inverse square root of positive semi-definite matrices; zero where they are singular."""
     values, vectors = np.linalg.eigh(gram)
-    kept = values > values.max(initial=0.0) * values.size * 1e-15
+    kept = values > values[..., -1:] * values.shape[-1] * 1e-15
     scale = np.where(kept, 1 / np.sqrt(np.where(kept, values, 1.0)), 0.0)
-    return np.asarray((vectors * scale) @ vectors.T)
+    return np.asarray((vectors * scale[..., None, :]) @ vectors.swapaxes(-1, -2))
 
 
 def score_map(

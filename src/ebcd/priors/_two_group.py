@@ -35,6 +35,7 @@ _SHORT_STEP = 0.02
 _TOLERANCE = 1e-12
 _MAX_STEPS = 200
 _LARGEST_STEP = 1.5  # of the log scale
+_SMALLEST_STEP = 1e-3  # below which EM takes over from Newton's method
 _SMALLEST_LOG_SCALE = math.log(1e-4)  # in units of the noise: indistinguishable from the spike
 _SMALLEST_SLAB = 1e-6  # entries
 # A warm start is trusted if it was near its optimum and that optimum is far from the null.
@@ -151,7 +152,9 @@ def _finish(
     return np.sum(ratios, axis=0), np.concatenate(means, axis=1), np.concatenate(variances, axis=1)
 
 
-def _newton(at: _Sums, w: float, b: float, fixed_weight: bool) -> tuple[float, float, float]:
+def _newton(
+    at: _Sums, w: float, b: float, fixed_weight: bool, reach: float
+) -> tuple[float, float, float]:
     """Step of Newton's method within the bounds of the weight, and the gain that it predicts."""
     # derivatives in log w; where that is not concave, those of the concave function of w
     d_weight, dd_weight, cross = w * at.d_weight, w * w * at.dd_weight, w * at.dd_cross
@@ -162,23 +165,23 @@ def _newton(at: _Sums, w: float, b: float, fixed_weight: bool) -> tuple[float, f
     if not held:  # profile the weight out
         slope -= cross * d_weight / dd_weight
         curvature -= cross**2 / dd_weight
-    step_b = _capped(slope, curvature)
+    step_b = _capped(slope, curvature, reach)
     step_w = 0.0
     if not held:
         wanted = -(d_weight + cross * step_b) / dd_weight
-        step_w = min(max(wanted, -2 * _LARGEST_STEP), 2 * _LARGEST_STEP, -math.log(w))
+        step_w = min(max(wanted, -2 * reach), 2 * reach, -math.log(w))
         if step_w != wanted and at.dd_scale < 0:  # the scale adapts to where the weight can go
-            step_b = _capped(at.d_scale + cross * step_w, at.dd_scale)
+            step_b = _capped(at.d_scale + cross * step_w, at.dd_scale, reach)
     gain = step_w * (d_weight + 0.5 * dd_weight * step_w + cross * step_b)
     gain += step_b * (at.d_scale + 0.5 * at.dd_scale * step_b)
     return min(w * math.exp(step_w), 1.0), b + step_b, gain
 
 
-def _capped(slope: float, curvature: float) -> float:
+def _capped(slope: float, curvature: float, reach: float) -> float:
     if slope == 0:
         return 0.0
-    step = abs(slope / curvature) if curvature else _LARGEST_STEP
-    return math.copysign(min(step, _LARGEST_STEP), slope)
+    step = abs(slope / curvature) if curvature else reach
+    return math.copysign(min(step, reach), slope)
 
 
 def _em(
@@ -213,21 +216,22 @@ def _climb(
     evaluated = _evaluate(columns, kind, np.array(weights), log_scale)
     sums = [_Sums(*column) for column in evaluated.T.tolist()]
     first = evaluated[0]
-    failed = [False] * len(sums)
+    reach = [_LARGEST_STEP] * len(sums)  # of a step of Newton's method
     active = list(range(len(sums)))
     for _ in range(_MAX_STEPS):
         moves = []
         for k in active:
             at, w, b = sums[k], weights[k], scales[k]
-            if failed[k]:
+            if reach[k] < _SMALLEST_STEP:
                 to_w, to_b, gain = _em(at, w, b, fixed_weight, totals[k], kind.em_power)
             else:
-                to_w, to_b, gain = _newton(at, w, b, fixed_weight)
+                to_w, to_b, gain = _newton(at, w, b, fixed_weight, reach[k])
             to_w = max(to_w, _SMALLEST_SLAB / totals[k])
             to_b = min(max(to_b, _SMALLEST_LOG_SCALE), largest[k])
             rest = max(1 - w, 1 - to_w, 1e-300)  # near one the spike is what must be right
             length = max(abs(to_b - b), abs(to_w - w) / min(w, rest))
-            if length < _SHORT_STEP and gain * length**2 < _LEFT_OVER and not failed[k]:
+            near = length < _SHORT_STEP and gain * length**2 < _LEFT_OVER
+            if near and reach[k] == _LARGEST_STEP:
                 weights[k], scales[k] = to_w, to_b
                 sums[k] = at._replace(ratio=at.ratio + max(gain, 0.0))
             elif gain > _TOLERANCE and (to_w, to_b) != (w, b):
@@ -243,10 +247,11 @@ def _climb(
         active = []
         for (k, w, b), column in zip(moves, evaluated.T.tolist(), strict=True):
             if column[0] >= sums[k].ratio - 1e-14 * abs(sums[k].ratio):
-                weights[k], scales[k], sums[k], failed[k] = w, b, _Sums(*column), False
+                weights[k], scales[k], sums[k] = w, b, _Sums(*column)
+                reach[k] = min(4 * max(reach[k], _SMALLEST_STEP), _LARGEST_STEP)
                 active.append(k)
-            elif not failed[k]:  # where EM fails too, rounding has been reached
-                failed[k] = True
+            elif reach[k] >= _SMALLEST_STEP:  # where EM fails too, rounding has been reached
+                reach[k] = 0.25 * min(reach[k], abs(b - scales[k]) + abs(math.log(w / weights[k])))
                 active.append(k)
     ratio = np.array([at.ratio for at in sums])
     return _State(np.array(weights), np.array(scales), ratio, ratio - first)

@@ -1,0 +1,8 @@
+"""Sparse PCA and matrix factorisation methods of others, with the same conventions as `EBCD`."""
+
+from ebcd.peers._gpower import GPower
+from ebcd.peers._itspca import ITSPCA
+from ebcd.peers._spc import SPC
+from ebcd.peers._uslpca import USLPCA
+
+__all__ = ["ITSPCA", "SPC", "USLPCA", "GPower"]

@@ -1,0 +1,254 @@
+"""Sparse PCA by the generalised power method (GPower)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ebcd._lookup import unknown_name
+from ebcd._numerics import Array
+from ebcd.data import AbstractCovariance, Input
+from ebcd.fitting._starts import svd_start
+from ebcd.peers._alternate import AbstractShrinkage, DirectionRemoved, climb
+from ebcd.peers._sparse import Found, SparsePeer, directions, with_polar_scores
+from ebcd.peers._starts import check_starts, how_many, joint_starts, single_starts
+from ebcd.penalties import L0, L1
+
+_ZERO = 1e-12  # of the largest feature: what a threshold leaves of a component by rounding
+
+
+class GPower(SparsePeer):
+    """Generalised power method of Journée, Nesterov, Richtárik and Sepulchre (2010).
+
+    Alternates a threshold of ``b_k = X'z_k / n`` with the polar rotation of the scores ``Z``, all
+    components together (``block=True``) or one after the other, each on what the loadings before it
+    leave of the data.
+
+    Parameters
+    ----------
+    n_components : int
+        Number of components.
+    penalty : "l1" or "l0", default "l1"
+        Soft or hard threshold.
+    gamma : float or list of float, default 0.1
+        How sparse, from 0 up to, but without, 1, for all components or for each. It is relative to
+        the value that empties the component whatever its scores: with ``s`` the largest standard
+        deviation of a feature, soft thresholds are ``gamma s``, and hard thresholds keep loadings
+        whose squares are above ``gamma s**2``.
+    mu : float, list of float or None, default None
+        Weights of the components if ``block=True``. None stands for 1, 1/2, 1/3, ...; equal weights
+        leave rotations undetermined where thresholds do not fix them.
+    block : bool, default True
+        Whether to find all components together.
+    n_starts : int or "auto", default "auto"
+        Number of starts, of which the best is kept: 50 for up to 100 features and 8 for more if
+        "auto". The first is that of the authors, the features of largest variance; others are
+        principal components, also rotated, further features, and random ones.
+    center : bool, default True
+        Whether to subtract the mean of every feature.
+    scale : bool, default False
+        Whether to divide every feature by its standard deviation. Results are given back in the
+        units of the data.
+    tol : float, default 1e-8
+        Relative gain of the criterion in an iteration at which the search stops.
+    max_iter : int, default 1000
+        Largest number of iterations.
+    random_state : int, Generator or None, default None
+        Seed of random starts. The result is the same every time with None as well.
+
+    Attributes
+    ----------
+    components_ : ndarray of shape (k, p)
+        Loadings, in the units of the data: the directions that were found, at the length that fits
+        the data best with their scores, which have mean square one.
+    objective_ : float
+        The criterion below, to be maximised, in the units of the (scaled) data; the sum over
+        components if ``block=False``.
+    noise_variance_ : float or ndarray of shape (p,)
+        Mean square of what the components leave of the data.
+    explained_variance_, explained_variance_ratio_ : ndarray of shape (k,)
+        Squared length of each component, and its share of the total variance.
+    n_iter_ : int
+        Number of iterations.
+    converged_ : bool
+        Whether the search converged.
+    mean_, scale_ : ndarray of shape (p,)
+        What was subtracted from the features, and what they were divided by.
+    n_samples_, n_components_, n_features_in_ : int
+        Numbers of samples, components and features.
+
+    Notes
+    -----
+    With ``Z'Z = n I`` and ``b_k = X'z_k / n``, "l1" maximises
+    ``sum_k mu_k ||soft(b_k, gamma_k s)||``, which is the largest
+    ``tr(X'Z L') / n - sum_k gamma_k s ||l_k||_1`` over loadings with ``||l_k|| = mu_k``: the inner
+    maximum of PCA with an elastic-net penalty. "l0" maximises
+    ``sum_k mu_k**2 sum_j max(b_jk**2 - gamma_k s**2, 0)``. Both rise in every iteration. With one
+    component these are, but for the scale, the authors' criteria.
+
+    References
+    ----------
+    Journée, M., Nesterov, Y., Richtárik, P. and Sepulchre, R. (2010). Generalized power method for
+    sparse principal component analysis. Journal of Machine Learning Research 11, 517-553.
+
+    Examples
+    --------
+    >>> from ebcd.datasets import load_pitprops
+    >>> from ebcd.peers import GPower
+    >>> props = load_pitprops()
+    >>> model = GPower(1, penalty="l0", gamma=0.3)
+    >>> model = model.fit_covariance(props.correlation, props.n_samples)
+    >>> [props.feature_names[j] for j in model.components_[0].nonzero()[0]]
+    ['topdiam', 'length', 'ringbut', 'bowmax', 'bowdist', 'whorls']
+    """
+
+    _lists = ("gamma", "mu")
+    _remedy = "lower gamma"
+
+    def __init__(
+        self,
+        n_components: int,
+        *,
+        penalty: str = "l1",
+        gamma: Any = 0.1,
+        mu: Any = None,
+        block: bool = True,
+        n_starts: int | str = "auto",
+        center: bool = True,
+        scale: bool = False,
+        tol: float = 1e-8,
+        max_iter: int = 1000,
+        random_state: Any = None,
+    ) -> None:
+        self.n_components = n_components
+        self.penalty = penalty
+        self.gamma = gamma
+        self.mu = mu
+        self.block = block
+        self.n_starts = n_starts
+        self.center = center
+        self.scale = scale
+        self.tol = tol
+        self.max_iter = max_iter
+        self.random_state = random_state
+
+    def _check(self, data: Input) -> None:
+        if self.penalty not in _SHRINKAGES:
+            raise unknown_name("penalty", self.penalty, _SHRINKAGES)
+        gamma = self._per_component("gamma")
+        if not ((gamma >= 0) & (gamma < 1)).all():
+            raise ValueError(
+                f"gamma must be at least 0 and below 1, where nothing is left, got {self.gamma}"
+            )
+        mu = self._weights()
+        if not ((mu > 0) & np.isfinite(mu)).all():
+            raise ValueError(f"mu must be positive and finite, got {self.mu}")
+        check_starts(self.n_starts)
+
+    def _weights(self) -> Array:
+        if self.mu is None:
+            return 1.0 / np.arange(1, self.n_components + 1)
+        return self._per_component("mu")
+
+    def _find(self, covariance: AbstractCovariance, principal: Array, data: Input, X: Any) -> Found:
+        find = self._together if self.block else self._one_by_one
+        return find(covariance, principal)
+
+    def _together(self, covariance: AbstractCovariance, principal: Array) -> Found:
+        k = len(principal)
+        shrinkage = self._shrinkage(covariance, slice(k), self._weights()[:k])
+        rng = np.random.default_rng(self.random_state or 0)
+        number = how_many(self.n_starts, covariance)
+        starts = joint_starts(covariance, principal, number, rng)
+        fit = climb(covariance, shrinkage, starts, tol=self.tol, max_iter=self.max_iter)
+        v = directions(fit.loadings)
+        maps, b = with_polar_scores(covariance, fit.loadings)
+        components = v * (v * b).sum(axis=1, keepdims=True)
+        objective = shrinkage.value(b) * covariance.unit**shrinkage.degree
+        return Found(components, maps, fit.n_iter, fit.converged, objective=objective)
+
+    def _one_by_one(self, covariance: AbstractCovariance, principal: Array) -> Found:
+        k, left = len(principal), covariance
+        removed: list[DirectionRemoved] = []
+        components, maps = (
+            np.zeros((k, covariance.n_features)),
+            np.zeros((covariance.n_features, k)),
+        )
+        objective, n_iter, converged = 0.0, 0, True
+        for number in range(k):
+            shrinkage = self._shrinkage(left, slice(number, number + 1), np.ones(1))
+            first = svd_start(left, 1) if number else principal[:1]
+            starts = single_starts(left, first, how_many(self.n_starts, left))
+            fit = climb(left, shrinkage, starts, tol=self.tol, max_iter=self.max_iter)
+            objective += fit.value * covariance.unit**shrinkage.degree
+            n_iter, converged = n_iter + fit.n_iter, converged and fit.converged
+            v = directions(fit.loadings[0])
+            size = np.sqrt(max(float(v @ left.matmul(v[:, None])[:, 0]), 0.0))
+            if size < _ZERO:
+                continue
+            components[number] = v * size
+            maps[:, number] = v / size
+            for deflation in reversed(removed):  # scores are those of the deflated data
+                maps[:, number] = deflation.project(maps[:, number : number + 1])[:, 0]
+            removed.append(DirectionRemoved(left, v))
+            left = removed[-1]
+        return Found(components, maps, n_iter, converged, objective=objective)
+
+    def _store(self, found: Found, covariance: AbstractCovariance, data: Input) -> None:
+        super()._store(found, covariance, data)
+        self.objective_ = found.objective
+
+    def _shrinkage(
+        self, covariance: AbstractCovariance, which: slice, mu: Array
+    ) -> AbstractThreshold:
+        largest = float(covariance.diagonal().max())
+        return _SHRINKAGES[self.penalty](self._per_component("gamma")[which], mu, largest)
+
+
+class AbstractThreshold(AbstractShrinkage):
+    """A threshold of each component; the criterion is a sum over components.
+
+    Parameters
+    ----------
+    gamma, mu : array of length k
+    largest : float
+        Largest variance of a feature.
+    """
+
+    degree: int  # of the criterion in the units of the data
+
+    def __init__(self, gamma: Array, mu: Array, largest: float) -> None:
+        self._gamma, self._mu, self._largest = gamma[:, None], mu, largest
+
+    def value(self, b: Array) -> float:
+        """Give the criterion for one start, k x p."""
+        return float(self.shrink(b[None])[1][0])
+
+
+class SoftThreshold(AbstractThreshold):
+    """Soft thresholds, then rows of length mu; the criterion weights their norms before that."""
+
+    degree = 1
+
+    def shrink(self, b: Array) -> tuple[Array, Array]:
+        """Directions of the thresholded rows, of length mu."""
+        soft = L1().prox(b, self._gamma * np.sqrt(self._largest))
+        size = np.linalg.norm(soft, axis=-1)
+        scale = self._mu / np.where(size > 0, size, 1.0)
+        return soft * scale[..., None], size @ self._mu
+
+
+class HardThreshold(AbstractThreshold):
+    """Hard thresholds; the criterion is by how much squares are above the level, weighted."""
+
+    degree = 2
+
+    def shrink(self, b: Array) -> tuple[Array, Array]:
+        """Entries whose squares are above the level."""
+        level = self._gamma * self._largest
+        excess = np.maximum(b**2 - level, 0.0).sum(axis=-1)
+        return L0().prox(b, level / 2) * (self._mu**2)[:, None], excess @ self._mu**2
+
+
+_SHRINKAGES: dict[str, type[AbstractThreshold]] = {"l1": SoftThreshold, "l0": HardThreshold}

@@ -1,0 +1,242 @@
+"""Sparse PCA by iterative thresholding (ITSPCA)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ebcd._lookup import unknown_name
+from ebcd._numerics import Array
+from ebcd.data import AbstractCovariance, Input
+from ebcd.peers._alternate import Derived
+from ebcd.peers._sparse import Found, SparsePeer
+from ebcd.penalties import L0, L1, SCAD
+
+_MOST_STEPS = 5000
+_EQUAL = 1e-6  # relative difference of variances that are equal but for rounding
+_THICK = 1e-12  # what is left of a column beside those before it, of its length
+
+
+class ITSPCA(SparsePeer):
+    """Iterative thresholding of Ma (2013): orthogonal iteration with thresholds.
+
+    Repeats ``Q <- QR(threshold(S Q))`` from the principal components of the features with large
+    variances (diagonal thresholding). Thresholds follow from the data.
+
+    Parameters
+    ----------
+    n_components : int
+        Dimension of the subspace.
+    thresholding : "hard", "soft" or "scad", default "hard"
+        What becomes of entries: those below the threshold are set to zero; others stay, move
+        towards zero by the threshold, or do so if they are small (Fan and Li 2001).
+    gamma : float, default 1.5
+        Thresholds in units of what noise makes of an entry: the entries of column j of ``S Q`` are
+        compared with ``gamma * sqrt(sigma2 * l_j * log(max(n, p)) / n)``. Here ``sigma2`` is the
+        variance of the noise, the median variance of the features, and ``l_j`` is the j-th
+        eigenvalue of the covariance of the features chosen for the start, or ``sigma2`` if that is
+        larger.
+    alpha : float, default 3.0
+        The start is from features with variances of at least
+        ``sigma2 * (1 + alpha * sqrt(log(max(n, p)) / n))``. If fewer than `n_components` have that,
+        it is from that many features of largest variance, or, if variances are all equal, from all
+        features, which is ordinary PCA.
+    center : bool, default True
+        Whether to subtract the mean of every feature.
+    scale : bool, default False
+        Whether to divide every feature by its standard deviation. Then variances do not tell
+        features apart, and the start is ordinary PCA. Results are given back in the units of the
+        data.
+    tol : float or None, default None
+        The iteration stops when the squared sine of the largest angle between successive subspaces
+        is at most this; None stands for ``1 / n**2``.
+    max_iter : int or None, default None
+        Largest number of iterations. None stands for ``1.1 l_1 / (l_k - l_(k+1)) ((1 + 1/log 2)
+        log max(n, p) + max(0, log((l_1 - 1)^2 / l_1)))``, with ``l`` in units of ``sigma2``, which
+        is enough for the theory; at most 5000.
+
+    Attributes
+    ----------
+    components_ : ndarray of shape (k, p)
+        Orthogonal loadings, in the units of the data, for scores of mean square one.
+    thresholds_ : ndarray of shape (k,)
+        Threshold of each component, in the units of the covariance (of scaled data if
+        ``scale=True``).
+    noise_variance_ : float or ndarray of shape (p,)
+        Mean square of what the components leave of the data.
+    explained_variance_, explained_variance_ratio_ : ndarray of shape (k,)
+        Squared length of each component, which is the variance along it, and its share of the
+        total variance.
+    n_iter_ : int
+        Number of iterations.
+    converged_ : bool
+        Whether the subspace stopped moving. Thresholds may make it move for ever.
+    mean_, scale_ : ndarray of shape (p,)
+        What was subtracted from the features, and what they were divided by.
+    n_samples_, n_components_, n_features_in_ : int
+        Numbers of samples, components and features.
+
+    Notes
+    -----
+    As the QR step comes last, components are orthogonal but, beyond the first, not as sparse as
+    the thresholds make them.
+
+    References
+    ----------
+    Ma, Z. (2013). Sparse principal component analysis and iterative thresholding. Annals of
+    Statistics 41, 772-801.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ebcd.peers import ITSPCA
+    >>> rng = np.random.default_rng(1)
+    >>> loadings = np.zeros((1, 30))
+    >>> loadings[0, :5] = 2.0
+    >>> X = rng.normal(size=(100, 1)) @ loadings + rng.normal(size=(100, 30))
+    >>> ITSPCA(1).fit(X).components_[0].nonzero()[0]
+    array([0, 1, 2, 3, 4])
+    """
+
+    _remedy = "lower gamma"
+    _detail = "thresholds_"
+
+    def __init__(
+        self,
+        n_components: int,
+        *,
+        thresholding: str = "hard",
+        gamma: float = 1.5,
+        alpha: float = 3.0,
+        center: bool = True,
+        scale: bool = False,
+        tol: float | None = None,
+        max_iter: int | None = None,
+    ) -> None:
+        self.n_components = n_components
+        self.thresholding = thresholding
+        self.gamma = gamma
+        self.alpha = alpha
+        self.center = center
+        self.scale = scale
+        self.tol = tol
+        self.max_iter = max_iter
+
+    def _check(self, data: Input) -> None:
+        if self.thresholding not in THRESHOLDS:
+            raise unknown_name("thresholding", self.thresholding, THRESHOLDS)
+        for name in ("gamma", "alpha"):
+            value = getattr(self, name)
+            if not 0 <= value < np.inf:
+                raise ValueError(f"{name} must not be negative, and finite, got {value}")
+
+    def _find(self, covariance: AbstractCovariance, principal: Array, data: Input, X: Any) -> Found:
+        n, k = covariance.n_samples, len(principal)
+        noise = noise_variance(covariance)
+        log_size = float(np.log(max(n, covariance.n_features)))
+        values, q = diagonal_thresholding(
+            covariance, k, noise * (1 + self.alpha * np.sqrt(log_size / n))
+        )
+        values = np.maximum(values, noise)
+        levels = self.gamma * np.sqrt(noise * values[:k] * log_size / n)
+        steps = self.max_iter or enough_steps(values / noise, k, log_size)
+        tol = 1 / n**2 if self.tol is None else self.tol
+        n_iter, converged, alive = 0, False, np.arange(k)
+        while not converged and n_iter < steps and alive.size:
+            n_iter += 1
+            shrunk = THRESHOLDS[self.thresholding](covariance.matmul(q), levels[alive])
+            new, kept = orthonormal(shrunk)
+            converged = bool(kept.all()) and turned(q, new) <= tol
+            q, alive = new, alive[kept]
+        size = np.sqrt(np.maximum((q * covariance.matmul(q)).sum(axis=0), 0.0))
+        size = np.where(size > 0, size, 1.0)
+        converged = converged or alive.size == 0
+        levels = levels[alive] * covariance.unit**2
+        return Found((q * size).T, q / size, n_iter, converged, levels)
+
+
+def _hard(t: Array, levels: Array) -> Array:
+    return L0().prox(t, levels**2 / 2)
+
+
+def _soft(t: Array, levels: Array) -> Array:
+    return L1().prox(t, levels)
+
+
+def _scad(t: Array, levels: Array) -> Array:
+    unit = np.where(levels > 0, levels, 1.0)
+    return np.where(levels > 0, unit * SCAD().prox(t / unit, 1.0), t)
+
+
+THRESHOLDS = {"hard": _hard, "soft": _soft, "scad": _scad}
+
+
+def noise_variance(covariance: AbstractCovariance) -> float:
+    """Median variance of the features, of those that vary."""
+    variances = covariance.diagonal()
+    return float(np.median(variances[variances > 0]))
+
+
+def diagonal_thresholding(
+    covariance: AbstractCovariance, k: int, least: float
+) -> tuple[Array, Array]:
+    """Give k + 1 eigenvalues and k eigenvectors (p x k) of the features with large variances.
+
+    The last eigenvalue is zero if there are only k features.
+    """
+    variances = covariance.diagonal()
+    chosen = np.flatnonzero(variances >= least)
+    if chosen.size < k:
+        equal = np.ptp(variances) < _EQUAL * variances.max()
+        chosen = np.argsort(-variances, kind="stable")[: None if equal else k]
+    values, vectors = Chosen(covariance, chosen).leading(min(k + 1, chosen.size))
+    q = np.zeros((covariance.n_features, k))
+    q[chosen] = vectors[:, :k]
+    return np.append(values, np.zeros(k + 1 - values.size)), q
+
+
+class Chosen(Derived):
+    """Covariance of some of the features."""
+
+    def __init__(self, covariance: AbstractCovariance, chosen: NDArray[np.intp]) -> None:
+        super().__init__(covariance, chosen.size)
+        self._chosen = chosen
+
+    def matmul(self, v: Array) -> Array:
+        """Product with the submatrix."""
+        padded = np.zeros((self._covariance.n_features, v.shape[1]))
+        padded[self._chosen] = v
+        return np.asarray(self._covariance.matmul(padded)[self._chosen])
+
+    def diagonal(self) -> Array:
+        """Variances of the features."""
+        return np.asarray(self._covariance.diagonal()[self._chosen])
+
+
+def enough_steps(values: Array, k: int, log_size: float) -> int:
+    """Give the number of iterations, from eigenvalues in units of the noise."""
+    gap = max(values[k - 1] - values[k], 1e-12)
+    excess = (values[0] - 1) ** 2 / values[0]
+    terms = (1 + 1 / np.log(2)) * log_size + max(0.0, float(np.log(max(excess, 1e-300))))
+    return int(np.clip(np.ceil(1.1 * values[0] / gap * terms), 1, _MOST_STEPS))
+
+
+def orthonormal(columns: Array) -> tuple[Array, NDArray[np.bool_]]:
+    """Orthonormal basis by QR with a positive diagonal, and which columns it stands for."""
+    kept = np.asarray(columns.any(axis=0))
+    while True:
+        q, r = np.linalg.qr(columns[:, kept])
+        diagonal = np.diagonal(r)
+        thin = np.abs(diagonal) <= _THICK * np.linalg.norm(columns[:, kept], axis=0)
+        if not thin.any():
+            return q * np.where(diagonal < 0, -1.0, 1.0), kept
+        # one at a time: those after it lost a direction to it
+        kept[np.flatnonzero(kept)[thin.argmax()]] = False
+
+
+def turned(old: Array, new: Array) -> float:
+    """Squared sine of the largest angle between two subspaces of the same dimension."""
+    left = new - old @ (old.T @ new)
+    return float(np.linalg.norm(left, 2) ** 2)

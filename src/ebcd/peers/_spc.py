@@ -1,0 +1,256 @@
+"""Sparse principal components by a penalised matrix decomposition (SPC)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ebcd._numerics import Array
+from ebcd.data import AbstractCovariance, Input, is_sparse
+from ebcd.peers._alternate import AbstractShrinkage, ScoresRemoved, climb
+from ebcd.peers._sparse import Found, SparsePeer, check_count, directions
+from ebcd.penalties import L1
+
+_CANDIDATES = 25
+_FOLD_STEPS = 5
+_ROOM = 1e-9  # for rounding of sqrt(p)
+
+
+class SPC(SparsePeer):
+    """Sparse principal components of Witten, Tibshirani and Hastie (2009), their Algorithm 2.
+
+    One component after the other: scores ``u`` and loadings ``v`` that maximise ``u'Xv`` with
+    ``||u|| = 1``, ``||v|| <= 1`` and ``||v||_1 <= sumabs``, where ``u`` is orthogonal to the scores
+    before it. The shrinkage is a soft threshold, whose level follows from `sumabs`; the deflation
+    takes the scores that were found out of the data.
+
+    Parameters
+    ----------
+    n_components : int
+        Number of components.
+    sumabs : float, list of float or "cv", default "cv"
+        Largest sum of magnitudes of the loadings of a component of length one, between 1 (one
+        loading) and ``sqrt(p)`` (no shrinkage): for all components or for each. "cv" chooses it for
+        one component after the other, among 25 values, by cross-validation over entries: each of
+        `cv` fits does without a part of the entries of the data and is judged by its error there.
+    cv : int, default 5
+        Number of parts of the entries.
+    center : bool, default True
+        Whether to subtract the mean of every feature.
+    scale : bool, default False
+        Whether to divide every feature by its standard deviation. Results are given back in the
+        units of the data.
+    tol : float, default 1e-8
+        Relative gain of the criterion in an iteration at which a component is done.
+    max_iter : int, default 1000
+        Largest number of iterations for a component.
+    random_state : int, Generator or None, default None
+        Seed of the parts. The result is the same every time with None as well.
+
+    Attributes
+    ----------
+    components_ : ndarray of shape (k, p)
+        Loadings, in the units of the data: ``v u'Xv / sqrt(n)``, for scores of mean square one.
+    sumabs_ : ndarray of shape (k,)
+        The sums of magnitudes that were given or chosen, in the order of the components.
+    noise_variance_ : float or ndarray of shape (p,)
+        Mean square of what the components leave of the data.
+    explained_variance_, explained_variance_ratio_ : ndarray of shape (k,)
+        Squared length of each component, and its share of the total variance.
+    n_iter_ : int
+        Number of iterations, of all components.
+    converged_ : bool
+        Whether all components converged.
+    mean_, scale_ : ndarray of shape (p,)
+        What was subtracted from the features, and what they were divided by.
+    n_samples_, n_components_, n_features_in_ : int
+        Numbers of samples, components and features.
+
+    Notes
+    -----
+    Only cross-validation needs the data themselves; `fit_covariance` works for a given `sumabs`.
+
+    References
+    ----------
+    Witten, D. M., Tibshirani, R. and Hastie, T. (2009). A penalized matrix decomposition, with
+    applications to sparse principal components and canonical correlation analysis. Biostatistics
+    10, 515-534.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ebcd.peers import SPC
+    >>> rng = np.random.default_rng(0)
+    >>> loadings = np.zeros((1, 30))
+    >>> loadings[0, :5] = 2.0
+    >>> X = rng.normal(size=(100, 1)) @ loadings + rng.normal(size=(100, 30))
+    >>> model = SPC(1, sumabs=2.2).fit(X)
+    >>> model.components_[0].nonzero()[0]
+    array([0, 1, 2, 3, 4])
+    """
+
+    _lists = ("sumabs",)
+    _remedy = "raise sumabs"
+    _detail = "sumabs_"
+
+    def __init__(
+        self,
+        n_components: int,
+        *,
+        sumabs: Any = "cv",
+        cv: int = 5,
+        center: bool = True,
+        scale: bool = False,
+        tol: float = 1e-8,
+        max_iter: int = 1000,
+        random_state: Any = None,
+    ) -> None:
+        self.n_components = n_components
+        self.sumabs = sumabs
+        self.cv = cv
+        self.center = center
+        self.scale = scale
+        self.tol = tol
+        self.max_iter = max_iter
+        self.random_state = random_state
+
+    def _check(self, data: Input) -> None:
+        check_count("cv", self.cv)
+        if self.cv < 2:
+            raise ValueError(f"cv must be at least 2, got {self.cv}")
+        if isinstance(self.sumabs, str):
+            if self.sumabs != "cv":
+                raise ValueError(
+                    f'sumabs must be "cv", a number or one for each component, got {self.sumabs!r}'
+                )
+            return
+        values, most = self._per_component("sumabs"), np.sqrt(data.covariance.n_features)
+        wrong = ~((values >= 1) & (values <= most * (1 + _ROOM)))
+        if wrong.any():
+            raise ValueError(
+                "sumabs must lie between 1 and the square root of the number of features, "
+                f"{most:.4g}, got {values[wrong][0]:g}"
+            )
+
+    def _find(self, covariance: AbstractCovariance, principal: Array, data: Input, X: Any) -> Found:
+        choose = isinstance(self.sumabs, str)
+        x = _working_data(data, covariance, X) if choose else np.empty((0, 0))
+        given = np.empty(0) if choose else self._per_component("sumabs")
+        rng = np.random.default_rng(self.random_state or 0)
+        p = covariance.n_features
+        components, maps, b = np.empty((0, p)), np.empty((p, 0)), np.empty((0, p))
+        sums, n_iter, converged = [], 0, True
+        for number in range(len(principal)):
+            left = ScoresRemoved(covariance, b)
+            sums.append(best_sumabs(x, self.cv, rng) if choose else given[number])
+            start = (left.leading(1)[1].T if number else principal[:1])[None]
+            ball = L1Ball(np.array([sums[-1]]))
+            fit = climb(left, ball, start, tol=self.tol, max_iter=self.max_iter)
+            v = fit.loadings[0]
+            image = left.matmul(v[:, None])[:, 0]
+            size = np.sqrt(v @ image)
+            # the scores X v without those before them, of mean square one
+            w = (v - maps @ (b @ v)) / size
+            components = np.vstack([components, v * size])
+            maps, b = np.column_stack([maps, w]), np.vstack([b, image / size])
+            n_iter, converged = n_iter + fit.n_iter, converged and fit.converged
+            if choose:
+                z = x @ v / np.linalg.norm(x @ v)
+                x = x - np.outer(z, z @ x)
+        return Found(components, maps, n_iter, converged, np.array(sums))
+
+
+class L1Ball(AbstractShrinkage):
+    """Directions of length one that are closest to `b` within ``||v||_1 <= sumabs``.
+
+    Parameters
+    ----------
+    sumabs : array
+        One value for all starts, or one for each; a start is one component.
+    """
+
+    def __init__(self, sumabs: Array) -> None:
+        self._sumabs = sumabs
+
+    def shrink(self, b: Array) -> tuple[Array, Array]:
+        """Soft threshold at the level at which the sum of magnitudes is right."""
+        rows = b[:, 0]
+        level = threshold_for_sum(rows, self._sumabs)
+        v = directions(L1().prox(rows, level[:, None]))
+        return v[:, None], np.einsum("sp,sp->s", rows, v)
+
+
+def threshold_for_sum(rows: Array, sumabs: Array) -> Array:
+    """Level of the soft threshold after which ``||v||_1 / ||v||`` of each row is `sumabs`.
+
+    Zero where that ratio is small enough without. With the m largest magnitudes ``a`` left, the
+    ratio is ``c`` at ``(s - c sqrt((m q - s^2) / (m - c^2))) / m``, where ``s`` and ``q`` are the
+    sums of ``a`` and ``a^2``; m is the number for which this lies between the m-th and the next.
+    """
+    magnitude = np.sort(np.abs(rows), axis=-1)[:, ::-1]
+    c = np.broadcast_to(sumabs, len(rows))[:, None]
+    top = magnitude[:, :1]
+    a = magnitude / np.where(top > 0, top, 1.0)
+    count = np.arange(1, a.shape[1] + 1)
+    s, q = np.cumsum(a, axis=1), np.cumsum(a * a, axis=1)
+    following = np.column_stack([a[:, 1:], np.zeros(len(a))])
+    # sums if the level is the next magnitude
+    sum_there = s - count * following
+    square_there = q - 2 * following * s + count * following**2
+    enough = sum_there**2 >= c**2 * square_there * (1 - 1e-12)
+    enough &= square_there > 0  # unequal to the largest
+    at = np.where(enough.any(axis=1), enough.argmax(axis=1), a.shape[1] - 1)[:, None]
+    m = count[at]
+    s, q, lower = (np.take_along_axis(sums, at, axis=1) for sums in (s, q, following))
+    room = np.where(m > c**2, m - c**2, 1.0)
+    spread = m * q - s * s
+    level = (s - c * np.sqrt(np.maximum(spread, 0.0) / room)) / m
+    # equal magnitudes stay equal at any level, so that the ratio cannot fall
+    solved = (m > c**2) & (spread > 1e-14 * m * q)
+    level = np.where(solved, np.maximum(level, lower), lower)
+    return np.asarray((level * top)[:, 0])
+
+
+def best_sumabs(x: Array, n_folds: int, rng: np.random.Generator) -> float:
+    """Choose the sum of magnitudes of a first component by cross-validation over entries."""
+    candidates = np.unique(np.linspace(1.0, np.sqrt(x.shape[1]), _CANDIDATES))
+    # All fits start from the first component of all data, so that they are about the same one.
+    start = np.repeat(_first_direction(x)[None], len(candidates), axis=0)
+    fold = rng.permutation(np.arange(x.size) % n_folds).reshape(x.shape)
+    errors = [_held_out_error(x, fold == part, candidates, start) for part in range(n_folds)]
+    return float(candidates[int(np.argmin(np.sum(errors, axis=0)))])
+
+
+def _held_out_error(x: Array, held_out: Array, candidates: Array, start: Array) -> Array:
+    """Squared error of the entries held out, but for a constant, for every candidate at once.
+
+    The criterion ``u'Xv`` leaves out the entries held out; that is, they count as zero.
+    """
+    known, v = np.where(held_out, 0.0, x), start
+    for _ in range(_FOLD_STEPS):
+        b = directions(v @ known.T) @ known
+        v = directions(L1().prox(b, threshold_for_sum(b, candidates)[:, None]))
+    scores = v @ known.T
+    u = directions(scores)
+    size = np.einsum("cn,cn->c", u, scores)
+    cross = np.einsum("cn,cn->c", u, v @ (x - known).T)
+    square = np.einsum("cn,cn->c", u**2, v**2 @ held_out.T.astype(np.float64))
+    return np.asarray(size * (size * square - 2 * cross))
+
+
+def _first_direction(x: Array) -> Array:
+    if x.shape[0] < x.shape[1]:
+        return directions(np.linalg.eigh(x @ x.T)[1][:, -1] @ x)
+    return np.asarray(np.linalg.eigh(x.T @ x)[1][:, -1])
+
+
+def _working_data(data: Input, covariance: AbstractCovariance, X: Any) -> Array:
+    """Give data as a dense matrix, centred and scaled, in working units."""
+    if X is None or X.shape[0] != covariance.n_samples:
+        raise ValueError(
+            'sumabs="cv" needs the data themselves, to hold out entries; with a covariance or '
+            "another stand-in for the data give sumabs as a number"
+        )
+    x = np.asarray(X.toarray() if is_sparse(X) else X, dtype=np.float64)
+    return np.asarray((x - np.asarray(data.mean)) / (data.scale * covariance.unit))

@@ -1,0 +1,146 @@
+"""Sparse PCA with a given number of non-zero loadings (USLPCA)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ebcd._numerics import Array
+from ebcd.data import AbstractCovariance, Input
+from ebcd.peers._alternate import AbstractShrinkage, climb
+from ebcd.peers._sparse import Found, SparsePeer, check_count, with_polar_scores
+from ebcd.peers._starts import check_starts, how_many, joint_starts
+
+
+class USLPCA(SparsePeer):
+    """Unrestricted sparse loadings of Adachi and Trendafilov (2016), with a given cardinality.
+
+    Fits ``X = Z L' + error`` by least squares, with uncorrelated scores ``Z`` of mean square one
+    and a given number of loadings that are not zero, in all components together. The shrinkage
+    keeps the largest entries of ``X'Z / n``; the rotation is the polar one.
+
+    Parameters
+    ----------
+    n_components : int
+        Number of components.
+    n_nonzero : int or None, default None
+        Number of loadings that are not zero, in total: at least one for each component, at most
+        all, which is what None stands for.
+    n_starts : int or "auto", default "auto"
+        Number of starts, of which the best is kept: 50 for up to 100 features and 8 for more if
+        "auto". They are features of large variance, principal components, also rotated, and random
+        ones.
+    center : bool, default True
+        Whether to subtract the mean of every feature.
+    scale : bool, default False
+        Whether to divide every feature by its standard deviation, which makes loadings comparable.
+        Results are given back in the units of the data.
+    tol : float, default 1e-8
+        Relative gain of the variance that is explained in an iteration at which the search stops.
+    max_iter : int, default 1000
+        Largest number of iterations.
+    random_state : int, Generator or None, default None
+        Seed of random starts. The result is the same every time with None as well.
+
+    Attributes
+    ----------
+    components_ : ndarray of shape (k, p)
+        Loadings, in the units of the data, for scores of mean square one.
+    noise_variance_ : float or ndarray of shape (p,)
+        Mean square of what the components leave of the data.
+    explained_variance_, explained_variance_ratio_ : ndarray of shape (k,)
+        Squared length of each component, and its share of the total variance.
+    n_iter_ : int
+        Number of iterations.
+    converged_ : bool
+        Whether the search converged.
+    mean_, scale_ : ndarray of shape (p,)
+        What was subtracted from the features, and what they were divided by.
+    n_samples_, n_components_, n_features_in_ : int
+        Numbers of samples, components and features.
+
+    References
+    ----------
+    Adachi, K. and Trendafilov, N. T. (2016). Sparse principal component analysis subject to
+    prespecified cardinality of loadings. Computational Statistics 31, 1403-1427.
+
+    Examples
+    --------
+    >>> from ebcd.datasets import load_pitprops
+    >>> from ebcd.peers import USLPCA
+    >>> props = load_pitprops()
+    >>> model = USLPCA(1, n_nonzero=4).fit_covariance(props.correlation, props.n_samples)
+    >>> [props.feature_names[j] for j in model.components_[0].nonzero()[0]]
+    ['topdiam', 'length', 'bowdist', 'whorls']
+    """
+
+    _remedy = "raise n_nonzero or use fewer components"
+
+    def __init__(
+        self,
+        n_components: int,
+        *,
+        n_nonzero: int | None = None,
+        n_starts: int | str = "auto",
+        center: bool = True,
+        scale: bool = False,
+        tol: float = 1e-8,
+        max_iter: int = 1000,
+        random_state: Any = None,
+    ) -> None:
+        self.n_components = n_components
+        self.n_nonzero = n_nonzero
+        self.n_starts = n_starts
+        self.center = center
+        self.scale = scale
+        self.tol = tol
+        self.max_iter = max_iter
+        self.random_state = random_state
+
+    def _check(self, data: Input) -> None:
+        check_starts(self.n_starts)
+        if self.n_nonzero is None:
+            return
+        check_count("n_nonzero", self.n_nonzero)
+        p = data.covariance.n_features
+        if self.n_nonzero > self.n_components * p:
+            raise ValueError(
+                f"n_nonzero is {self.n_nonzero}, but {self.n_components} components of {p} "
+                f"features have only {self.n_components * p} loadings; ask for at most that many"
+            )
+        if self.n_nonzero < self.n_components:
+            raise ValueError(
+                f"n_nonzero is {self.n_nonzero}, fewer than one for each of {self.n_components} "
+                "components; raise it or use fewer components"
+            )
+
+    def _find(self, covariance: AbstractCovariance, principal: Array, data: Input, X: Any) -> Found:
+        number = min(self.n_nonzero or principal.size, principal.size)
+        rng = np.random.default_rng(self.random_state or 0)
+        starts = joint_starts(covariance, principal, how_many(self.n_starts, covariance), rng)
+        fit = climb(covariance, Largest(number), starts, tol=self.tol, max_iter=self.max_iter)
+        maps, b = with_polar_scores(covariance, fit.loadings)
+        return Found(np.where(fit.loadings != 0, b, 0.0), maps, fit.n_iter, fit.converged)
+
+
+class Largest(AbstractShrinkage):
+    """Keep a number of entries, in all components together; the criterion is their sum of squares.
+
+    Parameters
+    ----------
+    number : int
+        How many entries.
+    """
+
+    def __init__(self, number: int) -> None:
+        self._number = number
+
+    def shrink(self, b: Array) -> tuple[Array, Array]:
+        """Set all but the largest entries of each start to zero."""
+        flat = b.reshape(len(b), -1)
+        kept = np.zeros_like(flat)
+        place = np.argpartition(-np.abs(flat), self._number - 1, axis=1)[:, : self._number]
+        values = np.take_along_axis(flat, place, axis=1)
+        np.put_along_axis(kept, place, values, axis=1)
+        return kept.reshape(b.shape), (values**2).sum(axis=1)
