@@ -90,7 +90,7 @@ class Readable(Decomposition):
         found = f"{self.n_components_} component{'s' if self.n_components_ != 1 else ''}"
         share = f"{100 * self.explained_variance_ratio_.sum():.1f}% of the variance"
         size = f"{self.n_samples_} samples x {self.n_features_in_} features"
-        lines = [f"EBCD of {size}: {found}, {share}"]
+        lines = [f"{type(self).__name__} of {size}: {found}, {share}"]
         if self.n_components_ == 0:
             lines.append("  nothing stands out from noise")
         for k in range(self.n_components_):

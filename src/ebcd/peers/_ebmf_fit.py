@@ -64,6 +64,11 @@ class Factor:
         """Whether both sides differ from zero."""
         return bool(self.mean[0].any() and self.mean[1].any())
 
+    def problem(self, side: int) -> tuple[Array, Array]:
+        """Give the normal means problem of one side, with a standard deviation for each entry."""
+        b, s = self.observed[side]
+        return b, np.broadcast_to(s, b.shape)
+
 
 class Noise:
     """Precisions of the noise, and what they contribute to the ELBO."""
@@ -190,10 +195,11 @@ class Model:
         rows = [factor.product for factor in self.factors if factor.product is not None]
         return np.stack(rows) if rows else np.empty((0, self.data.shape[side]))
 
-    def settle(self) -> None:
-        """Update the precision and the ELBO."""
+    def settle(self, keep_precision: bool = False) -> None:
+        """Update the precision, unless it is to be kept, and the ELBO."""
         residual = self.residual()
-        self.precision = self.noise.precision(residual)
+        if not keep_precision:
+            self.precision = self.noise.precision(residual)
         evidence = sum(sum(factor.evidence) for factor in self.factors)
         self.value = self.noise.value(self.precision, residual) + evidence
 

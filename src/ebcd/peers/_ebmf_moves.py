@@ -19,12 +19,18 @@ from ebcd.priors._solve import Prior
 
 
 def extrapolated(old: Model, new: Model, reach: float) -> Model:
-    """Go on from `new` in the direction that led there, `reach` times as far."""
+    """Go on from `new` in the direction that led there, `reach` times as far.
+
+    Scores are compared at equal size: that of scores and loadings means nothing by itself, and
+    would run away.
+    """
     model = new.copy()
     for k, (start, end) in enumerate(zip(old.factors, new.factors, strict=True)):
         if end is start or None in start.prior:
             continue
-        scores, loadings = (b + reach * (b - a) for a, b in zip(start.mean, end.mean, strict=True))
+        size = np.linalg.norm(end.mean[0]) / np.linalg.norm(start.mean[0])
+        scores = end.mean[0] + reach * (end.mean[0] - size * start.mean[0])
+        loadings = end.mean[1] + reach * (end.mean[1] - start.mean[1] / size)
         spread = variances(end)
         model.factors[k] = replace(
             end,
