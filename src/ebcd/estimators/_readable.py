@@ -87,6 +87,10 @@ class Readable(Decomposition):
     def summary(self) -> str:
         """Say in words what was found."""
         check_is_fitted(self)
+        return self._describe(f"ELBO {self.elbo_:.6g}, {self.n_iter_} iterations")
+
+    def _describe(self, end: str) -> str:
+        """Say what was found, with `end` on how the fit ended."""
         found = f"{self.n_components_} component{'s' if self.n_components_ != 1 else ''}"
         share = f"{100 * self.explained_variance_ratio_.sum():.1f}% of the variance"
         size = f"{self.n_samples_} samples x {self.n_features_in_} features"
@@ -104,7 +108,6 @@ class Readable(Decomposition):
                 for feature in self.top_features(k, 6)
             ]
         noise = float(np.mean(self.noise_variance_))
-        end = f"ELBO {self.elbo_:.6g}, {self.n_iter_} iterations"
         lines.append(f"\n  noise variance {noise:.4g}, {end}")
         if self._uneven:
             lines.append(
