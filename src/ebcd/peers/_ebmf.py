@@ -16,6 +16,7 @@ from ebcd.estimators._readable import Readable
 from ebcd.peers._ebmf_data import observe, observe_again
 from ebcd.peers._ebmf_fit import NOISE_SIDES, Factor, Model, Noise
 from ebcd.peers._ebmf_moves import side_of, variances
+from ebcd.peers._ebmf_priors import UpToScale, free_scales
 from ebcd.peers._ebmf_scores import improve_scores, remember, scores_of, with_fixed_priors
 from ebcd.peers._ebmf_search import Search
 from ebcd.priors._ebnm import as_prior
@@ -39,9 +40,9 @@ class EBMF(Readable):
     loadings_prior, scores_prior : str, family, fitted prior, or a list of those
         Priors of loadings and scores, by default "point_laplace" and "normal", see
         `ebcd.priors.PRIORS`. A list has one for each component, in the order in which they are
-        added. A fitted prior keeps its shape; its scale, too, is kept if both are fitted priors
-        (one side can be scaled up while the other is scaled down). "flat" has no scale and
-        needs a fitted prior on the other side.
+        added. A fitted prior keeps its shape; its scale is kept, too, if those of both sides are
+        fitted priors, and otherwise says nothing (one side can be scaled up while the other is
+        scaled down). "flat" has no scale and needs a fitted prior on the other side.
     noise : "constant", "per_sample" or "per_feature", default "constant"
         What shares a noise variance: all entries, those of a sample, or those of a feature.
     center : bool, default True
@@ -199,7 +200,9 @@ class EBMF(Readable):
         if not self.max_iter >= 1:
             raise ValueError(f"max_iter must be at least 1, got {self.max_iter}")
 
-    def _working_priors(self, unit: float) -> tuple[list[Prior], list[Prior]]:
+    def _working_priors(
+        self, unit: float
+    ) -> tuple[list[Prior | UpToScale], list[Prior | UpToScale]]:
         scores = _as_priors(self.scores_prior, "scores_prior")
         loadings = _as_priors(self.loadings_prior, "loadings_prior")
         for name, one, other in (
@@ -216,7 +219,7 @@ class EBMF(Readable):
             prior.rescaled(1 / unit) if isinstance(prior, FittedPrior) else prior.in_units(unit)
             for prior in loadings
         ]
-        return scores, working
+        return free_scales(scores, working)
 
     def _store(self, search: Search, mean: Array, unit: float) -> None:
         model = with_fixed_priors(self._ordered(search.model))

@@ -21,6 +21,7 @@ import numpy as np
 
 from ebcd._numerics import Array
 from ebcd.peers._ebmf_data import AbstractObservations
+from ebcd.peers._ebmf_priors import UpToScale
 from ebcd.priors._family import Fits
 from ebcd.priors._fitted import FittedPrior
 from ebcd.priors._solve import Prior, solve_columns
@@ -113,13 +114,13 @@ class Model:
 
     data: AbstractObservations
     noise: Noise
-    priors: tuple[Sequence[Prior], Sequence[Prior]]
+    priors: tuple[Sequence[Prior | UpToScale], Sequence[Prior | UpToScale]]
     factors: list[Factor] = field(default_factory=list)
     precision: Array = field(default_factory=lambda: np.empty(0))
     value: float = -np.inf
     rejected: int = 0
 
-    def prior(self, side: int, number: int) -> Prior:
+    def prior(self, side: int, number: int) -> Prior | UpToScale:
         """Prior of a factor, as it was asked for."""
         return self.priors[side][min(number, len(self.priors[side]) - 1)]
 
@@ -162,6 +163,8 @@ class Model:
         """Solve (1); keep the old posterior if the new one is not better."""
         start = factor.prior[side]
         family = self.prior(side, factor.number)
+        if isinstance(family, UpToScale):
+            family = family.fitted(b, s, start)
         fit = solve_columns(b[None], s, [family], [start])
         if start is not None:
             old = factor.evidence[side] - _surprise(

@@ -13,7 +13,8 @@ import numpy as np
 from ebcd._numerics import Array
 from ebcd.fitting._starts import varimax_start
 from ebcd.peers._ebmf_fit import Factor, Model
-from ebcd.priors._fitted import FittedPrior
+from ebcd.peers._ebmf_priors import UpToScale
+from ebcd.priors._family import AbstractPriorFamily
 from ebcd.priors._registry import PRIORS
 from ebcd.priors._solve import Prior
 
@@ -89,8 +90,8 @@ def oriented(model: Model, factor: Factor) -> Factor:
     return replace(factor, mean=(-factor.mean[0], -factor.mean[1]))
 
 
-def side_of(prior: Prior | None) -> int:
+def side_of(prior: Prior | UpToScale | None) -> int:
     """Side of zero on which a prior lies; 0 if on both."""
     if prior is None:
         return 0
-    return PRIORS[prior.family if isinstance(prior, FittedPrior) else prior.name].side
+    return PRIORS[prior.name if isinstance(prior, AbstractPriorFamily) else prior.family].side
