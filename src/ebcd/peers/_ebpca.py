@@ -96,7 +96,7 @@ class EBPCA(Readable):
     >>> component_angles(loadings.T, pca.components_.T).round(2)
     array([0.17])
     >>> component_angles(loadings.T, model.components_.T).round(2)
-    array([0.06])
+    array([0.05])
     """
 
     scale: ClassVar[bool] = False  # not a parameter: noise is taken to be the same everywhere

@@ -9,7 +9,7 @@ dimensions whose second moments are the identity. With signals above ``g^(-1/4)`
 values of ``Y`` and the squared cosines between sample and true singular vectors tend to
 
     (2)  l^2 = (g s^2 + 1)(s^2 + 1) / s^2
-    (3)  a^2 = 1 - (1 + g s^2) / (g s^2 (1 + s^2)),   b^2 = 1 - (1 + s^2) / (s^2 (1 + g s^2))
+    (3)  a^2 = 1 - (1 + s^2) / (s^2 (1 + g s^2)),   b^2 = 1 - (1 + g s^2) / (g s^2 (1 + s^2))
 
 for ``U`` and ``V``. Sample vectors of length ``sqrt(n)`` are therefore like ``a u + noise`` of
 variance ``1 - a^2``. From there on
@@ -88,8 +88,8 @@ def spectrum(data: DataMatrix, k: int) -> Spectrum:
         k -= 1
     squared = (excess + np.sqrt(excess**2 - 4 * ratio)) / (2 * ratio)
     alignment = (
-        1 - (1 + ratio * squared) / (ratio * squared * (1 + squared)),
         1 - (1 + squared) / (squared * (1 + ratio * squared)),
+        1 - (1 + ratio * squared) / (ratio * squared * (1 + squared)),
     )
     return Spectrum(
         noise,
