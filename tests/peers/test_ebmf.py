@@ -39,9 +39,7 @@ class TestFit:
         assert model.scores_.shape == (80, 2)
         np.testing.assert_allclose(np.mean(model.scores_**2, axis=0), 1.0)
         np.testing.assert_allclose(model.mean_, X.mean(axis=0))
-        np.testing.assert_allclose(
-            model.explained_variance_, (model.components_**2).sum(axis=1)
-        )
+        np.testing.assert_allclose(model.explained_variance_, (model.components_**2).sum(axis=1))
         np.testing.assert_allclose(
             model.explained_variance_ratio_, model.explained_variance_ / X.var(axis=0).sum()
         )
@@ -129,7 +127,9 @@ class TestPriors:
         fixed = make_prior("laplace", scale=1.0), make_prior("normal", scale=1.0)
         model = EBMF(2, loadings_prior=fixed[0], scores_prior=fixed[1]).fit(draw())
         for k in range(2):
-            ratio = model.priors_[k].parameters["scale"] * model.scores_priors_[k].parameters["scale"]
+            ratio = (
+                model.priors_[k].parameters["scale"] * model.scores_priors_[k].parameters["scale"]
+            )
             assert ratio == pytest.approx(1.0)  # rescaled against each other only
 
     def test_fixed_on_one_side_is_fixed_up_to_scale(self):
@@ -160,7 +160,9 @@ class TestPriors:
         assert (np.linalg.norm(unit @ basis, axis=1) > 0.98).all()
 
     def test_elbo_prefers_the_better_family(self):
-        sparse_fit, dense_fit = (EBMF(2, loadings_prior=f).fit(draw()) for f in ("point_laplace", "normal"))
+        sparse_fit, dense_fit = (
+            EBMF(2, loadings_prior=f).fit(draw()) for f in ("point_laplace", "normal")
+        )
         assert sparse_fit.elbo_ > dense_fit.elbo_ + 5
 
     def test_draws_of_components(self):
@@ -304,3 +306,5 @@ class TestBadInput:
             EBMF(2).fit_covariance(np.eye(3), 10)
         with pytest.raises(TypeError, match="cannot be fitted to a Gram"):
             EBMF(2).fit(Gram().update(draw()))
+        with pytest.raises(TypeError, match="cannot be fitted to a compact matrix"):
+            EBMF(2).fit(np.eye(5), n_samples=10)

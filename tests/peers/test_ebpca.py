@@ -326,3 +326,5 @@ class TestEdges:
             EBPCA(2).fit_covariance(np.eye(3), 10)
         with pytest.raises(TypeError, match="cannot be fitted to a Gram"):
             EBPCA(2).fit(Gram().update(np.eye(3)))
+        with pytest.raises(TypeError, match="cannot be fitted to a compact matrix"):
+            EBPCA(2).fit(np.eye(5), n_samples=10)

@@ -22,7 +22,9 @@ def rows(name):
         return list(csv.DictReader(file))
 
 
-EBMF_FITS = [(int(row["setting"]), row["method"], int(row["seed"]), row) for row in rows("ebmf.csv")]
+EBMF_FITS = [
+    (int(row["setting"]), row["method"], int(row["seed"]), row) for row in rows("ebmf.csv")
+]
 SEEDS = {s: sorted({seed for setting, _, seed, _ in EBMF_FITS if setting == s}) for s in (1, 2)}
 
 

@@ -8,12 +8,12 @@ from typing import Any, NoReturn, Self
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from ebcd._numerics import Array
-from ebcd.data import Gram, is_sparse
+from ebcd.data import Gram
 from ebcd.estimators._readable import Readable
-from ebcd.peers._ebmf_data import observe, observe_again
+from ebcd.peers._ebmf_data import checked_data, observe, observe_again
 from ebcd.peers._ebmf_fit import NOISE_SIDES, Factor, Model, Noise
 from ebcd.peers._ebmf_moves import side_of, variances
 from ebcd.peers._ebmf_priors import UpToScale, free_scales
@@ -27,8 +27,8 @@ from ebcd.priors._solve import Prior
 class EBMF(Readable):
     """Empirical Bayes matrix factorisation (Wang and Stephens 2021).
 
-    Decomposes data as ``X = mean + F L' + noise``, with priors on the scores ``F`` as well as on the
-    loadings ``L``, both learnt from the data. Factors are added one by one while the evidence
+    Decomposes data as ``X = mean + F L' + noise``, with priors on the scores ``F`` as well as on
+    the loadings ``L``, both learnt from the data. Factors are added one by one while the evidence
     lower bound (ELBO) rises, then fitted together, and dropped if the ELBO is higher without them.
     Unlike in `EBCD` the scores may be correlated. Entries may be missing (NaN): only those that are
     there enter the likelihood.
@@ -137,7 +137,7 @@ class EBMF(Readable):
         self.random_state = random_state
         self.verbose = verbose
 
-    def fit(self, X: Any, y: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, n_samples: int | None = None) -> Self:
         """Fit to data.
 
         Parameters
@@ -146,6 +146,8 @@ class EBMF(Readable):
             Data with one sample a row. NaN in dense data is a missing entry.
         y : None
             Ignored.
+        n_samples : None
+            Not supported: a compact stand-in for the data will not do.
 
         Returns
         -------
@@ -155,7 +157,9 @@ class EBMF(Readable):
         self._check_parameters()
         if isinstance(X, Gram):
             self._needs_data("a Gram")
-        X = _as_data(self, X, reset=True).astype(np.float64, copy=False)
+        if n_samples is not None:
+            self._needs_data("a compact matrix (n_samples given)")
+        X = checked_data(self, X, reset=True).astype(np.float64, copy=False)
         data, mean, unit = observe(X, bool(self.center))
         noise = Noise(data, NOISE_SIDES[self.noise])
         model = Model(data, noise, self._working_priors(unit))
@@ -235,11 +239,11 @@ class EBMF(Readable):
         self.components_sd_ = np.reshape(spread, (k, p)) * back
         self.lfsr_ = np.reshape([_sign_rates(factor) for factor in model.factors], (k, p))
         self.priors_ = [
-            factor.prior[1].rescaled(float(c))
+            factor.found(1).rescaled(float(c))
             for factor, c in zip(model.factors, back[:, 0], strict=True)
         ]
         self.scores_priors_ = [
-            factor.prior[0].rescaled(1 / float(size))
+            factor.found(0).rescaled(1 / float(size))
             for factor, size in zip(model.factors, self._size, strict=True)
         ]
         variance = unit**2 / model.precision
@@ -305,7 +309,7 @@ class EBMF(Readable):
             Scores; on the training data their mean square is one.
         """
         check_is_fitted(self)
-        X = _as_data(self, X, reset=False)
+        X = checked_data(self, X, reset=False)
         data = observe_again(X.astype(np.float64, copy=False), self.mean_, self._unit)
         scores = scores_of(self._fitted, data).T / self._size
         return np.asarray(scores.astype(X.dtype, copy=False))
@@ -326,7 +330,7 @@ class EBMF(Readable):
         check_is_fitted(self)
         rng = np.random.default_rng(random_state)
         draws = [
-            factor.prior[1].sample_posterior(*factor.problem(1), n=n, random_state=rng) * size
+            factor.found(1).sample_posterior(*factor.problem(1), n=n, random_state=rng) * size
             for factor, size in zip(self._fitted.factors, self._size * self._unit, strict=True)
         ]
         shape = len(draws), n, self.components_.shape[1]
@@ -341,38 +345,6 @@ class EBMF(Readable):
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
         return tags
-
-
-def _as_data(estimator: EBMF, X: Any, reset: bool) -> Any:
-    """Check data, of which dense entries may be missing."""
-    X = validate_data(
-        estimator,
-        X,
-        reset=reset,
-        accept_sparse=("csr", "csc"),
-        dtype=[np.float64, np.float32],
-        ensure_all_finite=False,
-    )
-    values = X.data if is_sparse(X) else X
-    if np.isinf(values).any():
-        raise ValueError("Input X contains infinity; replace it, by NaN if the entry is unknown")
-    missing = np.isnan(values)
-    if not missing.any():
-        return X
-    if is_sparse(X):
-        raise ValueError(
-            "Input X contains NaN, which only dense data may; entries that a sparse matrix does "
-            "not store are zeros. Use X.toarray() to have missing entries"
-        )
-    for axis, name in ((1, "row"), (0, "column")):
-        if reset or axis == 1:
-            empty = np.flatnonzero(missing.all(axis=axis))
-            if empty.size:
-                raise ValueError(
-                    f"{name} {empty[0]} of X has no entry that is not missing (NaN), and there are "
-                    f"{empty.size} such {name}s; drop them"
-                )
-    return X
 
 
 def _as_priors(given: Any, name: str) -> list[Prior]:
@@ -399,14 +371,14 @@ def _signed(factor: Factor) -> Factor:
     return replace(
         factor,
         mean=(-factor.mean[0], -factor.mean[1]),
-        prior=(factor.prior[0].mirrored(), factor.prior[1].mirrored()),
+        prior=(factor.found(0).mirrored(), factor.found(1).mirrored()),
         observed=(b[0], b[1]),
         product=None,
     )
 
 
 def _sign_rates(factor: Factor) -> Array:
-    return factor.prior[1].posterior(*factor.problem(1)).lfsr
+    return factor.found(1).posterior(*factor.problem(1)).lfsr
 
 
 class _Printer:

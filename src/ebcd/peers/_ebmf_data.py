@@ -10,6 +10,7 @@ from abc import ABC, abstractmethod
 from typing import Any
 
 import numpy as np
+from sklearn.utils.validation import validate_data
 
 from ebcd._numerics import Array
 from ebcd.data import column_moments, is_sparse
@@ -120,6 +121,38 @@ class IncompleteObservations(AbstractObservations):
         return np.asarray((residual**2).sum(axis=1 - side))
 
 
+def checked_data(estimator: Any, X: Any, reset: bool) -> Any:
+    """Check data, of which dense entries may be missing."""
+    X = validate_data(
+        estimator,
+        X,
+        reset=reset,
+        accept_sparse=("csr", "csc"),
+        dtype=[np.float64, np.float32],
+        ensure_all_finite=False,
+    )
+    values = X.data if is_sparse(X) else X
+    if np.isinf(values).any():
+        raise ValueError("Input X contains infinity; replace it, by NaN if the entry is unknown")
+    missing = np.isnan(values)
+    if not missing.any():
+        return X
+    if is_sparse(X):
+        raise ValueError(
+            "Input X contains NaN, which only dense data may; entries that a sparse matrix does "
+            "not store are zeros. Use X.toarray() to have missing entries"
+        )
+    for axis, name in ((1, "row"), (0, "column")):
+        if reset or axis == 1:
+            empty = np.flatnonzero(missing.all(axis=axis))
+            if empty.size:
+                raise ValueError(
+                    f"{name} {empty[0]} of X has no entry that is not missing (NaN), and there are "
+                    f"{empty.size} such {name}s; drop them"
+                )
+    return X
+
+
 def observe(x: Any, center: bool) -> tuple[AbstractObservations, Array, float]:
     """Give the data, what was subtracted from the features, and the working unit."""
     if not is_sparse(x) and np.isnan(x).any():
@@ -146,7 +179,7 @@ def observe_again(x: Any, mean: Array, unit: float) -> AbstractObservations:
 
 
 def _row_squares(x: Any, mean: Array, unit: float) -> Array:
-    """Sums of squares of the rows of ``(x - mean) / unit``."""
+    """Give the sums of squares of the rows of ``(x - mean) / unit``."""
     if not is_sparse(x):
         return np.concatenate([(((b - mean) / unit) ** 2).sum(axis=1) for b in _row_blocks(x)])
     scaled, shift = x / unit, mean / unit

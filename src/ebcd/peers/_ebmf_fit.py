@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
 import numpy as np
 
@@ -29,7 +30,11 @@ from ebcd.priors._solve import Prior, solve_columns
 # The ELBO is unbounded when factors fit the data exactly, so the noise has a floor.
 _FLOOR = 1e-10  # of the mean square of the data
 _TINIEST = 1e-30  # information about an entry, relative to the best known one
+_NOTHING: tuple[Array, Array] = (np.empty(0), np.empty(0))
 NOISE_SIDES: dict[str, int | None] = {"constant": None, "per_sample": 0, "per_feature": 1}
+
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -56,7 +61,7 @@ class Factor:
     second: tuple[Array, Array]
     number: int
     prior: tuple[FittedPrior | None, FittedPrior | None] = (None, None)
-    observed: tuple[tuple[Array, Array], ...] = ((np.empty(0),) * 2,) * 2
+    observed: tuple[tuple[Array, Array], tuple[Array, Array]] = (_NOTHING, _NOTHING)
     evidence: tuple[float, float] = (0.0, 0.0)
     product: Array | None = None
 
@@ -64,6 +69,13 @@ class Factor:
     def alive(self) -> bool:
         """Whether both sides differ from zero."""
         return bool(self.mean[0].any() and self.mean[1].any())
+
+    def found(self, side: int) -> FittedPrior:
+        """Give the prior of one side, of a factor that has been fitted."""
+        prior = self.prior[side]
+        if prior is None:
+            raise RuntimeError("this factor is a start and has no prior yet")
+        return prior
 
     def problem(self, side: int) -> tuple[Array, Array]:
         """Give the normal means problem of one side, with a standard deviation for each entry."""
@@ -88,7 +100,7 @@ class Noise:
         return np.asarray(1 / np.maximum(residual / self.counts, self.floor))
 
     def value(self, precision: Array, residual: Array) -> float:
-        """Expected log-likelihood of the data."""
+        """Give the expected log-likelihood of the data."""
         parts = self.counts * np.log(precision / (2 * np.pi)) - precision * residual
         return float(0.5 * parts.sum())
 
@@ -176,7 +188,7 @@ class Model:
         return _replaced(factor, side, b, s, fit)
 
     def residual(self) -> Array:
-        """Sums of expected squared residuals, as the noise model wants them."""
+        """Give the sums of expected squared residuals, as the noise model wants them."""
         side = self.noise.reported
         means = self.stacked(0), self.stacked(1)
         total = self.data.residual(side, means, self._products())
@@ -232,15 +244,16 @@ def _surprise(b: Array, s: Array, mean: Array, variance: Array) -> float:
 def _replaced(factor: Factor, side: int, b: Array, s: Array, fit: Fits) -> Factor:
     mean, variance = fit.mean[0], fit.variance[0]
     evidence = float(fit.log_likelihood[0]) + _surprise(b, s, mean, variance)
-    new = {
-        "mean": mean,
-        "second": mean**2 + variance,
-        "prior": fit.priors[0],
-        "observed": (b, s),
-        "evidence": evidence,
-    }
-    pairs = {
-        name: (value, getattr(factor, name)[1]) if side == 0 else (getattr(factor, name)[0], value)
-        for name, value in new.items()
-    }
-    return replace(factor, **pairs)
+    return replace(
+        factor,
+        mean=_put(factor.mean, side, mean),
+        second=_put(factor.second, side, mean**2 + variance),
+        prior=_put(factor.prior, side, fit.priors[0]),
+        observed=_put(factor.observed, side, (b, s)),
+        evidence=_put(factor.evidence, side, evidence),
+    )
+
+
+def _put(pair: tuple[T, T], side: int, value: T) -> tuple[T, T]:
+    """Replace one of a pair."""
+    return (value, pair[1]) if side == 0 else (pair[0], value)

@@ -52,8 +52,9 @@ def rotated(model: Model) -> Model:
     spread = [np.stack(rows) for rows in zip(*map(variances, model.factors), strict=True)]
     share = rotation**2
     means = rotation @ scores, turned
-    second = means[0] ** 2 + share @ (spread[0] / size**2), turned**2 + share @ (
-        spread[1] * size**2
+    second = (
+        means[0] ** 2 + share @ (spread[0] / size**2),
+        turned**2 + share @ (spread[1] * size**2),
     )
     new = model.copy()
     new.factors = [
@@ -80,10 +81,10 @@ def oriented(model: Model, factor: Factor) -> Factor:
 
     def kept(sign: float) -> float:
         parts = [
-            np.linalg.norm(np.maximum(side * sign * mean, 0.0)) if side else 1.0
+            float(np.linalg.norm(np.maximum(side * sign * mean, 0.0))) if side else 1.0
             for mean, side in zip(factor.mean, sides, strict=True)
         ]
-        return float(np.prod(parts))
+        return parts[0] * parts[1]
 
     if kept(1.0) >= kept(-1.0):
         return factor

@@ -58,8 +58,7 @@ def free_scales(
     """Free the scale of priors that are fixed where the other side's is fitted."""
     count = max(len(scores), len(loadings))
     pairs = [
-        (scores[min(k, len(scores) - 1)], loadings[min(k, len(loadings) - 1)])
-        for k in range(count)
+        (scores[min(k, len(scores) - 1)], loadings[min(k, len(loadings) - 1)]) for k in range(count)
     ]
     return [_freed(f, l_) for f, l_ in pairs], [_freed(l_, f) for f, l_ in pairs]
 

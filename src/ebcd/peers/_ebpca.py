@@ -114,7 +114,7 @@ class EBPCA(Readable):
         self.center = center
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, n_samples: int | None = None) -> Self:
         """Fit to data.
 
         Parameters
@@ -123,6 +123,8 @@ class EBPCA(Readable):
             Data with one sample a row.
         y : None
             Ignored.
+        n_samples : None
+            Not supported: a compact stand-in for the data will not do.
 
         Returns
         -------
@@ -132,6 +134,8 @@ class EBPCA(Readable):
         self._check_parameters()
         if isinstance(X, Gram):
             self._needs_data("a Gram")
+        if n_samples is not None:
+            self._needs_data("a compact matrix (n_samples given)")
         return super().fit(X)
 
     def fit_covariance(self, S: Any, n_samples: int) -> NoReturn:

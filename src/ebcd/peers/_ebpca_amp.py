@@ -17,11 +17,12 @@ variance ``1 - a^2``. From there on
     (4)  G = Y' U_t - V_(t-1) J',   J = mean of d U_t / d F over the n rows
     (5)  F = Y V_t - U_t (g K)',   K = mean of d V_t / d G over the p rows
 
-where ``U_t`` and ``V_t`` are posterior means of the rows given ``F`` and ``G``. The subtracted terms
-remove what comes back from the step before, so that the rows of ``G`` are again normal, with
+where ``U_t`` and ``V_t`` are posterior means of the rows given ``F`` and ``G``. The subtracted
+terms remove what comes back from the step before, so that the rows of ``G`` are again normal, with
 mean ``C diag(s) v`` and covariance ``C = U_t' U_t / n``, and those of ``F`` the same with
 ``C = V_t' V_t / n``. Principal components are the fixed point of the same iteration with linear
-denoisers, which gives the ``V_(-1)`` of the first step: the right vectors times ``sqrt((1 - a^2) / g)``.
+denoisers, which gives the ``V_(-1)`` of the first step: the right vectors times
+``sqrt((1 - a^2) / g)``.
 """
 
 from __future__ import annotations
@@ -183,7 +184,7 @@ def denoise(x: Array, map_: Array, covariance: Array, rng: np.random.Generator) 
     themselves, ``map_^-1 x``, or at a sample of them; then each coordinate is scaled to the mean
     square of one that (1) says it has, since the estimate from a few noisy rows is too wide.
     """
-    places = np.linalg.solve(map_, x.T).T
+    places: Array = np.linalg.solve(map_, x.T).T.astype(np.float64, copy=False)
     rows, atoms = x, places
     if len(x) > _MOST_ROWS:
         rows = x[rng.choice(len(x), _MOST_ROWS, replace=False)]
@@ -199,7 +200,7 @@ def denoise(x: Array, map_: Array, covariance: Array, rng: np.random.Generator) 
         mean[part] = odds @ prior.support
         centred = prior.support.T * odds.sum(axis=0)
         spread += centred @ prior.support - mean[part].T @ mean[part]
-    slope = np.linalg.solve(covariance, map_ @ (spread / len(x))).T
+    slope = np.asarray(np.linalg.solve(covariance, map_ @ (spread / len(x))).T, dtype=np.float64)
     return Denoised(mean, slope, prior, (x, map_, covariance))
 
 
