@@ -169,29 +169,39 @@ class Denoised(NamedTuple):
         Distribution of the rows that was found.
     observed : tuple
         What was denoised: rows, their map and the covariance of their noise.
+    chosen : tuple
+        Numbers of the rows that the distribution was fitted to, and of those that are its atoms.
+    weights : array
+        Weights of those atoms.
     """
 
     mean: Array
     slope: Array
     prior: JointPrior
     observed: tuple[Array, Array, Array]
+    chosen: tuple[np.ndarray, np.ndarray]
+    weights: Array
 
 
-def denoise(x: Array, map_: Array, covariance: Array, rng: np.random.Generator) -> Denoised:
+def denoise(
+    x: Array,
+    map_: Array,
+    covariance: Array,
+    rng: np.random.Generator,
+    previous: Denoised | None = None,
+) -> Denoised:
     """Estimate rows ``u`` of ``x ~ N(map_ u, covariance)`` and their distribution.
 
     The distribution is the maximum likelihood estimate among those with atoms at the rows
     themselves, ``map_^-1 x``, or at a sample of them; then each coordinate is scaled to the mean
     square of one that (1) says it has, since the estimate from a few noisy rows is too wide.
+    `previous` is the same a round before, to start from: each atom has moved a little with its row.
     """
     places: Array = np.linalg.solve(map_, x.T).T.astype(np.float64, copy=False)
-    rows, atoms = x, places
-    if len(x) > _MOST_ROWS:
-        rows = x[rng.choice(len(x), _MOST_ROWS, replace=False)]
-    if len(x) > _LARGEST_SUPPORT:
-        atoms = places[rng.choice(len(x), _LARGEST_SUPPORT, replace=False)]
-    logs = log_densities(*_whitened(rows, atoms, map_, covariance))
-    weights = fit_weights(Likelihoods(logs, None)).weights
+    chosen = _choose(len(x), rng) if previous is None else previous.chosen
+    rows, atoms = x[chosen[0]], places[chosen[1]]
+    likelihoods = Likelihoods(log_densities(*_whitened(rows, atoms, map_, covariance)), None)
+    weights = fit_weights(likelihoods, None if previous is None else previous.weights).weights
     used = weights > 0
     size = np.sqrt(weights @ atoms**2)
     prior = JointPrior(atoms[used] / np.where(size > 0, size, 1.0), weights[used])
@@ -201,7 +211,17 @@ def denoise(x: Array, map_: Array, covariance: Array, rng: np.random.Generator) 
         centred = prior.support.T * odds.sum(axis=0)
         spread += centred @ prior.support - mean[part].T @ mean[part]
     slope = np.asarray(np.linalg.solve(covariance, map_ @ (spread / len(x))).T, dtype=np.float64)
-    return Denoised(mean, slope, prior, (x, map_, covariance))
+    return Denoised(mean, slope, prior, (x, map_, covariance), chosen, weights)
+
+
+def _choose(n: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """Choose rows to fit a distribution to, and rows that are its atoms: all, if not too many."""
+    everything = np.arange(n)
+    rows, atoms = (
+        everything if n <= most else np.sort(rng.choice(n, most, replace=False))
+        for most in (_MOST_ROWS, _LARGEST_SUPPORT)
+    )
+    return rows, atoms
 
 
 def _whitened(x: Array, atoms: Array, map_: Array, covariance: Array) -> tuple[Array, Array]:
@@ -245,14 +265,14 @@ def pass_messages(
         if done == n_iter or _degenerate(gram):
             break
         message = data.transposed(scores.mean) / unit - before @ scores.slope.T
-        loadings = denoise(message, gram @ signals, gram, rng)
+        loadings = denoise(message, gram @ signals, gram, rng, loadings)
         done += 1
         before = loadings.mean
         gram = before.T @ before / n
         if _degenerate(gram):
             break
         message = data.scores(before) / unit - scores.mean @ (ratio * loadings.slope).T
-        scores = denoise(message, gram @ signals, gram, rng)
+        scores = denoise(message, gram @ signals, gram, rng, scores)
     if loadings is None:
         loadings = _denoised_start(start.right, start.alignment[1], rng)
     return Messages(scores, loadings, done)
