@@ -42,6 +42,7 @@ docs: $(VENV)/installed-dev  ## run the gallery, build docs/_build/html; a warni
 
 bench: $(VENV)/installed-dev  ## speed and accuracy of the solvers, on one thread
 	$(ONE_THREAD) $(VENV)/bin/python benchmarks/bench_ebnm.py
+	$(ONE_THREAD) $(VENV)/bin/python benchmarks/bench_eb_peers.py
 
 clean:  ## remove everything the other targets made
 	rm -rf $(VENV) $(CORE) demo-output docs/_build docs/generated dist .coverage .coverage.* htmlcov
