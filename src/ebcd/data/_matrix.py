@@ -63,9 +63,9 @@ class DataMatrix(AbstractCovariance):
         """``S @ v``, as the transpose of the data times its product with `v`."""
         scores = self.scores(v)
         scores /= self.n_samples
-        return self._transposed(scores)
+        return self.transposed(scores)
 
-    def _transposed(self, scores: Array) -> Array:
+    def transposed(self, scores: Array) -> Array:
         """Product of the transpose of the centred and scaled data with `scores`."""
         if self._common:
             scores = scores / self._common
@@ -91,7 +91,7 @@ class DataMatrix(AbstractCovariance):
             return np.maximum(eigenvalues[::-1][:k], 0.0), vectors[:, ::-1][:, :k]
         values, left = np.linalg.eigh(self._row_gram())
         values, left = np.maximum(values[::-1][:k], 0.0), left[:, ::-1][:, :k]
-        right = self._transposed(left)
+        right = self.transposed(left)
         size = np.linalg.norm(right, axis=0)
         return values, right / np.where(size > 0, size, 1.0)
 

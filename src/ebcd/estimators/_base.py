@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import ABC
 from typing import Any, Self
 
 import numpy as np
@@ -96,9 +96,9 @@ class Decomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
             del self.feature_names_in_
         self.n_features_in_ = n_features
 
-    @abstractmethod
     def _fit_input(self, data: Input, X: Any) -> Self:
         """Fit to checked input; `X` is the data matrix, None if there is none."""
+        raise NotImplementedError  # pragma: no cover - subclasses have it, or a `fit` of their own
 
     def transform(self, X: Any) -> Array:
         """Scores of data: a fixed linear map, equal to the fitted scores on the training data.
@@ -143,13 +143,13 @@ class Decomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         """Covariance that the fit implies: ``components_.T @ components_`` plus noise."""
         check_is_fitted(self)
         covariance = self.components_.T @ self.components_
-        covariance[np.diag_indices_from(covariance)] += self.noise_variance_
+        covariance[np.diag_indices_from(covariance)] += self._feature_noise()
         return np.asarray(covariance)
 
     def get_precision(self) -> Array:
         """Inverse of the covariance that the fit implies."""
         check_is_fitted(self)
-        noise = np.broadcast_to(self.noise_variance_, self.components_.shape[1])
+        noise = np.broadcast_to(self._feature_noise(), self.components_.shape[1])
         weighted = self.components_ / noise
         inner = np.eye(len(weighted)) + weighted @ self.components_.T
         precision = -weighted.T @ np.linalg.solve(inner, weighted)
@@ -172,7 +172,7 @@ class Decomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         X = np.asarray(X.toarray() if is_sparse(X) else X, dtype=np.float64)
         if hasattr(self, "mean_"):
             X = X - self.mean_
-        noise = np.broadcast_to(self.noise_variance_, self.components_.shape[1])
+        noise = np.broadcast_to(self._feature_noise(), self.components_.shape[1])
         weighted = self.components_ / noise
         inner = np.eye(len(weighted)) + weighted @ self.components_.T
         along = X @ weighted.T
@@ -185,6 +185,10 @@ class Decomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
     def score(self, X: Any, y: Any = None) -> float:
         """Mean log-likelihood of the samples, so that cross-validation works."""
         return float(self.score_samples(X).mean())
+
+    def _feature_noise(self) -> Any:
+        """Noise variance of a new sample: one number, or one for each feature."""
+        return self.noise_variance_
 
     @property
     def _n_features_out(self) -> int:

@@ -1,0 +1,395 @@
+"""Empirical Bayes matrix factorisation as a scikit-learn estimator."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import replace
+from typing import Any, NoReturn, Self
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.validation import check_is_fitted
+
+from ebcd._numerics import Array
+from ebcd.data import Gram
+from ebcd.estimators._readable import Readable
+from ebcd.peers._ebmf_data import checked_data, observe, observe_again
+from ebcd.peers._ebmf_fit import NOISE_SIDES, Factor, Model, Noise
+from ebcd.peers._ebmf_moves import side_of, variances
+from ebcd.peers._ebmf_priors import UpToScale, free_scales
+from ebcd.peers._ebmf_scores import improve_scores, remember, scores_of, with_fixed_priors
+from ebcd.peers._ebmf_search import Search
+from ebcd.priors._ebnm import as_prior
+from ebcd.priors._fitted import FittedPrior, FlatPrior
+from ebcd.priors._solve import Prior
+
+
+class EBMF(Readable):
+    """Empirical Bayes matrix factorisation (Wang and Stephens 2021).
+
+    Decomposes data as ``X = mean + F L' + noise``, with priors on the scores ``F`` as well as on
+    the loadings ``L``, both learnt from the data. Factors are added one by one while the evidence
+    lower bound (ELBO) rises, then fitted together, and dropped if the ELBO is higher without them.
+    Unlike in `EBCD` the scores may be correlated. Entries may be missing (NaN): only those that are
+    there enter the likelihood.
+
+    Parameters
+    ----------
+    n_components : int
+        Largest number of components; ``n_components_`` says how many were kept.
+    loadings_prior, scores_prior : str, family, fitted prior, or a list of those
+        Priors of loadings and scores, by default "point_laplace" and "normal", see
+        `ebcd.priors.PRIORS`. A list has one for each component, in the order in which they are
+        added. A fitted prior keeps its shape; its scale is kept, too, if those of both sides are
+        fitted priors, and otherwise says nothing (one side can be scaled up while the other is
+        scaled down). "flat" has no scale and needs a fitted prior on the other side.
+    noise : "constant", "per_sample" or "per_feature", default "constant"
+        What shares a noise variance: all entries, those of a sample, or those of a feature.
+    center : bool, default True
+        Whether to subtract the mean of every feature, over the entries that are there.
+    tol : float, default 1e-4
+        Gain of the ELBO in an iteration, in nats, below which a fit stops.
+    max_iter : int, default 2000
+        Largest number of iterations of each fit: of a new component, or of all together.
+    random_state : int, Generator or None, default None
+        Seed of the starts of large data. The result is the same every time with None as well.
+    verbose : int, default 0
+        Whether to print progress.
+
+    Attributes
+    ----------
+    components_ : ndarray of shape (k, p)
+        Posterior means of the loadings, scaled so that the scores have mean square one.
+    components_sd_, lfsr_ : ndarray of shape (k, p)
+        Their posterior standard deviations and local false sign rates.
+    scores_ : ndarray of shape (n, k)
+        Posterior means of the scores of the training data.
+    priors_, scores_priors_ : list of FittedPrior
+        The priors of loadings and scores that were found, on the scale of these.
+    noise_variance_ : float or ndarray of shape (n,) or (p,)
+        Variance of the noise.
+    explained_variance_, explained_variance_ratio_ : ndarray of shape (k,)
+        Squared length of each component, and its share of the total variance. Scores may be
+        correlated, so shares need not add up to that of all components together.
+    elbo_ : float
+        Evidence lower bound, all constants included; ``elbo_path_`` has it after every iteration,
+        never decreasing.
+    n_iter_ : int
+        Number of iterations in total.
+    converged_ : bool
+        Whether every fit converged.
+    mean_ : ndarray of shape (p,)
+        What was subtracted from the features.
+    n_samples_, n_components_, n_features_in_ : int
+        Numbers of samples, components and features.
+    feature_names_in_ : ndarray of shape (p,)
+        Names of the features, if the data had any.
+
+    Notes
+    -----
+    `transform` gives the posterior mean of the scores of each sample, with loadings, priors and
+    noise as they were fitted (with ``noise="per_sample"`` the noise of the new samples is
+    estimated along with their scores). With the normal prior on the scores that is linear in the
+    sample, and on the training data it gives ``scores_``. With other priors it is iterated
+    from there; ``scores_`` is then the same unless a posterior has several modes.
+
+    References
+    ----------
+    Wang and Stephens (2021), Empirical Bayes matrix factorization, Journal of Machine Learning
+    Research 22(120), 1-40.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ebcd.peers import EBMF
+    >>> rng = np.random.default_rng(0)
+    >>> loadings = np.zeros((2, 30))
+    >>> loadings[0, :5], loadings[1, 20:] = 2.0, 1.0
+    >>> X = rng.normal(size=(100, 2)) @ loadings + rng.normal(size=(100, 30))
+    >>> X[rng.random(X.shape) < 0.1] = np.nan
+    >>> model = EBMF(10).fit(X)
+    >>> model.n_components_
+    2
+    >>> model.sparsify()[0].nonzero()[0]
+    array([0, 1, 2, 3, 4])
+    """
+
+    def __init__(
+        self,
+        n_components: int,
+        *,
+        loadings_prior: Any = "point_laplace",
+        scores_prior: Any = "normal",
+        noise: str = "constant",
+        center: bool = True,
+        tol: float = 1e-4,
+        max_iter: int = 2000,
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.n_components = n_components
+        self.loadings_prior = loadings_prior
+        self.scores_prior = scores_prior
+        self.noise = noise
+        self.center = center
+        self.tol = tol
+        self.max_iter = max_iter
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def fit(self, X: Any, y: Any = None, n_samples: int | None = None) -> Self:
+        """Fit to data.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or data frame of shape (n, p)
+            Data with one sample a row. NaN in dense data is a missing entry.
+        y : None
+            Ignored.
+        n_samples : None
+            Not supported: a compact stand-in for the data will not do.
+
+        Returns
+        -------
+        EBMF
+            The fitted estimator.
+        """
+        self._check_parameters()
+        if isinstance(X, Gram):
+            self._needs_data("a Gram")
+        if n_samples is not None:
+            self._needs_data("a compact matrix (n_samples given)")
+        X = checked_data(self, X, reset=True).astype(np.float64, copy=False)
+        data, mean, unit = observe(X, bool(self.center))
+        noise = Noise(data, NOISE_SIDES[self.noise])
+        model = Model(data, noise, self._working_priors(unit))
+        model.settle()
+        progress = _Printer(data.counts[0].sum() * np.log(unit)) if self.verbose else None
+        search = Search(
+            model,
+            tol=self.tol,
+            max_iter=self.max_iter,
+            rng=np.random.default_rng(self.random_state or 0),
+            progress=progress,
+        )
+        if data.squares[0].any():
+            search.run(min(self.n_components, *data.shape))
+        self._store(search, mean, unit)
+        self._warn(search)
+        return self
+
+    def fit_covariance(self, S: Any, n_samples: int) -> NoReturn:
+        """Raise: the scores have a prior, so the data themselves are needed."""
+        self._needs_data("a covariance")
+
+    def _needs_data(self, given: str) -> NoReturn:
+        raise TypeError(
+            f"EBMF cannot be fitted to {given}: the scores have a prior, so the data themselves "
+            "are needed; call fit with the data, or use EBCD"
+        )
+
+    def _check_parameters(self) -> None:
+        if isinstance(self.n_components, bool) or not isinstance(
+            self.n_components, int | np.integer
+        ):
+            raise TypeError(
+                f"n_components must be a whole number, got {type(self.n_components).__name__}"
+            )
+        if self.n_components < 1:
+            raise ValueError(f"n_components must be at least 1, got {self.n_components}")
+        if self.noise not in NOISE_SIDES:
+            raise ValueError(f"noise must be one of {', '.join(NOISE_SIDES)}, got {self.noise!r}")
+        if not self.tol >= 0:
+            raise ValueError(f"tol must not be negative, got {self.tol}")
+        if not self.max_iter >= 1:
+            raise ValueError(f"max_iter must be at least 1, got {self.max_iter}")
+
+    def _working_priors(
+        self, unit: float
+    ) -> tuple[list[Prior | UpToScale], list[Prior | UpToScale]]:
+        scores = _as_priors(self.scores_prior, "scores_prior")
+        loadings = _as_priors(self.loadings_prior, "loadings_prior")
+        for name, one, other in (
+            ("loadings_prior", loadings, scores),
+            ("scores_prior", scores, loadings),
+        ):
+            fixed = all(isinstance(prior, FittedPrior) and not _flat(prior) for prior in other)
+            if any(map(_flat, one)) and not fixed:
+                raise ValueError(
+                    f"{name} is flat, so nothing fixes the scale of the factors; give the other "
+                    'side a fixed prior, for example ebcd.priors.make_prior("normal", scale=1.0)'
+                )
+        working = [
+            prior.rescaled(1 / unit) if isinstance(prior, FittedPrior) else prior.in_units(unit)
+            for prior in loadings
+        ]
+        return free_scales(scores, working)
+
+    def _store(self, search: Search, mean: Array, unit: float) -> None:
+        model = with_fixed_priors(self._ordered(search.model))
+        improve_scores(model)
+        self._fitted, self._unit, self.mean_ = remember(model), unit, mean
+        k, (n, p) = len(model.factors), model.data.shape
+        scores = model.stacked(0).T
+        self._size = np.sqrt(np.mean(scores**2, axis=0))
+        self.scores_ = scores / self._size
+        back = (self._size * unit)[:, None]
+        self.components_ = model.stacked(1) * back
+        spread = [np.sqrt(variances(factor)[1]) for factor in model.factors]
+        self.components_sd_ = np.reshape(spread, (k, p)) * back
+        self.lfsr_ = np.reshape([_sign_rates(factor) for factor in model.factors], (k, p))
+        self.priors_ = [
+            factor.found(1).rescaled(float(c))
+            for factor, c in zip(model.factors, back[:, 0], strict=True)
+        ]
+        self.scores_priors_ = [
+            factor.found(0).rescaled(1 / float(size))
+            for factor, size in zip(model.factors, self._size, strict=True)
+        ]
+        variance = unit**2 / model.precision
+        self.noise_variance_ = variance if variance.ndim else float(variance)
+        self.explained_variance_ = (self.components_**2).sum(axis=1)
+        with np.errstate(invalid="ignore"):
+            total = unit**2 * float((model.data.squares[1] / model.data.counts[1]).sum())
+        self.explained_variance_ratio_ = self.explained_variance_ / (total or 1.0)
+        shift = float(model.data.counts[0].sum()) * np.log(unit)
+        # the last step of the scores may be lost in rounding
+        path = np.maximum.accumulate([*search.path, model.value])
+        self.elbo_path_ = path - shift
+        self.elbo_ = float(self.elbo_path_[-1])
+        self.n_iter_, self.converged_ = search.n_iter, search.converged
+        self.n_components_, self.n_samples_ = k, n
+        self._uneven = False  # features are not scaled here
+
+    def _ordered(self, model: Model) -> Model:
+        """Sort by explained variance and make the largest loading positive."""
+        factors = [_signed(factor) for factor in model.factors]
+        lists = isinstance(self.loadings_prior, list | tuple) or isinstance(
+            self.scores_prior, list | tuple
+        )
+        if not lists:
+            factors.sort(key=lambda f: -float(np.mean(f.mean[0] ** 2) * np.sum(f.mean[1] ** 2)))
+        return replace(model, factors=factors)
+
+    def _warn(self, search: Search) -> None:
+        if self.n_components_ and search.model.noise.at_floor(search.model.precision):
+            self.converged_ = False
+            warnings.warn(
+                f"the {self.n_components_} components fit some data exactly, so that no noise is "
+                "left to compare them with and the ELBO has no maximum; use fewer components or "
+                'noise="constant"',
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+        elif self.n_components_ == 0:
+            warnings.warn(
+                "no component was found: the ELBO is highest with none",
+                UserWarning,
+                stacklevel=3,
+            )
+        elif not self.converged_:
+            warnings.warn(
+                f"a fit stopped after max_iter={self.max_iter} iterations while the ELBO still "
+                f"rose by more than tol={self.tol:g}; raise max_iter or tol",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+
+    def transform(self, X: Any) -> Array:
+        """Posterior means of the scores, with loadings, priors and noise as they were fitted.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or data frame of shape (n, p)
+            NaN in dense data is a missing entry.
+
+        Returns
+        -------
+        ndarray of shape (n, k)
+            Scores; on the training data their mean square is one.
+        """
+        check_is_fitted(self)
+        X = checked_data(self, X, reset=False)
+        data = observe_again(X.astype(np.float64, copy=False), self.mean_, self._unit)
+        scores = scores_of(self._fitted, data).T / self._size
+        return np.asarray(scores.astype(X.dtype, copy=False))
+
+    def sample_components(self, n: int = 1, random_state: Any = None) -> Array:
+        """Draw components from their posterior, given the scores and the noise.
+
+        Parameters
+        ----------
+        n : int
+            Number of draws.
+        random_state : int, Generator or None
+
+        Returns
+        -------
+        ndarray of shape (n, k, p)
+        """
+        check_is_fitted(self)
+        rng = np.random.default_rng(random_state)
+        draws = [
+            factor.found(1).sample_posterior(*factor.problem(1), n=n, random_state=rng) * size
+            for factor, size in zip(self._fitted.factors, self._size * self._unit, strict=True)
+        ]
+        shape = len(draws), n, self.components_.shape[1]
+        return np.reshape(draws, shape).swapaxes(0, 1)
+
+    def _feature_noise(self) -> Any:
+        """Noise variance of a new sample; the mean one if samples differ."""
+        per_sample = self._fitted.side == 0
+        return float(np.mean(self.noise_variance_)) if per_sample else self.noise_variance_
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        return tags
+
+
+def _as_priors(given: Any, name: str) -> list[Prior]:
+    priors = given if isinstance(given, list | tuple) else [given]
+    if len(priors) == 0:
+        raise ValueError(f"{name} is an empty list; give at least one prior")
+    try:
+        return [as_prior(prior) for prior in priors]
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"{name}: {error}") from None
+
+
+def _flat(prior: Prior) -> bool:
+    return isinstance(prior, FlatPrior) or getattr(prior, "name", "") == "flat"
+
+
+def _signed(factor: Factor) -> Factor:
+    """Make the largest loading positive, unless a prior lies on one side."""
+    loadings = factor.mean[1]
+    one_sided = any(map(side_of, factor.prior))
+    if loadings[np.abs(loadings).argmax()] > 0 or one_sided:
+        return factor
+    b = [(-x, s) for x, s in factor.observed]
+    return replace(
+        factor,
+        mean=(-factor.mean[0], -factor.mean[1]),
+        prior=(factor.found(0).mirrored(), factor.found(1).mirrored()),
+        observed=(b[0], b[1]),
+        product=None,
+    )
+
+
+def _sign_rates(factor: Factor) -> Array:
+    return factor.found(1).posterior(*factor.problem(1)).lfsr
+
+
+class _Printer:
+    """Print a line for every iteration, with the ELBO in the units of the data."""
+
+    def __init__(self, shift: float) -> None:
+        self._shift, self._count = shift, 0
+
+    def __call__(self, stage: str, model: Model) -> None:
+        self._count += 1
+        print(  # noqa: T201 - asked for by verbose
+            f"iteration {self._count:5d}   {stage:8s}   {len(model.factors)} components   "
+            f"ELBO {model.value - self._shift:16.4f}"
+        )

@@ -1,0 +1,267 @@
+"""Empirical Bayes PCA as a scikit-learn estimator."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any, ClassVar, NoReturn, Self
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.validation import check_is_fitted
+
+from ebcd._numerics import Array
+from ebcd.data import DataMatrix, Gram, Input
+from ebcd.estimators._readable import Readable
+from ebcd.peers._ebpca_amp import JointPrior, Messages, Spectrum, pass_messages, spectrum
+from ebcd.priors._fitted import FittedPrior
+from ebcd.priors._registry import make_prior
+
+
+class EBPCA(Readable):
+    """Empirical Bayes PCA (Zhong, Su and Fan 2022).
+
+    Corrects principal components for what high dimension does to them, and denoises their
+    entries with distributions that are learnt from the data: one of the scores of a sample, one
+    of the loadings of a feature, each joint over the components and of any form. Denoising goes
+    back and forth between the two (approximate message passing). Meant for components that
+    stand out from noise but are poorly estimated, since features are as many as samples or more.
+
+    Loadings are not shrunk to zero unless their distribution says so, and components are not
+    rotated towards sparse ones.
+
+    Parameters
+    ----------
+    n_components : int
+        Number of components. Those that do not stand out from noise (whose singular value is
+        within the range of the Marchenko-Pastur law) carry no information and are dropped, with a
+        warning.
+    max_iter : int, default 5
+        Number of rounds of message passing.
+    center : bool, default True
+        Whether to subtract the mean of every feature.
+    random_state : int, Generator or None, default None
+        Seed for the samples of rows that the distributions of large data are fitted to. The
+        result is the same every time with None as well.
+
+    Attributes
+    ----------
+    components_ : ndarray of shape (k, p)
+        Posterior means of the loadings, for scores that have mean square one.
+    components_sd_, lfsr_ : ndarray of shape (k, p)
+        Their posterior standard deviations and local false sign rates.
+    scores_ : ndarray of shape (n, k)
+        Posterior means of the scores of the training data; being shrunk, they have a mean square
+        a little below one.
+    priors_, scores_priors_ : list of FittedPrior
+        Distributions of the loadings and of the scores of each component, taken from the joint
+        ones.
+    noise_variance_ : float
+        Variance of the noise.
+    explained_variance_, explained_variance_ratio_ : ndarray of shape (k,)
+        Squared length of each component, and its share of the total variance.
+    n_iter_ : int
+        Number of rounds of message passing.
+    mean_ : ndarray of shape (p,)
+        What was subtracted from the features.
+    n_samples_, n_components_, n_features_in_ : int
+        Numbers of samples, components and features.
+    feature_names_in_ : ndarray of shape (p,)
+        Names of the features, if the data had any.
+
+    Notes
+    -----
+    There is no criterion that the iterations maximise, so there is no ``elbo_``.
+
+    `transform` treats every sample as new: it gives the posterior mean of its scores, given its
+    products with the loadings, under the joint distribution of the scores that was found. On the
+    training data, from which the loadings were estimated, those products are a little too large;
+    ``scores_`` has them corrected for that, as the method does while it iterates.
+
+    References
+    ----------
+    Zhong, Su and Fan (2022), Empirical Bayes PCA in high dimensions, Journal of the Royal
+    Statistical Society B 84(3), 853-878.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.decomposition import PCA
+    >>> from ebcd.metrics import component_angles
+    >>> from ebcd.peers import EBPCA
+    >>> rng = np.random.default_rng(0)
+    >>> loadings = rng.choice([0.0, 0.5], size=(1, 400))
+    >>> X = rng.choice([-1.0, 1.0], size=(100, 1)) @ loadings + rng.normal(size=(100, 400))
+    >>> model = EBPCA(1).fit(X)
+    >>> pca = PCA(1).fit(X)
+    >>> component_angles(loadings.T, pca.components_.T).round(2)
+    array([0.17])
+    >>> component_angles(loadings.T, model.components_.T).round(2)
+    array([0.05])
+    """
+
+    scale: ClassVar[bool] = False  # not a parameter: noise is taken to be the same everywhere
+
+    def __init__(
+        self,
+        n_components: int,
+        *,
+        max_iter: int = 5,
+        center: bool = True,
+        random_state: Any = None,
+    ) -> None:
+        self.n_components = n_components
+        self.max_iter = max_iter
+        self.center = center
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any = None, n_samples: int | None = None) -> Self:
+        """Fit to data.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or data frame of shape (n, p)
+            Data with one sample a row.
+        y : None
+            Ignored.
+        n_samples : None
+            Not supported: a compact stand-in for the data will not do.
+
+        Returns
+        -------
+        EBPCA
+            The fitted estimator.
+        """
+        self._check_parameters()
+        if isinstance(X, Gram):
+            self._needs_data("a Gram")
+        if n_samples is not None:
+            self._needs_data("a compact matrix (n_samples given)")
+        return super().fit(X)
+
+    def fit_covariance(self, S: Any, n_samples: int) -> NoReturn:
+        """Raise: the scores have a prior, so the data themselves are needed."""
+        self._needs_data("a covariance")
+
+    def _needs_data(self, given: str) -> NoReturn:
+        raise TypeError(
+            f"EBPCA cannot be fitted to {given}: the scores have a prior, so the data themselves "
+            "are needed; call fit with the data, or use EBCD"
+        )
+
+    def _check_parameters(self) -> None:
+        for name in ("n_components", "max_iter"):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int | np.integer):
+                raise TypeError(f"{name} must be a whole number, got {type(value).__name__}")
+            if value < 1:
+                raise ValueError(f"{name} must be at least 1, got {value}")
+
+    def _fit_input(self, data: Input, X: Any) -> Self:
+        matrix = data.covariance
+        n, p = matrix.n_samples, matrix.n_features
+        if not isinstance(matrix, DataMatrix):  # pragma: no cover - fit has seen to it
+            self._needs_data("a covariance")
+        for name, count in (("n_samples", n), ("n_features", p)):
+            if count < 2:
+                raise ValueError(f"EBPCA needs at least 2 samples and 2 features, got {name} = 1")
+        # one dimension must be left to estimate the noise from
+        most = min(self.n_components, n - 1, p - 1) if matrix.trace() > 0 else 0
+        start = spectrum(matrix, most)
+        messages = None
+        if start.signals.size:
+            rng = np.random.default_rng(self.random_state or 0)
+            messages = pass_messages(matrix, start, self.max_iter, rng)
+        self._store(start, messages, matrix, data)
+        self._warn(start, most)
+        return self
+
+    def _store(
+        self, start: Spectrum, messages: Messages | None, matrix: DataMatrix, data: Input
+    ) -> None:
+        n, p, k = matrix.n_samples, matrix.n_features, start.signals.size
+        self.n_iter_ = 0 if messages is None else messages.n_iter
+        self.noise_variance_ = (start.noise * matrix.unit) ** 2
+        sizes = start.signals * start.noise * matrix.unit / np.sqrt(n)
+        scores, loadings, sd, lfsr = np.empty((n, k)), np.empty((p, k)), *np.empty((2, p, k))
+        if messages is not None:
+            scores, loadings = messages.scores.mean, messages.loadings.mean
+            sd, lfsr = messages.loadings.prior.uncertainty(*messages.loadings.observed)
+        components = (loadings * sizes).T
+        order = np.argsort(-(components**2).sum(axis=1), kind="stable")
+        top = np.abs(components).argmax(axis=1)
+        signs = np.where(components[np.arange(k), top] < 0, -1.0, 1.0)[order]
+        self.components_ = components[order] * signs[:, None]
+        self.components_sd_ = (sd * sizes).T[order]
+        self.lfsr_ = lfsr.T[order]
+        self.scores_ = scores[:, order] * signs
+        self.priors_, self.scores_priors_ = [], []
+        if messages is not None:
+            self._remember(messages, start, order, signs)
+            factors = (sizes[order] * signs).tolist()
+            self.priors_ = _marginals(messages.loadings.prior, order, factors)
+            self.scores_priors_ = _marginals(messages.scores.prior, order, signs.tolist())
+        self.explained_variance_ = (self.components_**2).sum(axis=1)
+        total = float(data.variances.sum())
+        self.explained_variance_ratio_ = self.explained_variance_ / (total or 1.0)
+        self.n_components_, self.n_samples_, self.mean_ = k, n, data.mean
+        self._uneven = False  # features are not scaled here
+
+    def _remember(
+        self, messages: Messages, start: Spectrum, order: np.ndarray, signs: Array
+    ) -> None:
+        """Keep what `transform` needs: new rows times this map are ``N(M u, C)``."""
+        n = messages.scores.mean.shape[0]
+        loadings = messages.loadings.mean[:, order] * signs
+        gram = loadings.T @ loadings / n
+        prior = messages.scores.prior
+        self._score_prior = JointPrior(prior.support[:, order] * signs, prior.weights)
+        self._score_map = loadings / np.sqrt(n * self.noise_variance_)
+        self._score_law = gram * start.signals[order], gram
+
+    def _warn(self, start: Spectrum, most: int) -> None:
+        if self.n_components_ < self.n_components:
+            warnings.warn(
+                f"{self.n_components_} of {self.n_components} components stand out from noise, the "
+                "others were dropped: their singular values are within the range of those of "
+                "pure noise, where nothing can be learnt about them",
+                UserWarning,
+                stacklevel=4,
+            )
+        if start.exact and most:
+            warnings.warn(
+                f"the {self.n_components_} components fit the data exactly, so that no noise is "
+                "left to compare them with; use fewer components",
+                ConvergenceWarning,
+                stacklevel=4,
+            )
+
+    def transform(self, X: Any) -> Array:
+        """Posterior means of the scores of samples, each taken as new.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or data frame of shape (n, p)
+
+        Returns
+        -------
+        ndarray of shape (n, k)
+            Scores; see the notes on how they differ from ``scores_`` on the training data.
+        """
+        check_is_fitted(self)
+        X = self._validated(X)
+        if self.n_components_ == 0:
+            return np.empty((X.shape[0], 0), dtype=X.dtype)
+        products = np.asarray(X @ self._score_map.astype(X.dtype, copy=False), dtype=np.float64)
+        products -= self.mean_ @ self._score_map
+        scores = self._score_prior.mean(products, *self._score_law)
+        return np.asarray(scores.astype(X.dtype, copy=False))
+
+
+def _marginals(prior: JointPrior, order: np.ndarray, factors: list[float]) -> list[FittedPrior]:
+    """Distribution of each column of a joint distribution, multiplied by a factor."""
+    marginals = []
+    for k, factor in zip(order.tolist(), factors, strict=True):
+        places, index = np.unique(factor * prior.support[:, k], return_inverse=True)
+        weights = np.bincount(index, weights=prior.weights)
+        marginals.append(make_prior("npmle", locations=places, weights=weights))
+    return marginals

@@ -1,0 +1,287 @@
+"""Empirical Bayes PCA: principal components, denoised in turn by approximate message passing.
+
+Zhong, Su and Fan (2022). In units where the noise has variance ``1 / n`` the data are
+
+    (1)  Y = U diag(s) V' / n + W,   W_ij ~ N(0, 1 / n),   g = p / n
+
+where the rows of ``U`` (n x k) and of ``V`` (p x k) are draws from two distributions in k
+dimensions whose second moments are the identity. With signals above ``g^(-1/4)``, singular
+values of ``Y`` and the squared cosines between sample and true singular vectors tend to
+
+    (2)  l^2 = (g s^2 + 1)(s^2 + 1) / s^2
+    (3)  a^2 = 1 - (1 + s^2) / (s^2 (1 + g s^2)),   b^2 = 1 - (1 + g s^2) / (g s^2 (1 + s^2))
+
+for ``U`` and ``V``. Sample vectors of length ``sqrt(n)`` are therefore like ``a u + noise`` of
+variance ``1 - a^2``. From there on
+
+    (4)  G = Y' U_t - V_(t-1) J',   J = mean of d U_t / d F over the n rows
+    (5)  F = Y V_t - U_t (g K)',   K = mean of d V_t / d G over the p rows
+
+where ``U_t`` and ``V_t`` are posterior means of the rows given ``F`` and ``G``. The subtracted
+terms remove what comes back from the step before, so that the rows of ``G`` are again normal, with
+mean ``C diag(s) v`` and covariance ``C = U_t' U_t / n``, and those of ``F`` the same with
+``C = V_t' V_t / n``. Principal components are the fixed point of the same iteration with linear
+denoisers, which gives the ``V_(-1)`` of the first step: the right vectors times
+``sqrt((1 - a^2) / g)``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+from scipy.sparse.linalg import LinearOperator, svds
+
+from ebcd._numerics import Array
+from ebcd.data import DataMatrix
+from ebcd.priors._weights import Likelihoods, fit_weights
+
+_EXACT = 200_000_000  # operations up to which all singular vectors are computed
+_LARGEST_SUPPORT = 1_000
+_MOST_ROWS = 4_000  # rows that distributions are fitted to
+_CHUNK = 2_000_000  # entries that are worked on at once
+_SMALLEST_NOISE = 1e-6  # of the root mean square of the data
+_DEGENERATE = 1e-10
+
+
+class Spectrum(NamedTuple):
+    """Leading singular vectors of the data and what (2) and (3) make of them.
+
+    Attributes
+    ----------
+    noise : float
+        Standard deviation of the noise, in working units.
+    left, right : array, n x k and p x k
+        Sample singular vectors of length ``sqrt(n)`` and ``sqrt(p)``.
+    signals : array of length k
+        The ``s`` of (1).
+    alignment : pair of arrays of length k
+        ``a^2`` and ``b^2`` of (3).
+    exact : bool
+        Whether the components fit the data exactly, so that the noise is at its floor.
+    """
+
+    noise: float
+    left: Array
+    right: Array
+    signals: Array
+    alignment: tuple[Array, Array]
+    exact: bool
+
+
+def spectrum(data: DataMatrix, k: int) -> Spectrum:
+    """Give the leading components, of at most `k`, that stand out from noise.
+
+    The noise variance is the mean square of what is left without them.
+    """
+    n, p = data.n_samples, data.n_features
+    left, values, right = _singular_vectors(data, k)
+    ratio = p / n
+    power = n * data.trace()
+    while True:
+        left_over = max(power - float((values[:k] ** 2).sum()), 0.0) / (n * p)
+        floor = _SMALLEST_NOISE**2 * power / (n * p)
+        noise = float(np.sqrt(max(left_over, floor)))
+        excess = (values[:k] / noise) ** 2 / n - 1 - ratio
+        if k == 0 or excess[-1] > 2 * np.sqrt(ratio) * (1 + 1e-6):
+            break
+        k -= 1
+    squared = (excess + np.sqrt(excess**2 - 4 * ratio)) / (2 * ratio)
+    alignment = (
+        1 - (1 + squared) / (squared * (1 + ratio * squared)),
+        1 - (1 + ratio * squared) / (ratio * squared * (1 + squared)),
+    )
+    return Spectrum(
+        noise,
+        left[:, :k] * np.sqrt(n),
+        right[:, :k] * np.sqrt(p),
+        np.sqrt(squared),
+        alignment,
+        left_over <= floor,
+    )
+
+
+def _singular_vectors(data: DataMatrix, k: int) -> tuple[Array, Array, Array]:
+    """Leading singular vectors and values of the data in working units."""
+    n, p = data.n_samples, data.n_features
+    if n * p * min(n, p) <= _EXACT or k >= min(n, p) - 1:
+        right = data.leading(k)[1]
+    else:
+        operator = LinearOperator(
+            (n, p),
+            matvec=lambda v: data.scores(v.reshape(p, 1))[:, 0],
+            rmatvec=lambda v: data.transposed(v.reshape(n, 1))[:, 0],
+            dtype=np.float64,
+        )
+        start = np.random.default_rng(0).standard_normal(min(n, p))
+        right = svds(operator, k=k, v0=start, return_singular_vectors=True)[2][::-1].T
+    image = data.scores(right)
+    values = np.linalg.norm(image, axis=0)
+    order = np.argsort(-values)
+    left = image / np.where(values > 0, values, 1.0)
+    return left[:, order], values[order], right[:, order]
+
+
+class JointPrior(NamedTuple):
+    """A discrete distribution of rows: `support` (m x k) with `weights`."""
+
+    support: Array
+    weights: Array
+
+    def posterior(self, x: Array, map_: Array, covariance: Array) -> Iterator[tuple[slice, Array]]:
+        """Probabilities of the atoms given rows of ``x ~ N(map_ u, covariance)``, in chunks."""
+        size = max(1, _CHUNK // len(self.weights))
+        whitened, images = _whitened(x, self.support, map_, covariance)
+        for i in range(0, x.shape[0], size):
+            part = slice(i, i + size)
+            logs = log_densities(whitened[part], images).T + np.log(self.weights)
+            odds = np.exp(logs - logs.max(axis=1, keepdims=True))
+            yield part, odds / odds.sum(axis=1, keepdims=True)
+
+    def mean(self, x: Array, map_: Array, covariance: Array) -> Array:
+        """Posterior mean of every row."""
+        result = np.empty_like(x)
+        for part, odds in self.posterior(x, map_, covariance):
+            result[part] = odds @ self.support
+        return result
+
+    def uncertainty(self, x: Array, map_: Array, covariance: Array) -> tuple[Array, Array]:
+        """Posterior standard deviations and local false sign rates of every entry."""
+        sd, lfsr = np.empty((2, *x.shape))
+        for part, odds in self.posterior(x, map_, covariance):
+            spread = odds @ self.support**2 - (odds @ self.support) ** 2
+            sd[part] = np.sqrt(np.maximum(spread, 0.0))
+            lfsr[part] = np.minimum(odds @ (self.support <= 0), odds @ (self.support >= 0))
+        return sd, np.minimum(lfsr, 1.0)
+
+
+class Denoised(NamedTuple):
+    """Rows after denoising.
+
+    Attributes
+    ----------
+    mean : array
+        Posterior means.
+    slope : array, k x k
+        Mean derivative of the posterior means.
+    prior : JointPrior
+        Distribution of the rows that was found.
+    observed : tuple
+        What was denoised: rows, their map and the covariance of their noise.
+    chosen : tuple
+        Numbers of the rows that the distribution was fitted to, and of those that are its atoms.
+    weights : array
+        Weights of those atoms.
+    """
+
+    mean: Array
+    slope: Array
+    prior: JointPrior
+    observed: tuple[Array, Array, Array]
+    chosen: tuple[np.ndarray, np.ndarray]
+    weights: Array
+
+
+def denoise(
+    x: Array,
+    map_: Array,
+    covariance: Array,
+    rng: np.random.Generator,
+    previous: Denoised | None = None,
+) -> Denoised:
+    """Estimate rows ``u`` of ``x ~ N(map_ u, covariance)`` and their distribution.
+
+    The distribution is the maximum likelihood estimate among those with atoms at the rows
+    themselves, ``map_^-1 x``, or at a sample of them; then each coordinate is scaled to the mean
+    square of one that (1) says it has, since the estimate from a few noisy rows is too wide.
+    `previous` is the same a round before, to start from: each atom has moved a little with its row.
+    """
+    places: Array = np.linalg.solve(map_, x.T).T.astype(np.float64, copy=False)
+    chosen = _choose(len(x), rng) if previous is None else previous.chosen
+    rows, atoms = x[chosen[0]], places[chosen[1]]
+    likelihoods = Likelihoods(log_densities(*_whitened(rows, atoms, map_, covariance)), None)
+    weights = fit_weights(likelihoods, None if previous is None else previous.weights).weights
+    used = weights > 0
+    size = np.sqrt(weights @ atoms**2)
+    prior = JointPrior(atoms[used] / np.where(size > 0, size, 1.0), weights[used])
+    mean, spread = np.empty_like(x), np.zeros_like(map_)
+    for part, odds in prior.posterior(x, map_, covariance):
+        mean[part] = odds @ prior.support
+        centred = prior.support.T * odds.sum(axis=0)
+        spread += centred @ prior.support - mean[part].T @ mean[part]
+    slope = np.asarray(np.linalg.solve(covariance, map_ @ (spread / len(x))).T, dtype=np.float64)
+    return Denoised(mean, slope, prior, (x, map_, covariance), chosen, weights)
+
+
+def _choose(n: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """Choose rows to fit a distribution to, and rows that are its atoms: all, if not too many."""
+    everything = np.arange(n)
+    rows, atoms = (
+        everything if n <= most else np.sort(rng.choice(n, most, replace=False))
+        for most in (_MOST_ROWS, _LARGEST_SUPPORT)
+    )
+    return rows, atoms
+
+
+def _whitened(x: Array, atoms: Array, map_: Array, covariance: Array) -> tuple[Array, Array]:
+    """Rows and images of the atoms, in coordinates where the noise is standard normal."""
+    root = np.linalg.cholesky(covariance)
+    return (
+        np.linalg.solve(root, x.T).T,
+        np.linalg.solve(root, map_ @ atoms.T).T,
+    )
+
+
+def log_densities(x: Array, images: Array) -> Array:
+    """Log-likelihoods of rows of `x` (columns) given each atom (rows), up to a constant of x."""
+    return np.asarray(images @ x.T - 0.5 * (images**2).sum(axis=1)[:, None])
+
+
+class Messages(NamedTuple):
+    """Where message passing ended: scores, loadings, and the number of iterations."""
+
+    scores: Denoised
+    loadings: Denoised
+    n_iter: int
+
+
+def pass_messages(
+    data: DataMatrix, start: Spectrum, n_iter: int, rng: np.random.Generator
+) -> Messages:
+    """Iterate (4) and (5), beginning with principal components.
+
+    Ends early if the denoised vectors no longer span as many dimensions as there are components.
+    """
+    n, ratio = data.n_samples, data.n_features / data.n_samples
+    unit = np.sqrt(n) * start.noise
+    signals = np.diag(start.signals)
+    scores = _denoised_start(start.left, start.alignment[0], rng)
+    before = start.right * np.sqrt((1 - start.alignment[0]) / ratio)
+    loadings: Denoised | None = None
+    done = 0
+    while True:
+        gram = scores.mean.T @ scores.mean / n
+        if done == n_iter or _degenerate(gram):
+            break
+        message = data.transposed(scores.mean) / unit - before @ scores.slope.T
+        loadings = denoise(message, gram @ signals, gram, rng, loadings)
+        done += 1
+        before = loadings.mean
+        gram = before.T @ before / n
+        if _degenerate(gram):
+            break
+        message = data.scores(before) / unit - scores.mean @ (ratio * loadings.slope).T
+        scores = denoise(message, gram @ signals, gram, rng, scores)
+    if loadings is None:
+        loadings = _denoised_start(start.right, start.alignment[1], rng)
+    return Messages(scores, loadings, done)
+
+
+def _denoised_start(vectors: Array, alignment: Array, rng: np.random.Generator) -> Denoised:
+    return denoise(vectors, np.diag(np.sqrt(alignment)), np.diag(1 - alignment), rng)
+
+
+def _degenerate(gram: Array) -> bool:
+    values = np.linalg.eigvalsh(gram)
+    return bool(values[0] <= _DEGENERATE * values[-1])
