@@ -158,7 +158,7 @@ def alternate(
     That alone does not mean convergence: it must do so again, and no other optimum may be found
     near by. If `rough`, neither is asked.
     """
-    walk = _Walk(problem, state, max_iter)
+    walk = _Walk(problem, state, max_iter + rough)
     path = [state.value]
     quiet = 0
     began = time.monotonic()

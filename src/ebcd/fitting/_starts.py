@@ -16,7 +16,7 @@ _NOTHING_LEFT = 1e-13  # of the variance
 _GREEDY_STEPS = 500
 # Rounds of the search: gain an iteration at which to stop, most iterations, how far behind in nats
 # a state may be to go on, how many go on.
-_ROUNDS = ((0.05, 8, 200.0, 10), (0.05, 60, 10.0, 3), (1e-3, 60, 0.0, 1))
+_ROUNDS = ((0.05, 5, 300.0, 7), (0.05, 5, 100.0, 4), (0.05, 60, 10.0, 3), (1e-3, 60, 0.0, 1))
 _CAREFUL = 0.01  # nats: where to look for other optima near by
 _SAME = 0.99  # cosine
 _GREEDY_TOL = 1.0  # nats: how rough the start is hardly matters to where it leads
@@ -130,7 +130,7 @@ class Greedy:
             image = self._residual_product(v)
             old, value = value, float(v @ image)
             v = image / max(float(np.linalg.norm(image)), 1e-300)
-            if abs(value - old) < 1e-4 * value:
+            if abs(value - old) < 1e-3 * value:
                 break
         return np.asarray(np.sqrt(max(value, 0.0)) * v)
 

@@ -11,7 +11,7 @@ posterior moments of all entries into a table look-up.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
@@ -27,6 +27,8 @@ _DENSITY = 40
 # are smooth on the scale of z itself may be used.
 _BEND = 8.0
 _CHUNK = 8_192
+_CELLS = 16  # of merged entries, per unit of noise
+_BLOCK = 16_384  # entries of all columns that are evaluated at once
 # Distance from zero, in units of the noise, from which exp(z^2 / 2) is left to special functions.
 STRONG = 30.0
 
@@ -135,21 +137,29 @@ class Columns:
         x = self.x if self.x.shape[0] == 1 and self.counts is not None else self.x[index]
         return Columns(x, self.s, None if self.counts is None else self.counts[index])
 
-    def blocks(self, size: int) -> Iterator[Columns]:
-        """Split all columns into runs that have at most `size` entries together."""
-        n, size = self.x.shape[1], max(1, size // self.n_columns)
+    @_lazy
+    def blocks(self) -> list[Columns]:
+        """Split all columns into runs that fit into a cache; kept, with what they remember."""
+        return self.split(max(1, _BLOCK // self.n_columns))
+
+    def split(self, size: int) -> list[Columns]:
+        """Split all columns into runs of at most `size` entries each."""
+        n = self.x.shape[1]
         if n <= size:
-            yield self
-            return
-        for i in range(0, n, size):
-            part = slice(i, i + size)
-            s = self.s if self.s.shape[1] == 1 else self.s[:, part]
-            yield Columns(self.x[:, part], s, None if self.counts is None else self.counts[:, part])
+            return [self]
+        return [
+            Columns(
+                self.x[:, part],
+                self.s if self.s.shape[1] == 1 else self.s[:, part],
+                None if self.counts is None else self.counts[:, part],
+            )
+            for part in (slice(i, i + size) for i in range(0, n, size))
+        ]
 
     def merged(self) -> Columns:
         """Merge entries of the only column that are alike in ``x / s`` and in ``s``."""
         z, log_s = self.z[0], np.log(self.s[0])
-        cell = np.stack([np.floor(4 * _bend(z)), np.floor(4 * log_s)]).astype(np.int64)
+        cell = np.stack([np.floor(_CELLS * _bend(z)), np.floor(_CELLS * log_s)]).astype(np.int64)
         cell -= cell.min(axis=1, keepdims=True)
         _, index = np.unique(cell[0] * (int(cell[1].max()) + 1) + cell[1], return_inverse=True)
         counts = np.bincount(index).astype(np.float64)

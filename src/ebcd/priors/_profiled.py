@@ -116,7 +116,7 @@ def _horseshoe_ratio_at(column: Columns, log_scale: float) -> tuple[float, float
     weights[0] += 2 / np.pi * np.arctan(np.exp(distance[0] - 0.5 * _SPACING))
     tilt = np.tanh(distance)  # minus the derivative of the log weights
     value, slope = 0.0, 0.0
-    for part in column.blocks(_BLOCK // places.size):
+    for part in column.split(max(1, _BLOCK // places.size)):
         ratio = np.exp(places)[:, None] / part.s
         share = ratio**2 / (1 + ratio**2)
         log_odds = 0.5 * (share * part.z**2 - np.log1p(ratio**2))

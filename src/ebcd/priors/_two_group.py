@@ -30,7 +30,7 @@ from ebcd.priors._slabs import AbstractSlabKind, Slab
 
 # A step of Newton's method of relative length e that promises a gain leaves about gain * e^2; where
 # that is less than this, in nats, the step needs no confirmation.
-_LEFT_OVER = 1e-9
+_LEFT_OVER = 1e-8
 _SHORT_STEP = 0.02
 _TOLERANCE = 1e-12
 _MAX_STEPS = 200
@@ -41,7 +41,6 @@ _SMALLEST_SLAB = 1e-6  # entries
 # A warm start is trusted if it was near its optimum and that optimum is far from the null.
 _TRUSTED_GAIN = 0.5
 _TRUSTED_RATIO = 3.0
-_BLOCK = 32_768  # entries of all columns that are evaluated at once
 _COARSE_FROM = 6_000
 
 
@@ -74,8 +73,7 @@ def _rate(columns: Columns, log_scale: Array) -> Array:
 def _evaluate(columns: Columns, kind: AbstractSlabKind, weight: Array, log_scale: Array) -> Array:
     """Evaluate (1) to (4): one row per entry of `_Sums`, one column per column."""
     blocks = [
-        _sums(part, kind.terms(part, _rate(part, log_scale)), weight)[0]
-        for part in columns.blocks(_BLOCK)
+        _sums(part, kind.terms(part, _rate(part, log_scale)), weight)[0] for part in columns.blocks
     ]
     return blocks[0] if len(blocks) == 1 else np.sum(blocks, axis=0)
 
@@ -135,7 +133,7 @@ def _finish(
     """Value of (1), posterior mean and variance of every entry."""
     w = weight[:, None]
     blocks = []
-    for part in columns.blocks(_BLOCK):
+    for part in columns.blocks:
         rate = _rate(part, log_scale)
         slab = kind.terms(part, rate)
         q = w * slab.odds
