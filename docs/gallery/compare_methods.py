@@ -32,11 +32,11 @@ print(f"{X.shape[0]} months, {X.shape[1]} sectors")
 # -----------
 #
 # All are asked for three components. Next to each is what had to be chosen besides. Defaults were
-# left alone, right or wrong: the penalties of ``SparsePCA``, ``GPower`` and ``PenalizedPCA`` are not
-# made for these data. ``USLPCA`` has no default that is sparse. It got the number of loadings whose
-# sign is sure in the fit of ``EBCD``, so that their agreement is no independent evidence. ``ITSPCA``
-# takes differences of variance for signal, of which standardised data have none but by chance, and
-# is told so by ``scale=True``.
+# left alone, right or wrong: the penalties of ``SparsePCA``, ``GPower`` and ``PenalizedPCA`` are
+# not made for these data. ``USLPCA`` has no default that is sparse. It got the number of loadings
+# whose sign is sure in the fit of ``EBCD``, so that their agreement is no independent evidence.
+# ``ITSPCA`` takes differences of variance for signal, of which standardised data have none but by
+# chance, and is told so by ``scale=True``.
 
 methods = {
     "PCA": (PCA(3), "nothing"),
@@ -171,9 +171,9 @@ print("PenalizedPCACV chose alpha =", methods["PenalizedPCACV"][0].alpha_)
 # **Priors on the scores shrink weak components.** ``EBMF`` has the components of ``EBCD``, but the
 # second at two thirds of its length and the third at less than half. It is uncertain about scores
 # as well as loadings, and scores that one or three sectors tell of are very uncertain: what they
-# have in common may be noise. ``EBCD`` estimates scores as if they were parameters. ``EBPCA`` learns
-# how loadings are distributed, but does not turn components towards zeros: nearly all its signs are
-# sure, given the rotation of PCA. It is made for hundreds of features.
+# have in common may be noise. ``EBCD`` estimates scores as if they were parameters. ``EBPCA``
+# learns how loadings are distributed, but does not turn components towards zeros: nearly all its
+# signs are sure, given the rotation of PCA. It is made for hundreds of features.
 #
 # **Sparse components do not predict better here.** All methods are within a few per cent of PCA on
 # held-out months. The best of them is ``ITSPCA``, whose second and third components change least
@@ -193,9 +193,9 @@ print("EBMF, of at most ten:", many.n_components_)
 print("  sure signs:", (many.lfsr_ < 0.05).sum(axis=1))
 
 # %%
-# ``EBCD`` counts eigenvalues that stand out from noise. ``EBMF`` adds a component whenever its lower
-# bound rises, and with one noise variance for all sectors a sector that has more noise than the
-# others is worth a component of its own; the last three are such.
+# ``EBCD`` counts eigenvalues that stand out from noise. ``EBMF`` adds a component whenever its
+# lower bound rises, and with one noise variance for all sectors a sector that has more noise than
+# the others is worth a component of its own; the last three are such.
 #
 # Which to use
 # ------------
