@@ -24,7 +24,8 @@ from ebcd.peers import EBMF, EBPCA, ITSPCA, SPC, USLPCA, GPower
 jobs = load_us_employment()
 growth = np.diff(np.log(jobs.data), axis=0)
 X = (growth - growth.mean(axis=0)) / growth.std(axis=0)
-sectors = np.array([name.replace("_", " ") for name in jobs.feature_names])
+sectors = [name.replace("_", " ") for name in jobs.feature_names]
+sectors = np.array(sectors, dtype=object)
 print(f"{X.shape[0]} months, {X.shape[1]} sectors")
 
 # %%
@@ -40,16 +41,16 @@ print(f"{X.shape[0]} months, {X.shape[1]} sectors")
 
 methods = {
     "PCA": (PCA(3), "nothing"),
-    "SparsePCA": (SparsePCA(3, random_state=0), "alpha = 1, the default"),
-    "SPC": (SPC(3), "nothing: 3 bounds by cross-validation"),
-    "GPower": (GPower(3), "gamma = 0.1, weights: the defaults"),
-    "ITSPCA": (ITSPCA(3, scale=True), "nothing: thresholds from theory"),
-    "USLPCA": (USLPCA(3, n_nonzero=18), "n_nonzero = 18"),
-    "PenalizedPCA": (PenalizedPCA(3, alpha=1.0), "alpha = 1, the default"),
-    "PenalizedPCACV": (PenalizedPCACV(3), "nothing: 1 alpha by cross-validation"),
-    "EBPCA": (EBPCA(3), "nothing: distributions learnt"),
-    "EBMF": (EBMF(3), "nothing: 3 + 3 priors learnt"),
-    "EBCD": (EBCD(3), "nothing: 3 priors learnt"),
+    "SparsePCA": (SparsePCA(3, random_state=0), "alpha (default)"),
+    "SPC": (SPC(3), "by cross-validation"),
+    "GPower": (GPower(3), "gamma, mu (defaults)"),
+    "ITSPCA": (ITSPCA(3, scale=True), "nothing"),
+    "USLPCA": (USLPCA(3, n_nonzero=18), "n_nonzero"),
+    "PenalizedPCA": (PenalizedPCA(3), "alpha (default)"),
+    "PenalizedPCACV": (PenalizedPCACV(3), "by cross-validation"),
+    "EBPCA": (EBPCA(3), "nothing"),
+    "EBMF": (EBMF(3), "nothing"),
+    "EBCD": (EBCD(3), "nothing"),
 }
 seconds = {}
 for name, (model, _) in methods.items():
@@ -68,43 +69,47 @@ for name, (model, _) in methods.items():
 
 
 def loadings(model):
-    """Components for scores of mean square one, zero where they are not used."""
+    """Loadings for scores of mean square one, zero where they are not used."""
     if hasattr(model, "lfsr_"):
         return model.sparsify(0.05)
     if isinstance(model, PCA | SparsePCA):
-        scores = model.transform(X)
-        return model.components_ * np.sqrt(np.mean(scores**2, axis=0))[:, None]
+        size = np.sqrt(np.mean(model.transform(X) ** 2, axis=0))
+        return model.components_ * size[:, None]
     return model.components_
 
 
 def matched(found, target):
-    """Put components in the order of those of the target, their largest loadings positive."""
+    """Order components like those of the target, largest loadings positive."""
     cosines = target @ found.T / np.linalg.norm(found, axis=1)
-    found = found[linear_sum_assignment(np.abs(cosines), maximize=True)[1]]
-    largest = np.take_along_axis(found, np.abs(found).argmax(axis=1)[:, None], axis=1)
-    return found * np.sign(largest)
+    _, place = linear_sum_assignment(np.abs(cosines), maximize=True)
+    found = found[place]
+    largest = np.abs(found).argmax(axis=1)[:, None]
+    return found * np.sign(np.take_along_axis(found, largest, axis=1))
 
 
 target = methods["EBCD"][0].components_
-tables = {name: matched(loadings(model), target) for name, (model, _) in methods.items()}
+tables = {}
+for name, (model, _) in methods.items():
+    tables[name] = matched(loadings(model), target)
 
-order = np.lexsort((-target[0], np.argmax(np.abs(target) * [[1], [2], [2]], axis=0)))
+group = np.argmax(np.abs(target) * [[1], [2], [2]], axis=0)
+order = np.lexsort((-target[0], group))
 colours = plt.get_cmap("RdBu_r").with_extremes(bad="0.85")
+cells = {"cmap": colours, "vmin": -1, "vmax": 1, "edgecolor": "white"}
 shared = {"sharex": True, "sharey": True, "layout": "constrained"}
-figure, axes = plt.subplots(1, 3, figsize=(11.5, 6.2), **shared)
+figure, axes = plt.subplots(3, 1, figsize=(7.5, 10.5), **shared)
 for k, ax in enumerate(axes):
-    table = np.column_stack([tables[name][k, order] for name in methods])
-    image = ax.pcolormesh(
-        np.ma.masked_equal(table, 0), cmap=colours, vmin=-1, vmax=1, edgecolor="white", linewidth=1
-    )
+    table = np.array([tables[name][k, order] for name in methods])
+    image = ax.pcolormesh(np.ma.masked_equal(table, 0), **cells)
     for border in (2, 8):
-        ax.axvline(border, color="black", linewidth=1.5)
+        ax.axhline(border, color="black", linewidth=1.5)
     ax.set_title(("the business cycle", "outside the cycle", "mining")[k])
-    ax.set_xticks(np.arange(len(methods)) + 0.5, methods, rotation=90)
+    ax.set_yticks(np.arange(len(methods)) + 0.5, methods)
     ax.tick_params(length=0)
-axes[0].set_yticks(np.arange(len(order)) + 0.5, sectors[order])
+axes[2].set_xticks(np.arange(len(order)) + 0.5, sectors[order], rotation=90)
 axes[0].invert_yaxis()
-figure.colorbar(image, ax=axes, label="loading (grey: zero, or sign not sure)", shrink=0.7)
+label = "loading (grey: zero, or sign not sure)"
+figure.colorbar(image, ax=axes, label=label, shrink=0.4)
 plt.show()
 
 # %%
@@ -125,30 +130,32 @@ def in_space(components, rows):
     return np.sum((rows @ basis) ** 2) / np.sum(rows**2)
 
 
-def held_out(model, n_folds=5):
-    """Mean of that share over blocks of months that were not used in the fit."""
+def held_out(model):
+    """Mean of that share over months that were not used in the fit."""
     shares = []
-    for train, test in KFold(n_folds, shuffle=True, random_state=0).split(X):
+    for train, test in KFold(5, shuffle=True, random_state=0).split(X):
         fit = clone(model).fit(X[train])
-        shares.append(in_space(fit.components_, X[test] - X[train].mean(axis=0)))
+        rows = X[test] - X[train].mean(axis=0)
+        shares.append(in_space(fit.components_, rows))
     return np.mean(shares)
 
 
-print(f"{'':15}{'used':>10}  length  space  held out     ms  had to be chosen")
+print(f"{'':15}{'used':>10}  length  space  held out     ms  you choose")
 for name, (model, chosen) in methods.items():
-    used = ", ".join(str(number) for number in np.count_nonzero(tables[name], axis=1))
-    length = "" if name == "SparsePCA" else f"{np.sum(model.explained_variance_ratio_):.0%}"
-    space = in_space(model.components_, X)
-    line = f"{name:15}{used:>10}{length:>8}{space:>7.0%}{held_out(model):>10.0%}"
-    print(f"{line}{1000 * seconds[name]:>7.0f}  {chosen}")
+    used = ", ".join(map(str, np.count_nonzero(tables[name], axis=1)))
+    ratios = getattr(model, "explained_variance_ratio_", None)
+    length = "" if ratios is None else f"{ratios.sum():.0%}"
+    space, later = in_space(model.components_, X), held_out(model)
+    figures = f"{used:>10}{length:>8}{space:>7.0%}{later:>10.0%}"
+    print(f"{name:15}{figures}{1000 * seconds[name]:>7.0f}  {chosen}")
 print("PenalizedPCACV chose alpha =", methods["PenalizedPCACV"][0].alpha_)
 
 # %%
 # What differs, and why
 # ---------------------
 #
-# **The first component is the same for all.** It has half of the variance, and eleven or twelve
-# sectors stand out of it. Where the signal is strong, the choice of a method matters little.
+# **The first component is the same for all.** It has half of the variance, and the same eleven
+# sectors, with or without some mining. Where the signal is strong, the method matters little.
 #
 # **Penalties shorten what they keep.** ``PenalizedPCA`` with its L1 penalty moves every loading
 # towards zero by the same amount, and claims 50 % of the variance with a space that holds 65 %.
