@@ -46,6 +46,7 @@ bench: $(VENV)/installed-dev  ## speed and accuracy of the solvers, on one threa
 	$(ONE_THREAD) $(VENV)/bin/python benchmarks/bench_penalized.py
 	$(ONE_THREAD) $(VENV)/bin/python benchmarks/bench_peers.py
 	$(ONE_THREAD) $(VENV)/bin/python benchmarks/bench_eb_peers.py
+	$(ONE_THREAD) $(VENV)/bin/python benchmarks/bench_methods.py
 
 clean:  ## remove everything the other targets made
 	rm -rf $(VENV) $(CORE) demo-output docs/_build docs/generated dist .coverage .coverage.* htmlcov
