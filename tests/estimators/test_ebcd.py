@@ -815,3 +815,65 @@ class TestWarnings:
     def test_tolerance_zero_stops_at_rounding(self):
         model = EBCD(2, tol=0.0, max_iter=5000).fit(draw())
         assert model.converged_
+
+
+class TestUnevenFeatures:
+    """Noise per feature: the units of single features must not matter."""
+
+    @staticmethod
+    def draw(unit):
+        rng = np.random.default_rng(3)
+        L = np.zeros((2, 30))
+        for row in L:
+            row[rng.choice(30, 6, replace=False)] = 2 * rng.normal(size=6)
+        X = rng.normal(size=(100, 2)) @ L + rng.normal(size=(100, 30))
+        return np.hstack([X, unit * rng.normal(size=(100, 2))])
+
+    @pytest.mark.parametrize("unit", [10.0, 100.0, 1e6])
+    @pytest.mark.parametrize("start", ["auto", "greedy", "varimax"])
+    def test_units_of_two_features(self, unit, start):
+        one, other = (
+            EBCD(2, noise="per_feature", start=start).fit(self.draw(u)) for u in (1.0, unit)
+        )
+        shift = 2 * 100 * np.log(unit)
+        # not quite the same: the prior is that of the loadings in their units
+        assert other.elbo_ + shift == pytest.approx(one.elbo_, abs=2.0)
+        np.testing.assert_allclose(other.components_[:, :30], one.components_[:, :30], atol=0.05)
+
+    def test_pure_noise_of_a_huge_unit(self):
+        X = self.draw(1e5)
+        model = EBCD(2, noise="per_feature", start=np.eye(32)[:, :2]).fit(X)
+        assert np.isfinite(model.components_sd_).all()
+
+
+def test_order_of_columns_does_not_matter():
+    rng = np.random.default_rng(0)
+    L = np.zeros((4, 150))
+    for row in L:
+        row[rng.choice(150, 30, replace=False)] = 2 * rng.normal(size=30)
+    X = rng.normal(size=(200, 4)) @ L + 2 * rng.normal(size=(200, 150))
+    elbos = [EBCD(4).fit(X[:, rng.permutation(150)]).elbo_ for _ in range(3)]
+    assert np.ptp(elbos) < 1e-3
+
+
+def test_too_small_to_square():
+    X = 1e-170 * np.random.default_rng(0).normal(size=(20, 5))
+    with pytest.raises(ValueError, match="too small to square"):
+        EBCD(1).fit(X)
+
+
+def test_one_thread_for_small_data_only():
+    from ebcd.data import CovarianceMatrix
+    from ebcd.fitting._threads import threads_for
+
+    def threads():
+        from threadpoolctl import threadpool_info
+
+        return {lib["num_threads"] for lib in threadpool_info() if lib["user_api"] == "blas"}
+
+    before = threads()
+    with threads_for(CovarianceMatrix(np.eye(3), 10)):
+        assert threads() <= {1}
+    assert threads() == before
+    with threads_for(CovarianceMatrix(np.eye(3), 10**7)):
+        assert threads() == before

@@ -214,3 +214,12 @@ class TestPerFeatureNoise:
             errors.append(np.median(np.abs(np.log(model.noise_variance_ * tau))))
         assert max(errors) <= 0.15
         assert np.mean(angles["per_feature"]) < np.mean(angles["constant"])
+
+
+def test_component_with_one_dominant_feature():
+    """Most of it looks like one noisy feature, but others are correlated with that."""
+    rng = np.random.default_rng(0)
+    L = np.zeros((1, 20))
+    L[0, :3] = 3.0, 0.5, 0.5
+    X = rng.normal(size=(1000, 1)) @ L + rng.normal(size=(1000, 20))
+    assert EBCD().fit(X).n_components_ == 1

@@ -562,3 +562,36 @@ class TestManyEntries:
             assert result.prior.parameters["scale"] == pytest.approx(3e-3, rel=0.02)
             direct = result.prior.log_likelihood(x, 1e-3)
             assert result.log_likelihood == pytest.approx(direct, rel=1e-9)
+
+
+@pytest.mark.parametrize("ratio", [1e2, 1e4, 1e6, 1e8])
+@pytest.mark.parametrize(
+    "family", ["laplace", "point_laplace", "point_exponential", "point_normal"]
+)
+def test_noise_of_very_different_sizes(family, ratio):
+    """Half of the entries say next to nothing: what the others say must not be lost."""
+    rng = np.random.default_rng(3)
+    theta = 2 * np.abs(rng.laplace(size=200)) * (rng.random(200) < 0.5)
+    s = np.repeat([1.0, ratio], 100)
+    x = theta + s * rng.normal(size=200)
+    both, informative = ebcd.ebnm(x, s, family), ebcd.ebnm(x[:100], 1.0, family)
+    # each maximises its own likelihood, and they differ by what little the others say
+    assert both.prior.parameters["scale"] == pytest.approx(
+        informative.prior.parameters["scale"], rel=0.05
+    )
+    expected = both.prior.posterior(x, s)
+    np.testing.assert_allclose(both.mean, expected.mean, atol=1e-6)
+    np.testing.assert_allclose(both.sd, expected.sd, atol=1e-6)
+
+
+def test_near_null_with_uneven_noise_is_climbed_to_the_top():
+    rng = np.random.default_rng(0)
+    s = rng.uniform(0.5, 2, 20_000)
+    x = s * rng.normal(size=s.size)
+    found = ebcd.ebnm(x, s, "point_laplace").log_likelihood
+    grid = [
+        make_prior("point_laplace", weight=w, scale=scale).log_likelihood(x, s)
+        for w in np.geomspace(1e-6, 1, 9)
+        for scale in np.geomspace(0.01, 10, 10)
+    ]
+    assert found >= max(grid) - 1e-6

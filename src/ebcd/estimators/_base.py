@@ -19,6 +19,7 @@ from ebcd.data import (
     from_matrix,
     is_sparse,
 )
+from ebcd.fitting._threads import threads_for
 
 
 class Decomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, ABC):
@@ -48,7 +49,9 @@ class Decomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         """
         if isinstance(X, Gram):
             self._forget_names(X.mean.size)
-            return self._fit_input(from_gram(X, self.center, self.scale), None)
+            data = from_gram(X, self.center, self.scale)
+            with threads_for(data.covariance):
+                return self._fit_input(data, None)
         X = validate_data(
             self,
             X,
@@ -65,7 +68,9 @@ class Decomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
                     "a compact matrix (n_samples given) cannot be centred any more; "
                     "centre the data before and use center=False"
                 )
-        return self._fit_input(from_matrix(X, self.center, self.scale, n_samples), X)
+        data = from_matrix(X, self.center, self.scale, n_samples)
+        with threads_for(data.covariance):
+            return self._fit_input(data, X)
 
     def fit_covariance(self, S: Any, n_samples: int) -> Self:
         """Fit to a covariance matrix.
@@ -89,7 +94,9 @@ class Decomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         if names is not None and all(isinstance(name, str) for name in names):
             self.feature_names_in_ = np.asarray(names, dtype=object)
         count = _check_n_samples(n_samples)
-        return self._fit_input(from_covariance(matrix, count, self.scale), None)
+        data = from_covariance(matrix, count, self.scale)
+        with threads_for(data.covariance):
+            return self._fit_input(data, None)
 
     def _forget_names(self, n_features: int) -> None:
         if hasattr(self, "feature_names_in_"):

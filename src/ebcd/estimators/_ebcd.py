@@ -17,7 +17,7 @@ from ebcd.fitting._loop import Fit, Problem, State, alternate
 from ebcd.fitting._noise import NOISES
 from ebcd.fitting._rotation import score_map
 from ebcd.fitting._shrinkers import EmpiricalBayesShrinker
-from ebcd.fitting._starts import Greedy, best_start, greedy_start, svd_start, varimax_start
+from ebcd.fitting._starts import Greedy, best_start, greedy_start, principal_start, varimax_start
 from ebcd.priors._ebnm import as_prior
 from ebcd.priors._fitted import FittedPrior
 from ebcd.priors._registry import PRIORS
@@ -238,7 +238,7 @@ class EBCD(Readable):
             return best_start(problem, k, np.random.default_rng(self.random_state or 0))
         if self.start == "greedy":
             return greedy_start(problem, k)
-        loadings = svd_start(problem.covariance, k)
+        loadings = principal_start(problem, k)
         return problem.start(varimax_start(loadings) if self.start == "varimax" else loadings)
 
     def _store(self, fit: Fit, problem: Problem, data: Input) -> None:

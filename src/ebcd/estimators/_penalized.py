@@ -91,7 +91,7 @@ class PenalizedDecomposition(Readable):
         self._score_map = maps / back[:, None]
         self.components_ = state.mean * back
         residual = float(problem.residual(state.b, state.mean).mean())
-        variance = back**2 * max(residual, problem.noise.floor)
+        variance = back**2 * max(residual, float(problem.noise.floor))
         self.noise_variance_ = variance if self.scale else float(variance[0])
         self.explained_variance_ = (self.components_**2).sum(axis=1)
         total = float(data.variances.sum())

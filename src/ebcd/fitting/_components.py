@@ -126,8 +126,9 @@ def count_components(
         any, so that covariances will do. Variances of a sample spread by chance; their spread is
         reduced by as much. Features whose noise is even pass (2) whenever they pass (1).
 
-    A component of few features hides in (2) as long as it is part of what is left, so that the
-    next one is tried before giving up; not so if noise is divided out, which frees it anyway.
+    A component of few features hides in (2) as long as it is part of what is left. So what fails
+    (2) only is tested once more with the noise divided out, feature by feature, which shows whether
+    features are correlated; and the next component is tried before giving up.
 
     Parameters
     ----------
@@ -141,16 +142,20 @@ def count_components(
     most = min(degrees_of_freedom, p) - 1
     if most < 1:
         return 0
-    spectrum = (FactorSpectrum if per_feature else Spectrum)(covariance, most)
+    divided = FactorSpectrum(covariance, most)
+    spectrum = divided if per_feature else Spectrum(covariance, most)
     found, reach = 0, 0 if per_feature else 1
+
+    def left(source: AbstractSpectrum, k: int) -> _Left:
+        return _Left(*source.given(k), k, covariance.n_samples, degrees_of_freedom)
+
     for k in range(most):
         if k > found + reach:
             break
-        values, vectors, diagonal = spectrum.given(k)
-        left = _Left(values, vectors, diagonal, k, covariance.n_samples, degrees_of_freedom)
-        if not left.exceeds_even_noise():
+        own = left(spectrum, k)
+        if not own.exceeds_even_noise():
             break
-        if left.exceeds_uneven_noise():
+        if own.exceeds_uneven_noise() or (not per_feature and left(divided, k).exceeds_both()):
             found = k + 1
     return found
 
@@ -170,6 +175,10 @@ class _Left:
         self._largest = n_samples * values[k]
         self._features = diagonal[alive], vectors[alive, :k], values[:k]
         self._spread_by_chance = 2 / (n - k)
+
+    def exceeds_both(self) -> bool:
+        """Compare with either kind of noise."""
+        return self.exceeds_even_noise() and self.exceeds_uneven_noise()
 
     def exceeds_even_noise(self) -> bool:
         """Compare with noise of one variance."""

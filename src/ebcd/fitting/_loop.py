@@ -26,6 +26,7 @@ from ebcd.fitting._shrinkers import AbstractShrinker
 _LARGEST_ANGLE = 0.5
 _ACCURACY = 0.3  # of the step of Newton's method
 _MOST_PRODUCTS = 10
+_TINY_ANGLE = 1e-6
 _SMALL_ANGLE = 0.1  # below which a step may be lengthened
 _ALIGNED = 0.9  # cosine
 _LONGEST_STRETCH = 5.0
@@ -136,8 +137,9 @@ class Problem:
     def start(self, loadings: Array, fitted: Sequence[Any] | None = None) -> State:
         """First iteration, with the precision that the residuals of the loadings have."""
         loadings = self.shrinker.oriented(loadings)
-        whole = np.asarray(1 / np.maximum(self.noise.variances, self.noise.floor))
-        guess = whole if self.noise.precision(self.noise.variances).ndim else np.asarray(1.0)
+        guess = np.asarray(1.0)
+        if self.noise.differs:
+            guess = 1 / np.maximum(self.noise.variances, self.noise.floor)
         _, b = score_map(self.covariance, loadings, guess)
         precision = self.noise.precision(self.residual(b, loadings))
         components = tuple(range(loadings.shape[0]))
@@ -168,7 +170,10 @@ def alternate(
         if progress is not None:
             progress(walk.n_iter, walk.state, time.monotonic() - began)
         rounding = _ROUNDING * abs(walk.state.value)
-        quiet = quiet + 1 if gain < max(tol, rounding) else 0
+        if gain >= max(tol, rounding):
+            quiet = 0
+        elif not walk.undone:
+            quiet += 1
         if quiet and rough:
             break
         if quiet >= _QUIET:
@@ -187,6 +192,7 @@ class _Walk:
         self.n_iter = 1
         self._reach = _LARGEST_ANGLE
         self._last: tuple[Array, float] | None = None
+        self.undone = False  # whether the last step was, so that its small gain tells nothing
 
     def advance(self) -> float:
         """Do one iteration; return what it gained."""
@@ -210,8 +216,9 @@ class _Walk:
         factor = self._stretch(step, s_step, size)
         new = self._problem.again(state, state.weights + factor * step, state.b + factor * s_step)
         self.n_iter += 1
+        self.undone = new.value < state.value and size > _TINY_ANGLE
         if new.value < state.value:
-            self._reach = size / 4
+            self._reach = max(size / 4, _TINY_ANGLE)
             self._last = None
             new = self._problem.plain(state, state.mean)
             self.n_iter += 1

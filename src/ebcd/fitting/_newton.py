@@ -57,7 +57,9 @@ def newton_step(
     """
     curvature = _symmetric(b @ gradient.T)
     own, axes = np.linalg.eigh(curvature)
-    inverse = (axes / np.maximum(own, _SMALLEST_CURVATURE * own[-1])) @ axes.T
+    safe = np.maximum(own, _SMALLEST_CURVATURE * own[-1])
+    inverse = (axes / safe) @ axes.T
+    pairs = 2 / (safe[:, None] + safe)
 
     def project(d: Array) -> tuple[Array, Array]:
         """``P(D)`` and the matrix by which ``W`` was multiplied."""
@@ -68,16 +70,20 @@ def newton_step(
         return np.ascontiguousarray(covariance.matmul(d.T).T)
 
     def preconditioned(d: Array, s_d: Array) -> tuple[Array, Array]:
-        """Divide by the curvature that the plain iteration assumes."""
-        z, away = project(inverse @ d)
-        return z, inverse @ s_d - away @ b
+        """Divide by the curvature that the plain iteration assumes.
+
+        Among themselves components turn in pairs, with the mean of their curvatures.
+        """
+        along = d @ b.T
+        turn = axes @ (axes.T @ (0.5 * (along - along.T)) @ axes * pairs) @ axes.T
+        turn -= inverse @ along
+        return inverse @ d + turn @ weights, inverse @ s_d + turn @ b
 
     residual, away = project(gradient)
     s_residual = times(gradient) - away @ b
     step, s_step = np.zeros_like(b), np.zeros_like(b)
     direction, s_direction = z, s_z = preconditioned(residual, s_residual)
     first = slope = float(np.vdot(s_residual, z))
-    length = 0.0
     if not slope > _FLAT**2 * own.sum():
         return step, s_step, 0.0
     for _ in range(most):
@@ -95,10 +101,8 @@ def newton_step(
         s_step = s_step + share * s_direction
         residual = residual - share * image
         s_residual = s_residual - share * (curvature @ s_direction - times(bent) - away @ b)
-        length = reach
         if not inside:
             break
-        length = math.sqrt(max(float(np.vdot(s_step, step)), 0.0))
         z, s_z = preconditioned(residual, s_residual)
         old, slope = slope, float(np.vdot(s_residual, z))
         if slope <= accuracy**2 * first:
@@ -107,7 +111,12 @@ def newton_step(
         s_direction = s_z + slope / old * s_direction
     # A plain step from here. It removes what D has in the null space of S, of which the products
     # with S do not tell and which would grow from iteration to iteration.
-    return step + inverse @ residual, s_step + inverse @ s_residual, length
+    plain, s_plain = preconditioned(residual, s_residual)
+    step, s_step = step + plain, s_step + s_plain
+    length = math.sqrt(max(float(np.vdot(s_step, step)), 0.0))
+    if length > reach:
+        step, s_step, length = step * (reach / length), s_step * (reach / length), reach
+    return step, s_step, length
 
 
 def _symmetric(matrix: Array) -> Array:

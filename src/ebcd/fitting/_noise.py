@@ -17,11 +17,13 @@ _PSEUDO_SHARE = 0.2  # of the number of samples
 class AbstractNoise(ABC):
     """A noise model for one data set."""
 
+    differs = False  # between features
+
     def __init__(self, covariance: AbstractCovariance) -> None:
         self.n_samples = covariance.n_samples
         self.variances = covariance.diagonal()
         mean = float(self.variances.mean())
-        self.floor = _FLOOR * mean if mean > 0 else 1.0
+        self.floor: Array = np.asarray(_FLOOR * mean if mean > 0 else 1.0)
 
     @abstractmethod
     def precision(self, residual: Array) -> Array:
@@ -42,7 +44,7 @@ class ConstantNoise(AbstractNoise):
 
     def precision(self, residual: Array) -> Array:
         """Inverse of the mean residual."""
-        return np.asarray(1 / max(float(residual.mean()), self.floor))
+        return np.asarray(1 / max(float(residual.mean()), float(self.floor)))
 
     def value(self, precision: Array, residual: Array) -> float:
         """Gaussian log-likelihood of the residuals."""
@@ -60,9 +62,13 @@ class PerFeatureNoise(AbstractNoise):
     features, and the ELBO includes it. The noise is at least a sixth of a feature's variance.
     """
 
+    differs = True
+
     def __init__(self, covariance: AbstractCovariance) -> None:
         super().__init__(covariance)
         self._pseudo = _PSEUDO_SHARE * self.n_samples
+        constant = self.variances <= 0
+        self.floor = np.where(constant, self.floor, _FLOOR * self.variances)
         self._prior = np.maximum(self.variances, self.floor)
 
     def precision(self, residual: Array) -> Array:

@@ -8,6 +8,7 @@ import numpy as np
 
 from ebcd._numerics import Array
 from ebcd.data import AbstractCovariance, LowRank
+from ebcd.fitting._components import Standardized
 from ebcd.fitting._loop import Problem, State, alternate
 from ebcd.fitting._rotation import score_map
 
@@ -24,6 +25,7 @@ _POWER_STEPS = 60
 _LARGEST_RHO = 0.8
 # Random rotations are tried as well where an iteration is cheap, and components are many.
 _ROTATIONS = 8
+_FEW_ROTATIONS = 3
 _CHEAP_FEATURES = 100
 _DEAR = 2_000_000  # entries of the data
 _EXTRA_DIRECTIONS = 10
@@ -34,6 +36,26 @@ def svd_start(covariance: AbstractCovariance, k: int) -> Array:
     values, vectors = covariance.leading(k)
     largest = vectors[np.abs(vectors).argmax(axis=0), np.arange(vectors.shape[1])]
     return np.asarray((vectors * np.copysign(np.sqrt(values), largest)).T)
+
+
+def principal_start(problem: Problem, k: int) -> Array:
+    """Give loadings of the first `k` principal components, in units of the noise.
+
+    If the noise has a variance for each feature, those are unknown at first; the variances of the
+    features take their place.
+    """
+    if not problem.noise.differs:
+        return svd_start(problem.covariance, k)
+    return svd_start(Standardized(problem.covariance), k) * np.sqrt(problem.noise.variances)
+
+
+def _compressed(problem: Problem, rank: int) -> AbstractCovariance:
+    """Give the leading directions of the covariance, in units of the noise as above."""
+    covariance, variances = problem.covariance, problem.noise.variances
+    if not problem.noise.differs:
+        return LowRank(covariance, rank)
+    inverse = np.where(variances > 0, 1 / np.where(variances > 0, variances, 1.0), 1.0)
+    return Standardized(LowRank(Standardized(covariance), rank), inverse)
 
 
 def varimax_start(loadings: Array) -> Array:
@@ -123,16 +145,17 @@ class Greedy:
     def _residual_vector(self) -> Array:
         """Leading singular vector of the residual, times its singular value over sqrt(n)."""
         p = self._covariance.n_features
+        scale = np.sqrt(self.precision)  # one for all, or the noise is divided out
         v = np.random.default_rng(0).standard_normal(p)
         v /= np.linalg.norm(v)
         value = 0.0
         for _ in range(_POWER_STEPS):
-            image = self._residual_product(v)
+            image = scale * self._residual_product(scale * v)
             old, value = value, float(v @ image)
             v = image / max(float(np.linalg.norm(image)), 1e-300)
             if abs(value - old) < 1e-3 * value:
                 break
-        return np.asarray(np.sqrt(max(value, 0.0)) * v)
+        return np.asarray(np.sqrt(max(value, 0.0)) * v / scale)
 
     def _residual_product(self, v: Array) -> Array:
         product = self._covariance.matmul(v[:, None])[:, 0]
@@ -159,15 +182,16 @@ def best_start(problem: Problem, k: int, rng: np.random.Generator) -> State:
     dear = covariance.n_samples * covariance.n_features > _DEAR and rank < covariance.n_features
     whole = problem
     if dear:
-        problem = Problem(LowRank(covariance, rank), problem.shrinker, problem.noise)
-    principal = svd_start(problem.covariance, k)
+        problem = Problem(_compressed(problem, rank), problem.shrinker, problem.noise)
+    principal = principal_start(problem, k)
     states = [problem.start(varimax_start(principal))]
     if k > 1:
         greedy = greedy_start(problem, k, tol=_GREEDY_TOL)
         states += [] if greedy is None else [greedy]
-    if k > 2 and small:
+    if k > 3 or (k > 2 and small):
         states.append(problem.start(principal))
-        states += [problem.start(random_rotation(principal, rng)) for _ in range(_ROTATIONS)]
+        n_rotations = _ROTATIONS if small else _FEW_ROTATIONS
+        states += [problem.start(random_rotation(principal, rng)) for _ in range(n_rotations)]
     for tol, max_iter, behind, most in _ROUNDS:
         careful = tol < _CAREFUL
         states = [

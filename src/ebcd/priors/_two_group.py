@@ -211,6 +211,7 @@ def _climb(
     weights = [max(w, _SMALLEST_SLAB / n) for w, n in zip(weight.tolist(), totals, strict=True)]
     scales = log_scale.tolist()
     largest = [math.log(reach + 1e-3) + 3.0 for reach in columns.reach.tolist()]
+    smallest = _SMALLEST_LOG_SCALE + math.log(float(columns.s.min()))
     evaluated = _evaluate(columns, kind, np.array(weights), log_scale)
     sums = [_Sums(*column) for column in evaluated.T.tolist()]
     first = evaluated[0]
@@ -225,7 +226,7 @@ def _climb(
             else:
                 to_w, to_b, gain = _newton(at, w, b, fixed_weight, reach[k])
             to_w = max(to_w, _SMALLEST_SLAB / totals[k])
-            to_b = min(max(to_b, _SMALLEST_LOG_SCALE), largest[k])
+            to_b = min(max(to_b, smallest), largest[k])
             rest = max(1 - w, 1 - to_w, 1e-300)  # near one the spike is what must be right
             length = max(abs(to_b - b), abs(to_w - w) / min(w, rest))
             near = length < _SHORT_STEP and gain * length**2 < _LEFT_OVER
@@ -299,7 +300,8 @@ def _search(
     """Best weights on a grid of scales; return column, weight and log scale of promising ones."""
     typical = float(np.exp(np.median(np.log(columns.s))))
     top = max(float(columns.reach.max()) / typical, 1.0)
-    grid = np.arange(math.log(0.1), math.log(top) + 1.0, math.log(2.0)) + math.log(typical)
+    low = min(math.log(0.1), math.log(float(columns.s.min()) / typical))
+    grid = np.arange(low, math.log(top) + 1.0, math.log(2.0)) + math.log(typical)
     rows = np.repeat(np.arange(columns.n_columns), grid.size)
     wide = columns.select(rows)
     scales = np.tile(grid, columns.n_columns)
