@@ -253,3 +253,17 @@ def test_is_sparse():
     assert is_sparse(sparse.csr_array((2, 2)))
     assert is_sparse(sparse.csr_matrix((2, 2)))
     assert not is_sparse(np.eye(2))
+
+
+def test_leading_directions_among_some_features():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(30, 5)) @ rng.normal(size=(5, 40))
+    S = CovarianceMatrix(X.T @ X / 30, 30)
+    low, features = LowRank(S, 5), np.array([1, 4, 7, 20, 22, 30, 39])
+    some = low.among(features)
+    part = S.matmul(np.eye(40))[np.ix_(features, features)]
+    np.testing.assert_allclose(some.matmul(np.eye(7)), part, atol=1e-10)
+    np.testing.assert_allclose(some.diagonal(), np.diag(part))
+    weights = rng.normal(size=(2, 7))
+    whole = low.whole_weights(weights, features)
+    np.testing.assert_allclose(X @ whole.T, X[:, features] @ weights.T, atol=1e-9)

@@ -175,3 +175,17 @@ class TestStartsOfTheEstimator:
         X = Z @ L + rng.normal(size=(50, 100))
         best = EBCD(2, center=False, start="varimax").fit(X).elbo_
         assert EBCD(2, center=False, start="svd").fit(X).elbo_ == pytest.approx(best, abs=1e-3)
+
+
+@pytest.mark.parametrize("p", [3_000, 9_000])
+def test_search_on_leading_directions_ends_as_high_as_from_the_truth(p):
+    """Large data are compressed for the search, to some of the features if these are many."""
+    rng = np.random.default_rng(1)
+    n = 2_400_000 // p
+    L = np.zeros((3, p))
+    for size, row in zip((2.0, 1.5, 1.2), L, strict=True):
+        row[rng.choice(p, p // 20, replace=False)] = size * rng.laplace(size=p // 20)
+    X = rng.normal(size=(n, 3)) @ L + rng.normal(size=(n, p))
+    found, known = EBCD(3).fit(X), EBCD(3, start=L.T).fit(X)
+    assert found.elbo_ >= known.elbo_ - 0.01
+    assert found.converged_

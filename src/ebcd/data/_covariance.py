@@ -7,6 +7,7 @@ about the number of features, whatever the units of the data. `unit` leads back.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from copy import copy
 
 import numpy as np
 
@@ -113,6 +114,20 @@ class LowRank(AbstractCovariance):
         self.unit = covariance.unit
         self._diagonal = covariance.diagonal()
         self._values, self._vectors = covariance.leading(rank, _SEARCH_PRODUCTS)
+
+    def among(self, features: np.ndarray) -> LowRank:
+        """Give the same directions among some of the features."""
+        part = copy(self)
+        part.n_features = features.size
+        part._diagonal = self._diagonal[features]
+        part._vectors = self._vectors[features]
+        return part
+
+    def whole_weights(self, weights: Array, features: np.ndarray) -> Array:
+        """Weights of all features that give the scores of weights (rows) of some of them."""
+        root = np.sqrt(np.where(self._values > 0, self._values, np.inf))
+        directions = (weights @ self._vectors[features]) * self._values / root
+        return np.asarray((directions / root) @ self._vectors.T)
 
     def matmul(self, v: Array) -> Array:
         """Product with the leading part."""

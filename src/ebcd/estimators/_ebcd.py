@@ -213,14 +213,27 @@ class EBCD(Readable):
     def _run(self, problem: Problem, k: int, data: Input) -> Fit:
         if k == 0 or problem.covariance.trace() == 0:
             return _nothing(problem)
-        state = self._first_state(problem, k, data)
+        state: State | None
+        looked_around = False
+        if isinstance(self.start, str) and self.start == "auto" and self.n_components != "paper":
+            rng = np.random.default_rng(self.random_state or 0)
+            state, looked_around = best_start(problem, k, rng)
+        else:
+            state = self._first_state(problem, k, data)
         if state is None:
             return _nothing(problem)
         back = data.scale * problem.covariance.unit
         shift = problem.covariance.n_samples * float(np.log(back).sum())
         progress = _Printer(state.value, shift) if self.verbose else None
         tol = self._tolerance(problem)
-        return alternate(problem, state, tol=tol, max_iter=self.max_iter, progress=progress)
+        return alternate(
+            problem,
+            state,
+            tol=tol,
+            max_iter=self.max_iter,
+            look_around=not looked_around,
+            progress=progress,
+        )
 
     def _tolerance(self, problem: Problem) -> float:
         entries = problem.covariance.n_samples * problem.covariance.n_features
@@ -234,8 +247,6 @@ class EBCD(Readable):
             while greedy.loadings.shape[0] < k - 1 and greedy.add():
                 pass
             return greedy.state()
-        if self.start == "auto":
-            return best_start(problem, k, np.random.default_rng(self.random_state or 0))
         if self.start == "greedy":
             return greedy_start(problem, k)
         loadings = principal_start(problem, k)

@@ -153,12 +153,13 @@ def alternate(
     tol: float,
     max_iter: int,
     rough: bool = False,
+    look_around: bool = True,
     progress: Progress | None = None,
 ) -> Fit:
     """Iterate until the criterion rises by less than `tol`.
 
-    That alone does not mean convergence: it must do so again, and no other optimum may be found
-    near by. If `rough`, neither is asked.
+    That alone does not mean convergence: it must do so again, and if one is to `look_around` no
+    other optimum may be found near by. If `rough`, neither is asked.
     """
     walk = _Walk(problem, state, max_iter + rough)
     path = [state.value]
@@ -177,7 +178,7 @@ def alternate(
         if quiet and rough:
             break
         if quiet >= _QUIET:
-            if not walk.leave_plateau():
+            if not (look_around and walk.leave_plateau()):
                 return Fit(walk.state, path, walk.n_iter, True)
             quiet = 0
     return Fit(walk.state, path, walk.n_iter, not walk.state.components)

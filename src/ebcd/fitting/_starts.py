@@ -26,6 +26,7 @@ _LARGEST_RHO = 0.8
 # Random rotations are tried as well where an iteration is cheap, and components are many.
 _ROTATIONS = 8
 _FEW_ROTATIONS = 3
+_ENOUGH_FEATURES = 2_000
 _CHEAP_FEATURES = 100
 _DEAR = 2_000_000  # entries of the data
 _EXTRA_DIRECTIONS = 10
@@ -171,19 +172,41 @@ def greedy_start(problem: Problem, k: int, tol: float = 1e-6) -> State | None:
     return greedy.state()
 
 
-def best_start(problem: Problem, k: int, rng: np.random.Generator) -> State:
+def best_start(problem: Problem, k: int, rng: np.random.Generator) -> tuple[State, bool]:
     """Run several starts a little way and return the best state.
 
-    Where a product with the data is dear, the search runs on their leading directions only.
+    Where a product with the data is dear, the search runs on their leading directions only, and
+    on some of the features first if there are many; then it also looks for other optima near by.
+
+    Returns
+    -------
+    state : State
+    looked_around : bool
     """
     covariance = problem.covariance
     rank = k + _EXTRA_DIRECTIONS
-    small = covariance.n_features <= _CHEAP_FEATURES
     dear = covariance.n_samples * covariance.n_features > _DEAR and rank < covariance.n_features
-    whole = problem
-    if dear:
-        problem = Problem(_compressed(problem, rank), problem.shrinker, problem.noise)
-    principal = principal_start(problem, k)
+    if not dear:
+        return _search(problem, principal_start(problem, k), rng, careful=False), False
+    small = _compressed(problem, rank)
+    compressed = Problem(small, problem.shrinker, problem.noise)
+    principal = principal_start(compressed, k)
+    if not isinstance(small, LowRank) or covariance.n_features < 2 * _ENOUGH_FEATURES:
+        state = _search(compressed, principal, rng, careful=True)
+        return problem.plain(state, state.mean), True
+    features = np.sort(rng.choice(covariance.n_features, _ENOUGH_FEATURES, replace=False))
+    some = small.among(features)
+    among = Problem(some, problem.shrinker, type(problem.noise)(some))
+    state = _search(among, principal[:, features], rng, careful=False)
+    weights = small.whole_weights(state.weights, features)
+    state = compressed.iterate(weights, state.precision, state.components, state.fitted)
+    state = alternate(compressed, state, tol=_CAREFUL, max_iter=60).state
+    return problem.plain(state, state.mean), True
+
+
+def _search(problem: Problem, principal: Array, rng: np.random.Generator, careful: bool) -> State:
+    """Run starts in rounds; to the end if `careful`, otherwise until one is left."""
+    k, small = len(principal), problem.covariance.n_features <= _CHEAP_FEATURES
     states = [problem.start(varimax_start(principal))]
     if k > 1:
         greedy = greedy_start(problem, k, tol=_GREEDY_TOL)
@@ -193,15 +216,15 @@ def best_start(problem: Problem, k: int, rng: np.random.Generator) -> State:
         n_rotations = _ROTATIONS if small else _FEW_ROTATIONS
         states += [problem.start(random_rotation(principal, rng)) for _ in range(n_rotations)]
     for tol, max_iter, behind, most in _ROUNDS:
-        careful = tol < _CAREFUL
+        rough = tol > _CAREFUL
         states = [
-            alternate(problem, state, tol=tol, max_iter=max_iter, rough=not careful).state
+            alternate(problem, state, tol=tol, max_iter=max_iter, rough=rough).state
             for state in states
         ]
         states = _contenders(states, behind, most)
-        if len(states) == 1 and not dear:  # what is left to do costs the same later
+        if len(states) == 1 and not careful:  # what is left to do costs the same later
             break
-    return whole.plain(states[0], states[0].mean) if dear else states[0]
+    return states[0]
 
 
 def _contenders(states: list[State], reach: float, most: int) -> list[State]:
