@@ -29,11 +29,11 @@ lint: $(VENV)/installed-dev  ## formatting, style, types, layers
 	$(VENV)/bin/lint-imports --no-cache
 
 test-full: $(VENV)/installed-dev  ## tests and doctests, with coverage
-	$(VENV)/bin/python -m pytest $(PYTEST_ARGS) --cov --cov-report=term
+	$(ONE_THREAD) $(VENV)/bin/python -m pytest $(PYTEST_ARGS) --cov --cov-report=term
 
 test-core: $(CORE)/installed-test  ## tests of all that is public, on the built wheel with only the core
 	$(CORE)/bin/python $(INSTALL) --force-reinstall --no-deps .
-	$(CORE)/bin/python -m pytest $(PYTEST_ARGS) --doctest-ignore-import-errors --pyargs \
+	$(ONE_THREAD) $(CORE)/bin/python -m pytest $(PYTEST_ARGS) --doctest-ignore-import-errors --pyargs \
 		tests/data tests/estimators tests/peers tests/priors/test_bad_input.py tests/test_*.py ebcd
 
 docs: $(VENV)/installed-dev  ## run the gallery, build docs/_build/html; a warning is an error
