@@ -8,7 +8,7 @@ sectors, tables (of the fits that are there, without new ones), page.
 from __future__ import annotations
 
 import argparse
-import datetime
+import datetime as dt
 import platform
 from pathlib import Path
 from typing import Any
@@ -75,7 +75,7 @@ def machine() -> dict[str, Any]:
         models = [x for x in info.read_text(encoding="utf-8").splitlines() if "model name" in x]
         cpu = models[0].split(":", 1)[1].strip() if models else cpu
     return {
-        "date": datetime.datetime.now(tz=datetime.UTC).date().isoformat(),
+        "date": dt.datetime.now(tz=dt.UTC).date().isoformat(),
         "cpu": cpu,
         "system": platform.system(),
         "python": platform.python_version(),

@@ -31,7 +31,7 @@ def save(figure: Figure, path: Path) -> None:
     """Write a picture under a temporary name, then rename it."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_suffix(".part.png")
-    figure.savefig(temporary, dpi=110)
+    figure.savefig(temporary, dpi=80)  # documents are to stay small
     plt.close(figure)
     temporary.replace(path)
 
@@ -93,10 +93,10 @@ def _unit(loadings: list[list[float]]) -> np.ndarray:
 
 
 def draw_loadings(sectors: dict[str, Any], path: Path) -> None:
-    """Loadings of three components, of unit length, one column of panels per method."""
+    """Draw loadings of three components, of unit length, one column of panels per method."""
     names = sectors["names"]
     figure, axes = plt.subplots(
-        1, len(SHOWN_IN_SECTORS), figsize=(13.0, 4.6), sharey=True, layout="constrained"
+        1, len(SHOWN_IN_SECTORS), figsize=(13.0, 5.0), sharey=True, layout="constrained"
     )
     places = np.arange(len(names))
     reference = _unit(sectors["methods"]["PCA"]["loadings"])
@@ -111,13 +111,22 @@ def draw_loadings(sectors: dict[str, Any], path: Path) -> None:
         panel.spines[["top", "right"]].set_visible(False)
     axes[0].set_yticks(places, names)
     axes[0].invert_yaxis()
-    axes[-1].legend(frameon=False, loc="lower right")
+    handles, labels = axes[0].get_legend_handles_labels()
+    figure.legend(handles, labels, frameon=False, ncols=3, loc="outside lower right")
     save(figure, path)
 
 
 def facing(loadings: np.ndarray, reference: np.ndarray) -> np.ndarray:
     """Turn every component to the side of the reference's."""
     return loadings * np.where((loadings * reference).sum(axis=1, keepdims=True) < 0, -1.0, 1.0)
+
+
+def _sides(place: np.ndarray) -> np.ndarray:
+    """Whether a label goes above (1) or below (-1): below where a neighbour is close above."""
+    span = np.ptp(place, axis=0)
+    apart = (place[None] - place[:, None]) / span
+    close = (np.abs(apart[..., 0]) < 0.15) & (np.abs(apart[..., 1]) < 0.09) & (apart[..., 1] > 0)
+    return np.where(close.any(axis=1), -1, 1)
 
 
 def draw_plane(sectors: dict[str, Any], path: Path) -> None:
@@ -133,9 +142,15 @@ def draw_plane(sectors: dict[str, Any], path: Path) -> None:
             dots = panel.scatter(
                 *place.T, c=loadings[k], cmap="RdBu", vmin=-0.8, vmax=0.8, s=90, edgecolors="0.3"
             )
-            for (x, y), name in zip(place, sectors["names"], strict=True):
+            for (x, y), name, side in zip(place, sectors["names"], _sides(place), strict=True):
                 panel.annotate(
-                    name, (x, y), xytext=(0, 7), textcoords="offset points", ha="center", fontsize=8
+                    name,
+                    (x, y),
+                    xytext=(0, 7 * side),
+                    textcoords="offset points",
+                    ha="center",
+                    va="bottom" if side > 0 else "top",
+                    fontsize=8,
                 )
             panel.axhline(0, color="0.85", linewidth=0.8, zorder=0)
             panel.axvline(0, color="0.85", linewidth=0.8, zorder=0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
 import os
 import sys
@@ -35,16 +36,18 @@ def read_json(path: Path) -> Any:
 
 
 def write_rows(path: Path, rows: Sequence[dict[str, Any]]) -> None:
-    """Write a table, numbers with six digits."""
-    lines = [",".join(rows[0])]
-    lines += [",".join(_cell(value) for value in row.values()) for row in rows]
-    write(path, "\n".join(lines) + "\n")
+    """Write a table with the columns of the first row, numbers with ten digits."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(rows[0])
+    writer.writerows([_cell(row[name]) for name in rows[0]] for row in rows)
+    write(path, text.getvalue())
 
 
 def _cell(value: Any) -> str:
     if value is None:
         return ""
-    return f"{value:.7g}" if isinstance(value, float) else str(value)
+    return f"{value:.10g}" if isinstance(value, float) else str(value)
 
 
 def read_rows(path: Path) -> list[dict[str, str]]:
@@ -64,7 +67,7 @@ def finished(path: Path, description: dict[str, Any]) -> bool:
 
 
 def stamped(description: dict[str, Any]) -> dict[str, Any]:
-    """Description of a task with the version that does it."""
+    """Give the description of a task with the version that does it."""
     return {**description, "ebcd": ebcd.__version__}
 
 

@@ -72,8 +72,8 @@ def load_csv(returns: Path, factors: Path) -> Returns:
     dates = sorted(set(sectors) & set(known))
     if len(dates) <= N_COMPONENTS:
         raise ValueError(
-            f"--factors: only {len(dates)} dates of {factors} are in {returns}; write dates in both "
-            "files in the same way, e.g. 2020-01-02"
+            f"--factors: only {len(dates)} dates of {factors} are in {returns}; write dates in "
+            "both files in the same way, e.g. 2020-01-02"
         )
     X = np.array([sectors[date] for date in dates])
     F = np.array([known[date] for date in dates])[:, columns]
@@ -127,7 +127,7 @@ def fit_data(X: np.ndarray) -> dict[str, dict[str, Any]]:
 
 
 def _kept(S: np.ndarray, n_samples: int, alpha: float) -> dict[str, Any]:
-    """What L1-penalised PCA keeps at a positive strength."""
+    """Say what L1-penalised PCA keeps at a positive strength."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         model = PenalizedPCA(N_COMPONENTS, alpha=alpha).fit_covariance(S, n_samples)
