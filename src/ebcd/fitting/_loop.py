@@ -24,6 +24,7 @@ from ebcd.fitting._rotation import rotate, score_map, weighted
 from ebcd.fitting._shrinkers import AbstractShrinker
 
 _LARGEST_ANGLE = 0.5
+_FAITHFUL_ANGLE = 0.03  # radians: steps that do not change which optimum is reached
 _ACCURACY = 0.3  # of the step of Newton's method
 _MOST_PRODUCTS = 10
 _SMALL_ANGLE = 0.1  # below which a step may be lengthened
@@ -151,14 +152,16 @@ def alternate(
     tol: float,
     max_iter: int,
     rough: bool = False,
+    astray: bool = True,
     progress: Progress | None = None,
 ) -> Fit:
     """Iterate until the criterion rises by less than `tol`.
 
     That alone does not mean convergence: it must do so again, and no other optimum may be found
-    near by. If `rough`, neither is asked.
+    near by. If `rough`, neither is asked. Unless `astray`, steps are so small that they end in the
+    optimum to which plain iterations lead, and it is not left for a better one.
     """
-    walk = _Walk(problem, state, max_iter)
+    walk = _Walk(problem, state, max_iter, astray)
     path = [state.value]
     quiet = 0
     began = time.monotonic()
@@ -181,11 +184,13 @@ def alternate(
 class _Walk:
     """The state of a loop, and how far a step may go."""
 
-    def __init__(self, problem: Problem, state: State, max_iter: int) -> None:
+    def __init__(self, problem: Problem, state: State, max_iter: int, astray: bool = True) -> None:
         self._problem, self._max_iter = problem, max_iter
+        self._astray = astray
+        self._largest = _LARGEST_ANGLE if astray else _FAITHFUL_ANGLE
         self.state = _without_dead(state)
         self.n_iter = 1
-        self._reach = _LARGEST_ANGLE
+        self._reach = self._largest
         self._last: tuple[Array, float] | None = None
 
     def advance(self) -> float:
@@ -216,7 +221,7 @@ class _Walk:
             new = self._problem.plain(state, state.mean)
             self.n_iter += 1
         elif size >= 0.99 * self._reach:
-            self._reach = min(_LARGEST_ANGLE, 2 * self._reach)
+            self._reach = min(self._largest, 2 * self._reach)
         self._move_to(new)
         return new.value - state.value
 
@@ -242,13 +247,14 @@ class _Walk:
 
     def leave_plateau(self) -> bool:
         """Try to leave a quiet point that is not the best nearby, by one iteration from others."""
-        for rotation in [*_mirrors(self.state.mean), *_saddle(self.state)]:
+        mirrors = _mirrors(self.state.mean) if self._astray else []
+        for rotation in [*mirrors, *_saddle(self.state)]:
             if self.n_iter >= self._max_iter:
                 return True  # not known to be the best nearby
             new = self._problem.plain(self.state, rotation @ self.state.mean)
             self.n_iter += 1
             if new.value > self.state.value + _WORTH_MOVING:
-                self._reach, self._last = _LARGEST_ANGLE, None
+                self._reach, self._last = self._largest, None
                 self._move_to(new)
                 return True
         return False
