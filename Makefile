@@ -48,7 +48,7 @@ bench: $(VENV)/installed-dev  ## speed and accuracy of the solvers, on one threa
 	$(ONE_THREAD) $(VENV)/bin/python benchmarks/bench_peers.py
 	$(ONE_THREAD) $(VENV)/bin/python benchmarks/bench_eb_peers.py
 
-paper: $(VENV)/installed-paper  ## the experiments of the paper, 20 to 30 minutes; goes on where it was interrupted
+paper: $(VENV)/installed-paper  ## the experiments of the paper, 10 to 20 minutes; goes on where it was interrupted
 	$(ONE_THREAD) $(VENV)/bin/python -m experiments --page docs/paper.md $(PAPER_ARGS)
 
 paper-quick: $(VENV)/installed-paper  ## the same with two data sets, in less than two minutes
