@@ -5,6 +5,7 @@ PYTHON ?= python3
 VENV := .venv
 CORE := .venv-core
 PYTEST_ARGS ?= -n 2
+PAPER_ARGS ?=
 
 ONE_THREAD := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 VECLIB_MAXIMUM_THREADS=1
 INSTALL := -m pip install --quiet --disable-pip-version-check
@@ -12,10 +13,10 @@ INSTALL := -m pip install --quiet --disable-pip-version-check
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help demo test lint test-full test-core docs bench clean
+.PHONY: help demo test lint test-full test-core docs bench paper paper-quick clean
 
 help:  ## this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: $(VENV)/installed-plots  ## a worked example: a summary on the screen, figures in demo-output/
 	$(VENV)/bin/python examples/demo.py --output demo-output
@@ -49,8 +50,14 @@ bench: $(VENV)/installed-dev  ## speed and accuracy of the solvers, on one threa
 	$(ONE_THREAD) $(VENV)/bin/python benchmarks/bench_eb_peers.py
 	$(ONE_THREAD) $(VENV)/bin/python benchmarks/bench_methods.py
 
+paper: $(VENV)/installed-paper  ## the experiments of the paper, 10 to 20 minutes; goes on where it was interrupted
+	$(ONE_THREAD) $(VENV)/bin/python -m experiments --page docs/paper.md $(PAPER_ARGS)
+
+paper-quick: $(VENV)/installed-paper  ## the same with two data sets, in less than two minutes
+	$(ONE_THREAD) $(VENV)/bin/python -m experiments --quick --output paper-quick-output $(PAPER_ARGS)
+
 clean:  ## remove everything the other targets made
-	rm -rf $(VENV) $(CORE) demo-output docs/_build docs/generated dist .coverage .coverage.* htmlcov
+	rm -rf $(VENV) $(CORE) demo-output paper-quick-output experiments/results/records docs/_build docs/generated dist .coverage .coverage.* htmlcov
 	rm -rf .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 

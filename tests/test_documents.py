@@ -23,7 +23,9 @@ def test_examples(path):
 
 
 @pytest.mark.parametrize(
-    "path", [*DOCUMENTS, ROOT / "docs" / "index.md"], ids=lambda path: path.name
+    "path",
+    [*DOCUMENTS, ROOT / "docs" / "index.md", ROOT / "docs" / "paper.md"],
+    ids=lambda path: path.name,
 )
 def test_pictures(path):
     for name in PICTURE.findall(path.read_text(encoding="utf-8")):

@@ -24,6 +24,7 @@ from ebcd.fitting._rotation import rotate, score_map, weighted
 from ebcd.fitting._shrinkers import AbstractShrinker
 
 _LARGEST_ANGLE = 0.5
+_FAITHFUL_ANGLE = 0.03  # radians: steps that do not change which optimum is reached
 _ACCURACY = 0.3  # of the step of Newton's method
 _MOST_PRODUCTS = 10
 _TINY_ANGLE = 1e-6
@@ -153,15 +154,18 @@ def alternate(
     tol: float,
     max_iter: int,
     rough: bool = False,
+    faithful: bool = False,
     look_around: bool = True,
     progress: Progress | None = None,
 ) -> Fit:
     """Iterate until the criterion rises by less than `tol`.
 
     That alone does not mean convergence: it must do so again, and if one is to `look_around` no
-    other optimum may be found near by. If `rough`, neither is asked.
+    other optimum may be found near by. If `rough`, neither is asked. If `faithful`, steps are so
+    small that they end in the optimum to which plain iterations lead, and it is not left for a
+    better one.
     """
-    walk = _Walk(problem, state, max_iter + rough)
+    walk = _Walk(problem, state, max_iter + rough, faithful)
     path = [state.value]
     quiet = 0
     began = time.monotonic()
@@ -187,11 +191,13 @@ def alternate(
 class _Walk:
     """The state of a loop, and how far a step may go."""
 
-    def __init__(self, problem: Problem, state: State, max_iter: int) -> None:
+    def __init__(self, problem: Problem, state: State, max_iter: int, faithful: bool) -> None:
         self._problem, self._max_iter = problem, max_iter
+        self._faithful = faithful
+        self._largest = _FAITHFUL_ANGLE if faithful else _LARGEST_ANGLE
         self.state = _without_dead(state)
         self.n_iter = 1
-        self._reach = _LARGEST_ANGLE
+        self._reach = self._largest
         self._last: tuple[Array, float] | None = None
         self.undone = False  # whether the last step was, so that its small gain tells nothing
 
@@ -224,7 +230,7 @@ class _Walk:
             new = self._problem.plain(state, state.mean)
             self.n_iter += 1
         elif size >= 0.99 * self._reach:
-            self._reach = min(_LARGEST_ANGLE, 2 * self._reach)
+            self._reach = min(self._largest, 2 * self._reach)
         self._move_to(new)
         return new.value - state.value
 
@@ -250,13 +256,14 @@ class _Walk:
 
     def leave_plateau(self) -> bool:
         """Try to leave a quiet point that is not the best nearby, by one iteration from others."""
-        for rotation in [*_mirrors(self.state.mean), *_saddle(self.state)]:
+        mirrors = [] if self._faithful else _mirrors(self.state.mean)
+        for rotation in [*mirrors, *_saddle(self.state)]:
             if self.n_iter >= self._max_iter:
                 return True  # not known to be the best nearby
             new = self._problem.plain(self.state, rotation @ self.state.mean)
             self.n_iter += 1
             if new.value > self.state.value + _WORTH_MOVING:
-                self._reach, self._last = _LARGEST_ANGLE, None
+                self._reach, self._last = self._largest, None
                 self._move_to(new)
                 return True
         return False
