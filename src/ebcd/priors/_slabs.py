@@ -106,7 +106,7 @@ class LaplaceSlab(AbstractSlabKind):
     @staticmethod
     def _sides(columns: Columns, rate: Array) -> tuple[Array, Array, Array | None]:
         """Ratio of the marginals, ``lean``, and the logarithm of what clipping took away."""
-        if STRONG + rate.max() > -num.MILLS_LOWER:
+        if min(columns.largest, STRONG) + rate.max() > -num.MILLS_LOWER:
             return LaplaceSlab._strong_sides(columns.size, rate)
         # the normal cdf is thrice as fast, and exp(z^2 / 2) is the same in every evaluation
         size = columns.weak_size
