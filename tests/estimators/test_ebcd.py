@@ -856,12 +856,6 @@ def test_order_of_columns_does_not_matter():
     assert np.ptp(elbos) < 1e-3
 
 
-def test_too_small_to_square():
-    X = 1e-170 * np.random.default_rng(0).normal(size=(20, 5))
-    with pytest.raises(ValueError, match="too small to square"):
-        EBCD(1).fit(X)
-
-
 def test_one_thread_for_small_data_only():
     from ebcd.data import CovarianceMatrix
     from ebcd.fitting._threads import threads_for

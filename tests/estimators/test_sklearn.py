@@ -11,7 +11,6 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from ebcd import EBCD
-from ebcd.estimators._base import Decomposition
 from ebcd.priors import make_prior
 
 
@@ -113,8 +112,3 @@ class TestTools:
         assert list(model.feature_names_in_) == list(frame.columns)
         with pytest.raises(ValueError, match="feature names"):
             model.transform(frame.rename(columns={"gene 3": "gene x"}))
-
-
-def test_a_decomposition_says_how_it_fits():
-    with pytest.raises(TypeError, match="abstract"):
-        Decomposition()
