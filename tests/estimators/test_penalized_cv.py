@@ -20,14 +20,16 @@ def draw(n=60, p=24, seed=0):
     return rng.normal(size=(n, 2)) @ L + rng.normal(size=(n, p)) + 5.0
 
 
-def by_loops(X, k, alphas, splits, *, penalty="l1", center=True, scale=False):
+def by_loops(X, k, alphas, splits, *, penalty="l1", center=True, scale=False, warm=False):
     """Held-out errors with one estimator for each fold and strength."""
     errors = np.empty((len(alphas), len(splits)))
     for f, (train, test) in enumerate(splits):
+        start = "svd"
         for a, alpha in enumerate(alphas):
             model = PenalizedPCA(
-                k, penalty=penalty, alpha=alpha, center=center, scale=scale, start="svd", tol=1e-13
+                k, penalty=penalty, alpha=alpha, center=center, scale=scale, start=start, tol=1e-13
             ).fit(X[train])
+            start = model.components_.T if warm else start
             mean = X[train].mean(axis=0) if center else 0.0
             rest = (X[test] - mean) / model.scale_
             loadings = (model.components_ / model.scale_).T
@@ -70,6 +72,16 @@ class TestErrors:
             sparse.csr_array(X)
         )
         np.testing.assert_allclose(same.cv_errors_, model.cv_errors_, rtol=1e-6)
+
+    def test_warm_path_starts_where_the_strength_before_ended(self):
+        X = np.random.default_rng(0).normal(size=(20, 30))
+        splits, alphas = list(KFold(3).split(X)), (0.5, 1.0, 1.5)
+        options = {"alphas": alphas, "cv": splits, "tol": 1e-13}
+        warm = PenalizedPCACV(2, warm_path=True, **options).fit(X).cv_errors_
+        cold = PenalizedPCACV(2, **options).fit(X).cv_errors_
+        np.testing.assert_allclose(warm, by_loops(X, 2, alphas, splits, warm=True), rtol=1e-5)
+        np.testing.assert_allclose(warm[0], cold[0], rtol=1e-5)
+        assert np.abs(warm - cold).max() > 1e-3  # other optima, where there is nothing but noise
 
     def test_constant_feature_in_the_training_rows(self):
         X = draw()

@@ -189,3 +189,17 @@ def test_search_on_leading_directions_ends_as_high_as_from_the_truth(p):
     found, known = EBCD(3).fit(X), EBCD(3, start=L.T).fit(X)
     assert found.elbo_ >= known.elbo_ - 0.01
     assert found.converged_
+
+
+@pytest.mark.parametrize("noise", ["constant", "per_feature"])
+def test_greedy_starts_from_the_singular_vector_of_the_residual(noise):
+    """Singular values that are close, so that a rough search would mix their vectors."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(50, 200))
+    problem = make_problem(X, noise=noise)
+    greedy = Greedy(problem, tol=1e-10)
+    scale = np.sqrt((X**2).mean(axis=0)) if noise == "per_feature" else np.ones(200)
+    _, values, right = np.linalg.svd(X / scale, full_matrices=False)
+    loading = greedy._residual_vector() * problem.covariance.unit / scale
+    assert abs(loading @ right[0]) / np.linalg.norm(loading) > 1 - 1e-6
+    assert np.linalg.norm(loading) == pytest.approx(values[0] / np.sqrt(50), rel=1e-6)

@@ -220,3 +220,12 @@ class TestSimulations:
         with np.load(HERE / "sim" / "sim1.npz") as stored:
             X = stored[f"X_{seed}"].astype(np.float64)
         assert EBCD(2, center=False, start="greedy").fit(X).elbo_ == pytest.approx(elbo, abs=1e-3)
+
+    @pytest.mark.parametrize(
+        ("setting", "seed", "elbo"), [case for case in SIMULATIONS if case[0] == 2]
+    )
+    def test_greedy_start_is_not_lower_than_r(self, setting, seed, elbo):
+        # R leaves the projection of Algorithm 1 out, so that ours may be higher
+        with np.load(HERE / "sim" / "sim2.npz") as stored:
+            X = stored[f"X_{seed}"].astype(np.float64)
+        assert EBCD(3, center=False, start="greedy").fit(X).elbo_ >= elbo - 1e-3

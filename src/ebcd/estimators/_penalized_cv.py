@@ -27,8 +27,8 @@ class PenalizedPCACV(PenalizedDecomposition):
     For each of several strengths ``alpha``, common to all components, the model is fitted to the
     training rows of each fold. The held-out rows, centred and scaled like the training rows, are
     projected on the space that the loadings span; the strength with the smallest mean squared
-    error is used to fit all rows. Every strength is fitted from the start, so that its error does
-    not depend on the rest of the grid.
+    error is used to fit all rows. By default every strength is fitted from the start, so that its
+    error does not depend on the rest of the grid.
 
     Parameters
     ----------
@@ -45,6 +45,9 @@ class PenalizedPCACV(PenalizedDecomposition):
         As in `PenalizedPCA`; means and standard deviations are those of the training rows.
     start : "auto", "svd", "varimax" or array of shape (p, k), default "auto"
         As in `PenalizedPCA`; with "auto" folds are fitted from their principal components.
+    warm_path : bool, default False
+        Whether in each fold a strength starts where the next smaller one ended. Fits of a warm
+        path stay near each other, but may be held in optima that are not those of their start.
     tol : float, default 1e-9
         As in `PenalizedPCA`; folds stop at 1e-8 at the least.
     max_iter : int, default 2000
@@ -95,6 +98,7 @@ class PenalizedPCACV(PenalizedDecomposition):
         center: bool = True,
         scale: bool = False,
         start: Any = "auto",
+        warm_path: bool = False,
         tol: float = 1e-9,
         max_iter: int = 2000,
         n_jobs: int | None = None,
@@ -108,6 +112,7 @@ class PenalizedPCACV(PenalizedDecomposition):
         self.center = center
         self.scale = scale
         self.start = start
+        self.warm_path = warm_path
         self.tol = tol
         self.max_iter = max_iter
         self.n_jobs = n_jobs
@@ -181,7 +186,13 @@ class PenalizedPCACV(PenalizedDecomposition):
             ]
         tol = max(self.tol, _FOLD_TOL)
         return held_out_errors(
-            folds, starts, penalty, self.alphas_, tol=tol, max_iter=self.max_iter
+            folds,
+            starts,
+            penalty,
+            self.alphas_,
+            tol=tol,
+            max_iter=self.max_iter,
+            warm_path=self.warm_path,
         )
 
     def _fold_start(self, fold: Fold) -> Array:

@@ -104,6 +104,7 @@ def held_out_errors(
     *,
     tol: float,
     max_iter: int,
+    warm_path: bool = False,
 ) -> Array:
     """Squared errors of test rows projected on the loadings, one row a fold, in units of the data.
 
@@ -114,12 +115,16 @@ def held_out_errors(
         Loadings to start from, in working units of each fold, ``Z'Z = I``.
     penalty : AbstractPenalty
     alphas : array
-        Strengths of the penalty, each of which is tried on every fold.
+        Strengths of the penalty, each of which is tried on every fold; increasing.
     tol : float
         Gain an iteration, as a share of the sum of squares, below which a fit stops.
     max_iter : int
         Largest number of iterations.
+    warm_path : bool
+        Whether a strength starts where the one before it ended.
     """
+    if warm_path:
+        return _errors_along_path(folds, starts, penalty, alphas, tol, max_iter)
     errors = np.empty((len(folds), alphas.size))
     size = max(1, _LARGEST_STACK // max(starts[0].size, 1))
     tasks = np.array([(f, a) for f in range(len(folds)) for a in range(alphas.size)])
@@ -131,6 +136,24 @@ def held_out_errors(
             mine = part[:, 0] == f
             left = _left_over(folds[f].test, loadings[mine])
             errors[f, part[mine, 1]] = left * folds[f].unit ** 2
+    return errors
+
+
+def _errors_along_path(
+    folds: list[Fold],
+    starts: list[Array],
+    penalty: AbstractPenalty,
+    alphas: Array,
+    tol: float,
+    max_iter: int,
+) -> Array:
+    errors = np.empty((len(folds), alphas.size))
+    each = np.arange(len(folds))
+    for a, alpha in enumerate(alphas):
+        stack = _Stack(folds, starts, penalty, each, np.full(each.size, alpha))
+        starts = list(stack.run(tol, max_iter))
+        for f, fold in enumerate(folds):
+            errors[f, a] = _left_over(fold.test, starts[f][None])[0] * fold.unit**2
     return errors
 
 

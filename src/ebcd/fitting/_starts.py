@@ -21,7 +21,8 @@ _ROUNDS = ((0.05, 5, 300.0, 7), (0.05, 5, 100.0, 4), (0.05, 60, 10.0, 3), (1e-3,
 _CAREFUL = 0.01  # nats: where to look for other optima near by
 _SAME = 0.99  # cosine
 _GREEDY_TOL = 1.0  # nats: how rough the start is hardly matters to where it leads
-_POWER_STEPS = 60
+_POWER_STEPS = 1000
+_ROUGH = 1e-3  # accuracy of a leading singular value where that is enough
 _LARGEST_RHO = 0.8
 # Random rotations are tried as well where an iteration is cheap, and components are many.
 _ROTATIONS = 8
@@ -93,6 +94,7 @@ class Greedy:
         self._problem = problem
         self._covariance = problem.covariance
         self._tol = tol
+        self._accuracy = min(tol, _ROUGH)
         p = self._covariance.n_features
         self.loadings = np.empty((0, p))
         self.fitted: list[Any] = []
@@ -154,7 +156,7 @@ class Greedy:
             image = scale * self._residual_product(scale * v)
             old, value = value, float(v @ image)
             v = image / max(float(np.linalg.norm(image)), 1e-300)
-            if abs(value - old) < 1e-3 * value:
+            if abs(value - old) < self._accuracy * value:
                 break
         return np.asarray(np.sqrt(max(value, 0.0)) * v / scale)
 
