@@ -110,6 +110,8 @@ class EBCD(Readable):
     array([0, 1, 2, 3, 4])
     """
 
+    _progress: Any = None  # for a display of progress: (value, shift, tol) -> callback of the loop
+
     def __init__(
         self,
         n_components: int | str = "auto",
@@ -225,8 +227,10 @@ class EBCD(Readable):
             return _nothing(problem)
         back = data.scale * problem.covariance.unit
         shift = problem.covariance.n_samples * float(np.log(back).sum())
-        progress = _Printer(state.value, shift) if self.verbose else None
         tol = self._tolerance(problem)
+        progress = _Printer(state.value, shift) if self.verbose else None
+        if self._progress is not None:
+            progress = self._progress(state.value, shift, tol)
         # whoever asks for the paper's start wants to see where the paper's algorithm ends
         faithful = isinstance(self.start, str) and self.start == "greedy"
         return alternate(

@@ -1,0 +1,5 @@
+"""``python -m ebcd`` is the command line."""
+
+from ebcd.cli import main
+
+main()
