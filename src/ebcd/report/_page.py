@@ -36,6 +36,7 @@ _SCRIPTS = (
     "tables",
     "main",
 )
+_DATE = re.compile(r"\b\d{4}-\d\d(-\d\d)?\b( \([+−][\d.]+\))?")
 _SLOT = re.compile(r"\{\{ (\w+) \}\}")
 
 
@@ -60,9 +61,9 @@ def _filled(facts: Facts, n_features: int) -> str:
         "digest": digest,
         "style": _template("report.css"),
         "script": script,
-        "opening": html.escape(_words.opening(facts)),
+        "opening": _text(_words.opening(facts)),
         "findings": _findings(facts),
-        "reading": _paragraphs(_words.reading(facts)),
+        "reading": _reading(facts),
         "settings": _settings(facts),
         "missing": _missing(facts, header),
         "version": html.escape(ebcd.__version__),
@@ -92,7 +93,9 @@ def payload(facts: Facts, n_features: int) -> tuple[dict[str, Any], str]:
         block.add_texts("rows", [facts.rows[i] for i in rows] if facts.rows else [])
     if facts.days is not None:
         block.add_numbers("days", facts.days[rows] - facts.days.min(), 7)
-    small = {"ratio": facts.ratio, "pca": facts.pca_ratio, "path": facts.path}
+    small = {"ratio": facts.ratio, "pca": facts.pca_ratio}
+    if facts.path is not None:  # the last steps would be lost in rounding
+        small["path"] = facts.path - facts.path[-1]
     for name, values in small.items():
         if values is not None:
             block.add_numbers(name, values, 7)
@@ -105,11 +108,22 @@ def payload(facts: Facts, n_features: int) -> tuple[dict[str, Any], str]:
         "digits": digits,
         "firstDay": None if facts.days is None else float(facts.days.min()),
         "pathName": facts.path_name,
+        "pathEnd": None if facts.path is None else float(facts.path[-1]),
+        "stretches": [_days_between(facts, k) for k in range(facts.n_components)],
         "priors": [curve.words for curve in facts.curves],
         "standardError": facts.standard_error,
         "contents": block.contents,
     }
     return header, block.packed()
+
+
+def _days_between(facts: Facts, k: int) -> list[list[float]]:
+    """Give first and last day of each time in which a score was low or high."""
+    if facts.days is None:
+        return []
+    days = facts.days - facts.days.min()
+    found = _words.stretches(facts, k)
+    return [[float(days[stretch.first]), float(days[stretch.last])] for stretch in found]
 
 
 def _add_curves(block: Block, facts: Facts) -> None:
@@ -141,14 +155,20 @@ def _spread(scores: np.ndarray | None, n_components: int) -> np.ndarray:
 def _findings(facts: Facts) -> str:
     items = [
         f"<li><h3>{html.escape(found.heading)}</h3>"
-        f"<p>{html.escape(' '.join(found.sentences))}</p></li>"
+        f"{''.join(f'<p>{_text(line)}</p>' for line in found.sentences)}</li>"
         for found in _words.findings(facts)
     ]
     return f"<ol class=findings>{''.join(items)}</ol>" if items else ""
 
 
-def _paragraphs(lines: list[str]) -> str:
-    return "".join(f"<p>{html.escape(line)}</p>" for line in lines)
+def _text(words: str) -> str:
+    """Escape a text, and keep its dates on one line."""
+    return _DATE.sub(r"<span class=date>\g<0></span>", html.escape(words))
+
+
+def _reading(facts: Facts) -> str:
+    lines = "".join(f"<p>{html.escape(line)}</p>" for line in _words.reading(facts))
+    return f"<details open><summary>How to read this</summary>{lines}</details>" if lines else ""
 
 
 def _settings(facts: Facts) -> str:
@@ -171,4 +191,4 @@ def _missing(facts: Facts, header: dict[str, Any]) -> str:
                 f"Of {everything:,} {what} the page has {shown:,}, {which}, so that it stays small."
             )
     items = "".join(f"<li>{html.escape(line)}</li>" for line in lines)
-    return f"<p>Not in this page:</p><ul>{items}</ul>" if items else ""
+    return f"<div class=missing><p>Not in this page:</p><ul>{items}</ul></div>" if items else ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -11,6 +12,7 @@ from ebcd.report._facts import Facts
 
 _NAMED = 12  # features that a sentence names at most
 _EXTREME = 3  # rows that a sentence names
+_SHORTEST = 4  # rows that make a stretch of time
 
 
 @dataclass(frozen=True)
@@ -88,52 +90,79 @@ def _finding(facts: Facts, k: int) -> Found:
 
 
 def _features(facts: Facts, k: int) -> list[str]:
+    """Say which features belong to a component."""
     loadings, sure = facts.components[k], facts.sure()[k]
     order = np.argsort(-np.abs(loadings), kind="stable")
     order = order[sure[order] & (loadings[order] != 0)]
     what = "not zero" if facts.lfsr is None else "sure of sign"
     if order.size == 0:
         return [f"None of its loadings is {what}."]
-    lead = np.sign(loadings[order[0]])
-    same = [facts.names[j] for j in order if np.sign(loadings[j]) == lead]
-    other = [facts.names[j] for j in order if np.sign(loadings[j]) != lead]
     if order.size == 1:
-        return [f"Only {same[0]} belongs to it."]
+        return [f"Only {facts.names[order[0]]} belongs to it."]
+    up = [facts.names[j] for j in order if loadings[j] > 0]
+    down = [facts.names[j] for j in order if loadings[j] < 0]
     share = f"{order.size:,} of {count(len(facts.names), 'feature')}"
-    if not other:
-        return [f"{share} move together: {listed(same)}."]
+    if not (up and down):
+        return [f"{share} move together: {listed(up or down)}."]
     return [
-        f"{share} belong to it. Together move {listed(same)}; "
-        f"in the opposite direction {listed(other)}."
+        f"{share} belong to it. These move together: {listed(up)}.",
+        f"These move the opposite way: {listed(down)}.",
     ]
 
 
 def _rows(facts: Facts, k: int) -> list[str]:
     if facts.scores is None or facts.rows is None or len(facts.rows) < 2 * _EXTREME:
         return []
+    sentences = [_period(facts, stretch, k) for stretch in stretches(facts, k)]
     scores = facts.scores[:, k]
-    sentences = []
-    if facts.days is not None:
-        order = np.argsort(facts.days, kind="stable")
-        sentences += _stretches(scores[order], [facts.rows[i] for i in order])
     order = np.argsort(scores, kind="stable")
-    for word, ends in (("lowest", order[:_EXTREME]), ("highest", order[::-1][:_EXTREME])):
-        rows = [f"{facts.rows[i]} ({signed(scores[i])})" for i in ends]
-        sentences.append(f"Its scores were {word} in {listed(rows)}.")
-    return sentences
+    ends = {"Lowest": order[:_EXTREME], "highest": order[::-1][:_EXTREME]}
+    said = [
+        f"{word}: {', '.join(f'{facts.rows[i]} ({signed(scores[i])})' for i in rows)}"
+        for word, rows in ends.items()
+    ]
+    return [*sentences, f"{'; '.join(said)}."]
 
 
-def _stretches(scores: Array, rows: list[str]) -> list[str]:
-    sentences = []
-    for word, side in (("low", -1.0), ("high", 1.0)):
+def _period(facts: Facts, stretch: Stretch, k: int) -> str:
+    assert facts.rows is not None
+    first, last = facts.rows[stretch.first], facts.rows[stretch.last]
+    below, above = ("below", "above") if stretch.mean < 0 else ("above", "below")
+    loadings = facts.components[k][facts.sure()[k]]
+    if loadings.size == 0 or (loadings > 0).all():
+        where = below
+    elif (loadings < 0).all():
+        where = above
+    else:
+        where = f"{below} (the opposite ones {above})"
+    word = "low" if stretch.mean < 0 else "high"
+    return (
+        f"From {first} to {last} the score was {word}, {signed(stretch.mean)} on average: "
+        f"{'they were' if loadings.size > 1 else 'it was'} {where} the usual level."
+    )
+
+
+class Stretch(NamedTuple):
+    """A time in which a score was clearly low or high: its first and last row, and the mean."""
+
+    first: int
+    last: int
+    mean: float
+
+
+def stretches(facts: Facts, k: int) -> list[Stretch]:
+    """Find when a score was clearly low and when it was clearly high, if rows are dates."""
+    if facts.scores is None or facts.days is None:
+        return []
+    order = np.argsort(facts.days, kind="stable")
+    scores = facts.scores[order, k]
+    found = []
+    for side in (-1.0, 1.0):
         first, last = clearest_stretch(side * scores)
-        if last - first >= 3:
-            mean = signed(scores[first:last].mean())
-            sentences.append(
-                f"Its score was {word} for longest from {rows[first]} to {rows[last - 1]}, "
-                f"{mean} on average."
-            )
-    return sentences
+        if last - first >= _SHORTEST:
+            mean = float(scores[first:last].mean())
+            found.append(Stretch(int(order[first]), int(order[last - 1]), mean))
+    return sorted(found, key=lambda stretch: -abs(stretch.mean))
 
 
 def clearest_stretch(scores: Array) -> tuple[int, int]:
@@ -214,14 +243,15 @@ def signed(value: float) -> str:
 
 
 def listed(names: list[str], most: int = _NAMED) -> str:
-    """Write a list for people: a, b and c; long ones end in a number.
+    """Write a list of names; a long one ends in a number.
 
     Examples
     --------
     >>> from ebcd.report._words import listed
-    >>> listed(["a", "b", "c"]), listed(list("abcdef"), most=3)
-    ('a, b and c', 'a, b, c and 3 more')
+    >>> listed(["a", "b and c"]), listed(list("abcdef"), most=3)
+    ('a, b and c', 'a, b, c, and 3 more')
     """
+    between = "; " if any("," in name for name in names) else ", "
     if len(names) > most + 1:
-        return f"{', '.join(names[:most])} and {len(names) - most:,} more"
-    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
+        names = [*names[:most], f"and {len(names) - most:,} more"]
+    return between.join(names)

@@ -40,7 +40,7 @@ function drawComponents() {
     const what = data.lfsr ? "sure" : "not zero";
     return figure({
       title: `Component ${k}`,
-      note: `${percent(data.ratio[k])} of the variance, ${sure.toLocaleString("en")} loadings ${what}`,
+      note: `${percent(data.ratio[k])} of the variance, ${counted(sure)} loadings ${what}`,
       file: `component-${k}`,
     });
   });
@@ -53,7 +53,7 @@ function drawBars(plot, k, rows, [low, high]) {
   const apart = rows.length > Number(byId("bar-count").value); // the searched one comes last, after a gap
   const height = rows.length * ROW + (apart ? ROW : 0) + 30;
   const widest = Math.max(...rows.map((j) => textWidth(data.names[j])), 20);
-  const left = Math.min(widest + 10, 0.46 * width);
+  const left = Math.min(widest + 10, 0.5 * width);
   const x = scale(low, high, left + 4, width - 6);
   const top = (i) => i * ROW + (apart && i === rows.length - 1 ? ROW : 0);
   const strongest = rows.slice(0, 3).map((j) => `${data.names[j]} ${format(data.loadings[k][j], 3)}`).join(", ");
@@ -65,7 +65,7 @@ function drawBars(plot, k, rows, [low, high]) {
   }
   chart.append(cursor);
   rows.forEach((j, i) => chart.append(...barRow(k, j, top(i), left, width, x)));
-  if (apart) bottomLabel(chart, left - 6, top(rows.length - 1) - 4, `rank ${(ranked(k).indexOf(state.feature) + 1).toLocaleString("en")}:`, "end");
+  if (apart) bottomLabel(chart, left - 6, top(rows.length - 1) - 4, `rank ${counted(ranked(k).indexOf(state.feature) + 1)}:`, "end");
   plot.replaceChildren(chart);
   explore(chart, {
     count: rows.length,
@@ -94,8 +94,16 @@ function barRow(k, j, top, left, width, x) {
   return parts;
 }
 
+function drawBarLegend() {
+  const swatch = (kind) => html("i", { class: `swatch ${kind}`, "aria-hidden": "true" });
+  const entries = [["positive", "positive"], ["negative", "negative"],
+    ["unsure", data.lfsr ? `may be zero (lfsr > ${state.level})` : "zero"], ...(data.sd ? [["stroke", "two standard deviations to each side"]] : [])];
+  byId("bar-legend").replaceChildren(...entries.map(([kind, text]) => html("span", {}, swatch(kind), text)));
+}
+
 function setUpBars() {
   for (const id of ["bar-count", "bar-sort"]) byId(id).addEventListener("change", drawComponents);
   if (header.features.shown <= 10) byId("bar-count").parentElement.hidden = true;
+  addChart(drawBarLegend, "level");
   addChart(drawComponents, "picked", "level", "feature");
 }

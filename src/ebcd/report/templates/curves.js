@@ -5,7 +5,7 @@ function drawVariance() {
   const { frame, plot } = figure({ title: "Share of the variance", note: names, file: "explained-variance" });
   byId("variance-chart").replaceChildren(frame);
   const count = header.components;
-  const width = Math.min(Math.max(plot.clientWidth, 240), 200 + 110 * count);
+  const width = Math.max(plot.clientWidth, 240);
   const height = 240;
   const [left, bottom] = [50, height - 26];
   const most = Math.max(...data.ratio, ...(data.pca || []).slice(0, count), 1e-9) * 1.05;
@@ -30,16 +30,26 @@ function drawVariance() {
     if (step > 24 || k % Math.ceil(24 / step) === 0) bottomLabel(chart, middle(k), height - 8, String(k));
   }
   plot.replaceChildren(chart);
-  chart.style.maxWidth = `${width}px`;
-  const total = (shares, k) => percent(shares.subarray(0, k + 1).reduce((a, b) => a + b, 0));
   explore(chart, {
     count,
-    text: (k) => [`component ${k}`, `${header.method} ${percent(data.ratio[k])}, up to here ${total(data.ratio, k)}`,
-      ...(data.pca && k < data.pca.length ? [`PCA ${percent(data.pca[k])}, up to here ${total(data.pca, k)}`] : [])],
+    text: (k) => [`component ${k}`, `${header.method} ${percent(data.ratio[k])}, up to here ${upTo(data.ratio, k)}`,
+      ...(data.pca && k < data.pca.length ? [`PCA ${percent(data.pca[k])}, up to here ${upTo(data.pca, k)}`] : [])],
     place: (k) => [middle(k), y(100 * data.ratio[k])],
     nearest: (x) => Math.min(Math.max(Math.floor((x - left) / step), 0), count - 1),
     cursor: (k) => fill(cursor, { x: k < 0 ? 0 : left + k * step, visibility: k < 0 ? "hidden" : "visible" }, []),
   });
+}
+
+const upTo = (shares, k) => percent(shares.subarray(0, k + 1).reduce((a, b) => a + b, 0));
+
+function fillVarianceTable() {
+  const methods = [[header.method, data.ratio], ...(data.pca ? [["PCA", data.pca]] : [])];
+  const heads = ["component", ...methods.flatMap(([name]) => [name, "up to here"])];
+  const cells = (k) => methods.flatMap(([, shares]) => (k < shares.length ? [percent(shares[k]), upTo(shares, k)] : ["", ""]));
+  const rows = range(header.components).map((k) =>
+    html("tr", {}, html("th", { scope: "row" }, String(k)), ...cells(k).map((text) => html("td", {}, text))));
+  byId("variance-table").replaceChildren(html("table", { class: "settings" },
+    html("thead", {}, html("tr", {}, ...heads.map((text) => html("th", { scope: "col" }, text)))), html("tbody", {}, ...rows)));
 }
 
 function drawPriors() {
@@ -92,7 +102,8 @@ function densityTop(density) {
 }
 
 function drawTrace() {
-  const { frame, plot } = figure({ title: `${header.pathName} after each iteration`, file: "fit" });
+  const end = format(header.pathEnd, 7);
+  const { frame, plot } = figure({ title: `${header.pathName} after each iteration`, note: `less its end, ${end}`, file: "fit" });
   byId("trace").replaceChildren(frame);
   const values = data.path;
   const count = values.length;
@@ -100,10 +111,10 @@ function drawTrace() {
   const height = 230;
   const [low, high] = span(values);
   const marks = ticks(low, high, 4);
-  const words = marks.map((mark) => format(mark, 8));
+  const words = marks.map((mark) => format(mark, 6));
   const [left, right, bottom] = [Math.max(...words.map((word) => textWidth(word))) + 14, width - 8, height - 40];
   const [x, y] = [scale(0, Math.max(count - 1, 1), left, right), scale(low, high, bottom, 8)];
-  const chart = canvas(width, height, `${header.pathName} after each iteration, at last ${format(values[count - 1], 7)}.`);
+  const chart = canvas(width, height, `${header.pathName} after each iteration, at last ${end}.`);
   marks.forEach((mark, i) => {
     chart.append(svg("line", { class: "grid-line", x1: left, x2: right, y1: y(mark), y2: y(mark) }));
     bottomLabel(chart, left - 7, y(mark) + 4, words[i], "end");
@@ -117,7 +128,7 @@ function drawTrace() {
   plot.replaceChildren(chart);
   explore(chart, {
     count,
-    text: (i) => [`iteration ${i}`, `${header.pathName} ${format(values[i], 8)}`],
+    text: (i) => [`iteration ${i}`, `${header.pathName} ${format(header.pathEnd + values[i], 9)}`, `${format(values[i], 3)} from its end`],
     place: (i) => [x(i), y(values[i])],
     nearest: (px) => Math.min(Math.max(Math.round(((px - left) / (right - left)) * Math.max(count - 1, 1)), 0), count - 1),
     cursor: (i) => fill(cursor, i < 0 ? { visibility: "hidden" } : { visibility: "visible", cx: x(i), cy: y(values[i]) }, []),

@@ -53,7 +53,8 @@ function format(value, digits = 4) {
   return text.replace("-", "−");
 }
 
-const percent = (share) => `${format(100 * share, 3)}%`;
+const percent = (share) => (share === 0 || share >= 0.0095 ? `${(100 * share).toFixed(1)}%` : `${format(100 * share, 1)}%`);
+const counted = (number) => number.toLocaleString("en");
 
 function loadingLines(k, j) {
   const lines = [`loading ${format(data.loadings[k][j])}${data.sd ? ` ± ${format(2 * data.sd[k][j], 2)}` : ""}`];

@@ -52,10 +52,10 @@ function drawHeatmap() {
   view.scroll.style.height = `${height}px`;
   view.width = view.scroll.clientWidth;
   view.names = Math.min(0.45 * view.width, 230);
-  view.column = Math.min((view.width - view.names - 4) / Math.max(state.picked.length, 1), 130);
+  view.column = Math.min((view.width - view.names - 4) / Math.max(state.picked.length, 1), 260);
   view.pen = sizeSheet(view.sheet, view.width, height);
   view.spacer.style.height = `${Math.max(heat.order.length - view.lines, 0) * HEAT_ROW}px`;
-  view.count.textContent = ` · ${heat.order.length.toLocaleString("en")} of ${header.features.shown.toLocaleString("en")} features`;
+  view.count.textContent = ` · ${counted(heat.order.length)} of ${counted(header.features.shown)} features`;
   if (!all) paintOverview(height);
   paintLegend();
   paintRows();
@@ -76,6 +76,7 @@ function paintOverview(height) {
 }
 
 const heatTop = () => Math.round(view.scroll.scrollTop / HEAT_ROW);
+const heatHead = (k) => (view.column > 90 ? `component ${k}` : String(k));
 const cellAt = (column) => view.names + column * view.column;
 
 function paintRows() {
@@ -85,7 +86,7 @@ function paintRows() {
   pen.font = `12px ${getComputedStyle(document.body).fontFamily}`;
   pen.fillStyle = colour("--soft");
   pen.textAlign = "center";
-  state.picked.forEach((k, column) => pen.fillText(String(k), cellAt(column) + view.column / 2, 15));
+  state.picked.forEach((k, column) => pen.fillText(heatHead(k), cellAt(column) + view.column / 2, 15));
   for (let line = 0; line < view.lines && heat.top + line < heat.order.length; line++) paintRow(line);
   if (heat.order.length === 0) {
     pen.textAlign = "left";
@@ -139,10 +140,9 @@ function paintLegend() {
   const stops = range(9).map((i) => `rgb(${view.colours.sure[Math.round((254 * i) / 8)]})`);
   bar.style.background = `linear-gradient(90deg, ${stops.join(",")})`;
   const [low, high] = own ? ["lowest", "highest of the component"] : [`−${format(most, 3)}`, format(most, 3)];
-  const grey = html("i", { class: "swatch", "aria-hidden": "true" });
-  grey.style.background = colour("--unsure");
+  const grey = html("i", { class: "swatch unsure", "aria-hidden": "true" });
   const unsure = data.lfsr ? html("span", {}, grey, `sign not sure (lfsr > ${state.level})`) : null;
-  fill(view.legend, {}, []).replaceChildren(html("span", {}, low, bar, high), ...(unsure ? [unsure] : []));
+  view.legend.replaceChildren(html("span", {}, low, bar, high), ...(unsure ? [unsure] : []));
 }
 
 function goTo(row) {
@@ -206,7 +206,7 @@ function heatPicture() {
   const font = { "font-family": "sans-serif", "font-size": 12, fill: colour("--text") };
   const picture = svg("svg", { viewBox: `0 0 ${view.width} ${height}`, width: view.width, height });
   state.picked.forEach((k, column) =>
-    picture.append(svg("text", { ...font, x: cellAt(column) + view.column / 2, y: 15, "text-anchor": "middle" }, String(k))));
+    picture.append(svg("text", { ...font, x: cellAt(column) + view.column / 2, y: 15, "text-anchor": "middle" }, heatHead(k))));
   for (let line = 0; line < view.lines && heat.top + line < heat.order.length; line++) {
     const j = heat.order[heat.top + line];
     const y = HEAT_HEAD + line * HEAT_ROW;

@@ -10,6 +10,7 @@ function setUp() {
     setUpSearch();
     setUpBars();
     setUpHeatmap();
+    fillVarianceTable();
     addChart(drawVariance);
   } else {
     document.querySelector(".tools").hidden = true;
@@ -47,6 +48,8 @@ async function main() {
   drawAll();
   watchWidth();
   document.documentElement.dataset.ready = "yes";
+  // two frames later it is on the screen
+  requestAnimationFrame(() => requestAnimationFrame(() => performance.mark("ebcd-ready")));
 }
 
 main().catch((error) => {

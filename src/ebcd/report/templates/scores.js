@@ -9,7 +9,7 @@ function drawScores() {
   const [across, up] = [Number(byId("score-x").value), Number(byId("score-y").value)];
   const made = kind === "scatter"
     ? figure({ title: `Component ${up} against component ${across}`, note: "one point for each row", file: `scores-${across}-${up}` })
-    : figure({ title: `Scores ${over[kind]}`, note: "1 is a typical size", file: "scores" });
+    : figure({ title: `Scores ${over[kind]}`, note: kind === "time" ? "shaded: clearly low or high" : "1 is a typical size", file: "scores" });
   byId("score-chart").replaceChildren(made.frame);
   if (kind === "scatter") drawScatter(made.plot, across, up);
   else drawLines(made.plot, kind === "time");
@@ -37,8 +37,10 @@ function drawLines(plot, byTime) {
   const panels = picked.map((k, p) => {
     const [low, high] = span(data.scores[k], 0.08);
     const y = scale(Math.min(low, -1), Math.max(high, 1), (p + 1) * PANEL - 10, p * PANEL + 20);
+    if (byTime) chart.append(...header.stretches[k].map(([first, last]) => svg("rect", { class: "row-cursor",
+      x: x(first), width: Math.max(x(last) - x(first), 1), y: p * PANEL + 20, height: PANEL - 30 })));
     for (const [mark] of marks) chart.append(svg("line", { class: "grid-line", x1: x(mark), x2: x(mark), y1: p * PANEL + 20, y2: (p + 1) * PANEL - 10 }));
-    verticalAxis(chart, y, ticks(Math.min(low, -1), Math.max(high, 1), 3), left, right);
+    verticalAxis(chart, y, ticks(Math.min(low, -1), Math.max(high, 1), 4), left, right);
     chart.append(svg("text", { class: "strong", x: left, y: p * PANEL + 12 }, `component ${k}`));
     chart.append(svg("path", { class: "curve thin", d: path(count, (i) => x(place(i)), (i) => y(data.scores[k][order[i]])) }));
     return y;

@@ -17,6 +17,7 @@ function setUpSearch() {
     input.value = data.names[found[i]];
     close();
     change({ feature: found[i] });
+    byId("feature").scrollIntoView({ block: "nearest" });
   };
   const open = () => {
     found = matches(input.value);

@@ -17,7 +17,7 @@ function setUpTables() {
         const [k, i] = [Math.floor(row / data.estimate[0].length), row % data.estimate[0].length];
         return [k, data.estimate[k][i], data.shrunk[k][i], data.density[k][i]][c];
       }],
-    fit: data.path && [["iteration", header.pathName], data.path.length, (i, c) => (c ? data.path[i] : i)],
+    fit: data.path && [["iteration", header.pathName], data.path.length, (i, c) => (c ? header.pathEnd + data.path[i] : i)],
   };
   for (const [name, table] of Object.entries(tables)) {
     if (table) byId("downloads").append(html("button", { type: "button", onclick: () => saveTable(name, ...table) }, `${name}.csv`));
