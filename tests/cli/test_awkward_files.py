@@ -51,7 +51,7 @@ def run(*arguments):
 def fit(path, tmp_path, *options):
     """Fit two components; give the summary and the parsed components."""
     out = tmp_path / "out"
-    result = run("fit", path, "-o", out, "-k", 2, "--json", *options)
+    result = run("fit", path, "-o", out, "-k", 2, "--start", "svd", "--json", *options)
     assert result.exit_code == 0, result.output
     summary = json.loads(result.stdout)
     lines = (out / "components.csv").read_text(encoding="utf-8").splitlines()
@@ -78,7 +78,7 @@ def refused(path, tmp_path, *options):
 def expected():
     from ebcd import EBCD
 
-    return EBCD(2).fit(X).components_.T
+    return EBCD(2, start="svd").fit(X).components_.T
 
 
 def written(tmp_path, content, name="table.csv", encoding="utf-8"):
@@ -241,7 +241,7 @@ def test_many_columns(tmp_path):
     names = [f"gene_{j}" for j in range(50_000)]
     path = written(tmp_path, as_text(values, names))
     out = tmp_path / "out"
-    result = run("fit", path, "-o", out, "-k", 1, "--json")
+    result = run("fit", path, "-o", out, "-k", 1, "--start", "svd", "--json")
     assert result.exit_code == 0, result.output
     summary = json.loads(result.stdout)
     assert summary["n_features"] == 50_000

@@ -57,11 +57,11 @@ class Outcome:
 
 def check_methods(methods: list[str]) -> list[str]:
     """Check names of methods; all of them if none is given."""
-    known = [*dict.fromkeys((*METHODS, *ebcd.priors.PRIORS))]
+    known = {name.lower(): name for name in (*METHODS, *ebcd.priors.PRIORS)}
     for method in methods:
-        if method not in known:
-            raise unknown_name("method", method, known)
-    return methods or list(METHODS)
+        if method.lower() not in known:
+            raise unknown_name("method", method, list(known.values()))
+    return [known[method.lower()] for method in methods] or list(METHODS)
 
 
 def compare(

@@ -143,7 +143,7 @@ def _write_report(
         model,
         folder / "report.html",
         scores=scores,
-        row_names=rows,
+        row_names=None if scores is None else rows,
         title=summary["title"],
         source=summary["source"],
         pca_variance_ratio=summary["pca_explained_variance_ratio"],

@@ -88,6 +88,7 @@ InputFile = Annotated[
     Path,
     typer.Argument(
         metavar="INPUT",
+        readable=False,  # whether it can be read is found out, and said in one line, by reading it
         help="CSV, TSV, Parquet, NPY, NPZ, Matrix Market or h5ad file, plain or compressed; rows "
         "are samples, columns are features. - reads standard input.",
         show_default=False,
@@ -308,6 +309,7 @@ OutputFolder = Annotated[
     typer.Option(
         "-o",
         "--output",
+        readable=False,
         metavar="FOLDER",
         help="Folder to write the results to.",
         rich_help_panel=_RESULTS,

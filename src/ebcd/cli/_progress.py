@@ -48,14 +48,14 @@ class _Lines(Watcher):
     """Plain lines on standard error, not too many."""
 
     def __init__(self) -> None:
-        self._spoke = time.monotonic()
+        self._spoke = -_SECONDS_BETWEEN_LINES
 
     def stage(self, words: str) -> None:
         typer.echo(words, err=True)
 
     def iteration(self, number: int, elbo: float, left: float | None) -> None:
         now = time.monotonic()
-        if number == 1 or now - self._spoke >= _SECONDS_BETWEEN_LINES:
+        if now - self._spoke >= _SECONDS_BETWEEN_LINES:
             self._spoke = now
             self.stage(_words(number, elbo, left))
 

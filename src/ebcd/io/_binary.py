@@ -15,7 +15,7 @@ from scipy.io import mmread
 
 from ebcd._lookup import unknown_name
 from ebcd.data import is_sparse
-from ebcd.io._columns import Raw, Selection, looks_like_labels, unique_names, unsure_labels
+from ebcd.io._columns import Raw, Selection, looks_like_labels, unique_names
 from ebcd.io._source import Source
 
 _USUAL_KEYS = ("X", "x", "data", "arr_0")
@@ -174,10 +174,8 @@ def read_parquet(source: Source, selection: Selection) -> Raw:
             if pa.types.is_temporal(column.type) or pa.types.is_string(column.type):
                 raw.text[names[j]] = (len(column), str(column[0].as_py()))
     if label is not None:
-        raw.labels = _labels(table.column(label))
         raw.label_name = "" if names[label].startswith("__index_level") else names[label]
-        if guessed and unsure_labels(raw.labels):
-            raw.text = {names[label]: (len(raw.labels), raw.labels[0]), **raw.text}
+        selection.add_labels(raw, names[label], _labels(table.column(label)), guessed)
     if again:
         raw.notes.append(f"columns with the same name were numbered: {', '.join(again[:5])}")
     return raw
@@ -197,7 +195,7 @@ def _parquet_label(
         return label, False
     if index in names:
         return names.index(index), False
-    if selection.columns and 0 in selection.keep(names, None):
+    if not selection.may_guess(names):
         return None, False
     first = _labels(next(file.iter_batches(60, columns=[names[0]])).column(0)) if names else []
     return (0, True) if looks_like_labels(names[0], first) else (None, False)

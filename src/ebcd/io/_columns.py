@@ -98,6 +98,20 @@ class Selection:
             raise ValueError("no columns are left to fit; check --columns and --drop")
         return kept
 
+    def may_guess(self, names: Sequence[str]) -> bool:
+        """Tell whether the first column may turn out to name the rows."""
+        if self.index is not None or 0 in matching(names, self.drop, "--drop"):
+            return False
+        return not self.columns or 0 not in matching(names, self.columns, "--columns")
+
+    def add_labels(self, raw: Raw, name: str, labels: list[str], guessed: bool) -> None:
+        """Name the rows; text that looks like groups is no guess, but a column of text."""
+        if guessed and unsure_labels(labels):
+            if not self.columns:
+                raw.text = {name: (len(labels), labels[0]), **raw.text}
+        else:
+            raw.labels = labels
+
     def label(self, names: Sequence[str]) -> int | None:
         """Find the column that names the rows, if one was asked for by its name."""
         if self.index is None or self.index == "none":

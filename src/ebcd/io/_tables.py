@@ -122,9 +122,10 @@ def read_table(
         notes = source.notes + raw.notes
     if raw.text:
         raise ValueError(_text_message(path, raw))
-    if raw.label_name and index is None:
+    if raw.labels is not None and raw.label_name and index is None:
         notes.append(f"rows are named by the column {raw.label_name!r}")
-    table = Table(raw.values, raw.names, raw.labels, raw.label_name, notes)
+    index_name = raw.label_name if raw.labels is not None else ""
+    table = Table(raw.values, raw.names, raw.labels, index_name, notes)
     return _without_missing(path, table, drop_missing)
 
 
@@ -161,7 +162,7 @@ def _text_message(path: Path, raw: Raw) -> str:
         advice = f"correct the cells, or leave out columns with --drop {_quoted(','.join(names))}"
     else:
         advice = f"leave out with --drop {_quoted(','.join(names))}"
-    if raw.labels is None or names[0] == raw.label_name:
+    if raw.labels is None:
         advice += f", or name the rows by one with --index {_quoted(names[0])}"
     where = "standard input" if str(path) == "-" else path
     return f"{where}: {len(names)} {plural} text: {', '.join(parts)}{more}; {advice}"

@@ -21,7 +21,6 @@ from ebcd.io._columns import (
     is_text,
     looks_like_labels,
     unique_names,
-    unsure_labels,
 )
 from ebcd.io._source import Source
 
@@ -293,9 +292,7 @@ def _read_rows(
     )
     if label is not None:
         raw.label_name = header[label] if header is not None else ""
-        raw.labels = labels
-        if guessed and unsure_labels(labels):
-            raw.text = {names[label]: (len(labels), labels[0]), **raw.text}
+        selection.add_labels(raw, names[label], labels, guessed)
     return raw
 
 
@@ -310,10 +307,8 @@ def _find_label(
 ) -> tuple[int | None, bool]:
     """Column with the names of the rows, and whether that is a guess."""
     label = selection.label(names)
-    if label is not None or selection.index == "none" or len(names) == 1:
+    if label is not None or len(names) == 1 or not selection.may_guess(names):
         return label, False
-    if selection.columns and 0 in selection.keep(names, None):
-        return None, False
     cells = [cells[0] for _, cells in head if cells]
     return (0, True) if looks_like_labels(header[0] if header else None, cells) else (None, False)
 

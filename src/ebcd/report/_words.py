@@ -45,8 +45,10 @@ def _result(facts: Facts) -> str:
         return "It found none: nothing stands out from noise."
     asked = facts.settings.get("n_components", "")
     chosen = " (it chose the number itself)" if asked == "auto" else ""
-    text = f"It found {count(k, 'such group')}, called components{chosen}" if k > 1 else (
-        f"It found one such group, called a component{chosen}"
+    text = (
+        f"It found {count(k, 'such group')}, called components{chosen}"
+        if k > 1
+        else (f"It found one such group, called a component{chosen}")
     )
     text += f", with {percent(facts.ratio.sum())} of the variance"
     if facts.pca_ratio is not None and len(facts.pca_ratio) >= k:
