@@ -18,8 +18,8 @@ INSTALL := -m pip install --quiet --disable-pip-version-check
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-demo: $(VENV)/installed-plots  ## a worked example: a summary on the screen, figures in demo-output/
-	$(VENV)/bin/python examples/demo.py --output demo-output
+demo: $(VENV)/installed-cli  ## a worked example: a summary on the screen, a report in demo-output/
+	$(VENV)/bin/ebcd demo -o demo-output --force
 
 test: lint test-full docs test-core  ## everything that must hold: lint, tests, coverage, docs
 

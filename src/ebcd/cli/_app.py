@@ -14,7 +14,7 @@ import typer
 
 import ebcd
 from ebcd.cli import _options as o
-from ebcd.cli._compare import METHODS, check_methods, compare, print_outcomes
+from ebcd.cli._compare import METHODS, SLOW_FAMILIES, check_methods, compare, print_outcomes
 from ebcd.cli._data import Steps, divided, load_covariance, load_data, standard_deviations
 from ebcd.cli._fit import (
     fit_model,
@@ -284,18 +284,24 @@ def compare_methods(
     method: Annotated[
         list[str] | None,
         typer.Option(
-            help=f"Only this method; may be given several times. By default {', '.join(METHODS)}.",
+            metavar="NAME",
+            help="Only this method or family of priors; may be given several times. By default "
+            f"{', '.join(METHODS)}.",
             autocompletion=lambda incomplete: [m for m in METHODS if m.startswith(incomplete)],
             show_default=False,
         ),
     ] = None,
+    every: Annotated[
+        bool,
+        typer.Option("--all", help=f"Also what takes long: {', '.join(SLOW_FAMILIES)}."),
+    ] = False,
     json: o.Json = False,
     quiet: o.Quiet = False,
 ) -> None:
     """Fit families of priors and methods of others to the same table, side by side."""
     reading = o.reading(locals())
     with _one_line_errors():
-        methods = check_methods(method or [])
+        methods = check_methods(method or [], every)
         with watch(quiet) as watcher:
             table, _ = _read(
                 path,

@@ -23,12 +23,12 @@ from ebcd.peers import EBMF, EBPCA, ITSPCA, SPC, USLPCA, GPower
 FAMILIES = (
     "point_laplace",
     "point_normal",
-    "normal_scale_mixture",
-    "unimodal",
-    "npmle",
+    "laplace",
+    "normal",
     "horseshoe",
     "point_exponential",
 )
+SLOW_FAMILIES = ("normal_scale_mixture", "unimodal", "npmle")
 PEERS: dict[str, Callable[..., Any]] = {
     "PCA": lambda k, **o: ebcd.PenalizedPCA(k, penalty="none", start="svd", max_iter=1, **o),
     "SPC": SPC,
@@ -55,13 +55,14 @@ class Outcome:
     trouble: str | None = None
 
 
-def check_methods(methods: list[str]) -> list[str]:
-    """Check names of methods; all of them if none is given."""
+def check_methods(methods: list[str], slow: bool) -> list[str]:
+    """Check names of methods; without any, give the usual ones, and the `slow` ones if wanted."""
     known = {name.lower(): name for name in (*METHODS, *ebcd.priors.PRIORS)}
     for method in methods:
         if method.lower() not in known:
             raise unknown_name("method", method, list(known.values()))
-    return [known[method.lower()] for method in methods] or list(METHODS)
+    usual = (*FAMILIES, *SLOW_FAMILIES, *PEERS) if slow else METHODS
+    return [known[method.lower()] for method in methods] or list(usual)
 
 
 def compare(
@@ -76,7 +77,7 @@ def compare(
 
     `n_components="auto"` is settled by `EBCD` with its default prior.
     """
-    watcher.stage("EBCD with point_laplace")
+    watcher.stage("fitting point_laplace")
     began = time.monotonic()
     first = _fitted(ebcd.EBCD(n_components, center=center), table, n_samples)
     if first.n_components_ == 0:
@@ -87,7 +88,7 @@ def compare(
         if method == "point_laplace":
             yield reference
             continue
-        watcher.stage(method)
+        watcher.stage(f"fitting {method}")
         yield _run(method, k, first, table, n_samples, center)
 
 
@@ -160,6 +161,6 @@ def print_outcomes(outcomes: list[Outcome]) -> None:
     console.print(grid)
     typer.echo(
         "\nvariance: share that the components claim; features used: loadings of each component "
-        "that are\nnot zero, or whose sign is sure (lfsr < 0.05); ELBO: higher is better, among "
-        "priors of EBCD"
+        "that are\nnot zero, or whose sign is sure (lfsr < 0.05); ELBO: bound on the "
+        "log-likelihood, for priors\nof EBCD only; families with more freedom reach higher ones"
     )

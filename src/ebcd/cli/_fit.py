@@ -42,7 +42,8 @@ def fit_model(
 
     With `n_samples` the table is a covariance matrix, and there are no scores.
     """
-    watcher.stage("counting components and looking for a start")
+    counting = "" if isinstance(model.n_components, int) else "counting components and "
+    watcher.stage(f"{counting}looking for a start")
     began = time.monotonic()
     model._progress = watcher.follow
     try:
