@@ -264,6 +264,11 @@ def test_no_components(tmp_path):
     ok("report", tmp_path / "out")
 
 
+def test_constant_sparse_data(tmp_path):
+    sparse.save_npz(tmp_path / "x.npz", sparse.csr_array(np.outer(np.ones(4), [1.0, 0.0, 2.0])))
+    assert "every column is constant" in error("fit", tmp_path / "x.npz", "-o", tmp_path / "out")
+
+
 def test_usage_errors(table, tmp_path):
     out = ("-o", tmp_path / "out")
     assert "did you mean 'point_laplace'" in error("fit", table, *out, "--prior", "point_laplas")

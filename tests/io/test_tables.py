@@ -3,7 +3,9 @@
 import bz2
 import gzip
 import lzma
+import os
 import sys
+import threading
 import zipfile
 
 import numpy as np
@@ -49,6 +51,15 @@ def zipped(content, *names):
 def test_compressed_text(tmp_path, suffix, compress):
     check(read(tmp_path, compress(CSV), f"table.csv{suffix}"))
     check(read(tmp_path, compress(compress(CSV)), "table"))
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="Windows has no named pipes")
+def test_pipe(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    writer = threading.Thread(target=(tmp_path / "pipe").write_bytes, args=[gzip.compress(CSV)])
+    writer.start()
+    check(read_table(tmp_path / "pipe"))
+    writer.join()
 
 
 def test_zip_with_one_table(tmp_path):

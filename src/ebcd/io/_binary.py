@@ -70,7 +70,7 @@ def _choose_key(name: str, archive: Any, key: str | None) -> str:
 def read_matrix_market(source: Source, selection: Selection) -> Raw:
     """Read a matrix, with names from the files beside it that 10x Genomics writes."""
     try:
-        values = mmread(source.stream, spmatrix=False)
+        values = mmread(source.stream)
     except (ValueError, OverflowError, StopIteration) as error:
         raise _damaged(source, error) from None
     folder = source.path.parent
@@ -226,7 +226,7 @@ def _chosen(
     if values.dtype.kind not in "biuf":
         raise ValueError(f"{name} holds values of type {values.dtype}; real numbers are needed")
     if is_sparse(values):
-        values = values.tocsr()
+        values = sparse.csr_array(values)
     if values.dtype not in (np.float32, np.float64):
         values = values.astype(np.float64)
     names, again = unique_names(columns or [f"x{j}" for j in range(values.shape[1])])

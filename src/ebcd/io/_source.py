@@ -119,7 +119,11 @@ def _open(path: Path) -> IO[bytes]:
         return io.BytesIO(sys.stdin.buffer.read())
     if path.is_dir():
         raise ValueError(f"{path} is a directory; give a file{_file_inside(path)}")
-    return path.open("rb")
+    stream = path.open("rb")
+    if stream.seekable():
+        return stream
+    with stream:  # a pipe, such as <(command) of a shell
+        return io.BytesIO(stream.read())
 
 
 def _file_inside(folder: Path) -> str:
