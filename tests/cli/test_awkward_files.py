@@ -152,7 +152,9 @@ def test_no_header_but_dates(tmp_path, expected):
 
 def test_years_as_header(tmp_path):
     path = written(tmp_path, as_text(names=[str(1990 + j) for j in range(6)]))
-    assert fit(path, tmp_path)[1] == ["1990", "1991", "1992", "1993", "1994", "1995"]
+    summary, names, _ = fit(path, tmp_path)
+    assert names == ["1990", "1991", "1992", "1993", "1994", "1995"]
+    assert any("--no-header" in note for note in summary["notes"])
 
 
 def test_duplicate_columns(tmp_path):

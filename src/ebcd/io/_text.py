@@ -170,6 +170,10 @@ def _take_header(
         return None, head
     if not rest:
         raise ValueError(f"{name} has a header but no rows of numbers")
+    if wanted is None and not any(map(is_text, first)):
+        notes.append(
+            f"the first row was read as names: {', '.join(first[:3])}... (--no-header if not)"
+        )
     if len(first) == len(rest[0][1]) - 1 > 1:
         first = ["", *first]
     return [cell.strip() for cell in first], rest
