@@ -1,6 +1,6 @@
 """Empirical Bayes covariance decomposition, and the normal-means solvers under it."""
 
-from ebcd import datasets, metrics, peers, penalties, priors
+from ebcd import datasets, metrics, peers, penalties, priors, report
 from ebcd.data import Gram
 from ebcd.estimators import EBCD, PenalizedPCA, PenalizedPCACV
 from ebcd.priors import EBNMResult, ebnm
@@ -20,4 +20,5 @@ __all__ = [
     "peers",
     "penalties",
     "priors",
+    "report",
 ]

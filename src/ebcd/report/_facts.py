@@ -113,9 +113,7 @@ def _checked_scores(scores: Any, n_components: int) -> Array | None:
     return np.asarray(scores)
 
 
-def _checked_rows(
-    row_names: Any, scores: Array | None
-) -> tuple[list[str] | None, Array | None]:
+def _checked_rows(row_names: Any, scores: Array | None) -> tuple[list[str] | None, Array | None]:
     if row_names is None:
         return None, None
     labels = list(row_names)

@@ -14,6 +14,21 @@ _NAMED = 12  # features that a sentence names at most
 _EXTREME = 3  # rows that a sentence names
 _SHORTEST = 4  # rows that make a stretch of time
 
+_LOADINGS = (
+    "A loading says by how much a feature moves, in its own units, when the score of the component "
+    "rises by one. Features with loadings of the same sign move together, those with opposite "
+    "signs in opposite directions."
+)
+_SCORES = (
+    "A score says how strongly a component acts in a row: 1 is its typical size, above 2 in either "
+    "direction is rare."
+)
+_GREY = (
+    "Grey loadings may as well be zero: the probability that their sign is wrong (the local false "
+    "sign rate, lfsr) is above 0.05, or the level that you choose. Lines show two posterior "
+    "standard deviations to each side."
+)
+
 
 @dataclass(frozen=True)
 class Found:
@@ -45,8 +60,10 @@ def _result(facts: Facts) -> str:
         return "It found none: nothing stands out from noise."
     asked = facts.settings.get("n_components", "")
     chosen = " (it chose the number itself)" if asked == "auto" else ""
-    text = f"It found {count(k, 'such group')}, called components{chosen}" if k > 1 else (
-        f"It found one such group, called a component{chosen}"
+    text = (
+        f"It found {count(k, 'such group')}, called components{chosen}"
+        if k > 1
+        else (f"It found one such group, called a component{chosen}")
     )
     text += f", with {percent(facts.ratio.sum())} of the variance"
     if facts.pca_ratio is not None and len(facts.pca_ratio) >= k:
@@ -188,20 +205,7 @@ def reading(facts: Facts) -> list[str]:
     """Say how to read loadings and scores, and what the grey ones are."""
     if facts.n_components == 0:
         return []
-    sentences = [
-        "A loading says by how much a feature moves, in its own units, when the score of the "
-        "component rises by one. Features with loadings of the same sign move together, those "
-        "with opposite signs in opposite directions.",
-        "A score says how strongly a component acts in a row: 1 is its typical size, above 2 "
-        "in either direction is rare.",
-    ]
-    if facts.lfsr is not None:
-        sentences.append(
-            "Grey loadings may as well be zero: the probability that their sign is wrong (the "
-            "local false sign rate, lfsr) is above the level, at first 0.05. Lines show two "
-            "posterior standard deviations to each side."
-        )
-    return sentences
+    return [_LOADINGS, _SCORES] if facts.lfsr is None else [_LOADINGS, _SCORES, _GREY]
 
 
 def left_out(facts: Facts) -> list[str]:
@@ -248,10 +252,11 @@ def listed(names: list[str], most: int = _NAMED) -> str:
     Examples
     --------
     >>> from ebcd.report._words import listed
-    >>> listed(["a", "b and c"]), listed(list("abcdef"), most=3)
-    ('a, b and c', 'a, b, c, and 3 more')
+    >>> listed(["a", "b and c"]), listed(list("abcdefgh"), most=6)
+    ('a, b and c', 'a, b, c, and 5 more')
     """
     between = "; " if any("," in name for name in names) else ", "
-    if len(names) > most + 1:
-        names = [*names[:most], f"and {len(names) - most:,} more"]
+    if len(names) > most:
+        kept = most // 2  # few stand for many
+        names = [*names[:kept], f"and {len(names) - kept:,} more"]
     return between.join(names)

@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from ebcd._numerics import Array
-from ebcd.data import Gram
+from ebcd.data import Gram, is_sparse
 from ebcd.estimators import PenalizedPCA
 from ebcd.estimators._readable import Readable
 from ebcd.report._facts import gather
@@ -146,7 +146,7 @@ def pca_variance_ratio(model: Any, X: Any) -> Array:
         start="svd",
         max_iter=1,  # the start is the answer
         center=model.center,
-        scale=model.scale,
+        scale=getattr(model, "scale", False),
     )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -154,9 +154,9 @@ def pca_variance_ratio(model: Any, X: Any) -> Array:
 
 
 def _ratio_if_possible(model: Any, X: Any) -> Array | None:
-    """PCA's shares; None for data with missing entries, which some methods take and PCA does not."""
-    tags = model.__sklearn_tags__()
-    if tags.input_tags.allow_nan and np.isnan(np.sum(np.asarray(X, dtype=np.float64))):
+    """Give PCA's shares; None for data with missing entries, which PCA does not take."""
+    holes = model.__sklearn_tags__().input_tags.allow_nan and not is_sparse(X)
+    if holes and np.isnan(np.sum(np.asarray(X, dtype=np.float64))):
         return None
     return pca_variance_ratio(model, X)
 

@@ -53,13 +53,13 @@ function drawBars(plot, k, rows, [low, high]) {
   const apart = rows.length > Number(byId("bar-count").value); // the searched one comes last, after a gap
   const height = rows.length * ROW + (apart ? ROW : 0) + 30;
   const widest = Math.max(...rows.map((j) => textWidth(data.names[j])), 20);
-  const left = Math.min(widest + 10, 0.5 * width);
+  const left = Math.min(widest + 10, 0.54 * width);
   const x = scale(low, high, left + 4, width - 6);
   const top = (i) => i * ROW + (apart && i === rows.length - 1 ? ROW : 0);
   const strongest = rows.slice(0, 3).map((j) => `${data.names[j]} ${format(data.loadings[k][j], 3)}`).join(", ");
   const chart = canvas(width, height, `Loadings of component ${k}: ${strongest} and others. Arrow keys move through them.`);
   const cursor = svg("rect", { class: "row-cursor", x: 0, width, height: ROW, visibility: "hidden" });
-  for (const mark of ticks(low, high, (width - left) / 70)) {
+  for (const mark of ticks(low, high, (width - left) / 45)) {
     chart.append(svg("line", { class: mark === 0 ? "axis" : "grid-line", x1: x(mark), x2: x(mark), y1: 0, y2: height - 28 }));
     bottomLabel(chart, x(mark), height - 12, format(mark, 6));
   }

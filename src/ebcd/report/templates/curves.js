@@ -32,8 +32,8 @@ function drawVariance() {
   plot.replaceChildren(chart);
   explore(chart, {
     count,
-    text: (k) => [`component ${k}`, `${header.method} ${percent(data.ratio[k])}, up to here ${upTo(data.ratio, k)}`,
-      ...(data.pca && k < data.pca.length ? [`PCA ${percent(data.pca[k])}, up to here ${upTo(data.pca, k)}`] : [])],
+    text: (k) => [`component ${k}`, `${header.method} ${percent(data.ratio[k])}, in total ${upTo(data.ratio, k)}`,
+      ...(data.pca && k < data.pca.length ? [`PCA ${percent(data.pca[k])}, in total ${upTo(data.pca, k)}`] : [])],
     place: (k) => [middle(k), y(100 * data.ratio[k])],
     nearest: (x) => Math.min(Math.max(Math.floor((x - left) / step), 0), count - 1),
     cursor: (k) => fill(cursor, { x: k < 0 ? 0 : left + k * step, visibility: k < 0 ? "hidden" : "visible" }, []),
@@ -44,7 +44,7 @@ const upTo = (shares, k) => percent(shares.subarray(0, k + 1).reduce((a, b) => a
 
 function fillVarianceTable() {
   const methods = [[header.method, data.ratio], ...(data.pca ? [["PCA", data.pca]] : [])];
-  const heads = ["component", ...methods.flatMap(([name]) => [name, "up to here"])];
+  const heads = ["component", ...methods.flatMap(([name]) => [name, "in total"])];
   const cells = (k) => methods.flatMap(([, shares]) => (k < shares.length ? [percent(shares[k]), upTo(shares, k)] : ["", ""]));
   const rows = range(header.components).map((k) =>
     html("tr", {}, html("th", { scope: "row" }, String(k)), ...cells(k).map((text) => html("td", {}, text))));

@@ -49,8 +49,8 @@ function format(value, digits = 4) {
   if (!Number.isFinite(value)) return "–";
   if (value === 0) return "0";
   const size = Math.abs(value);
-  const text = size >= 1e-4 && size < 1e6 ? String(Number(value.toPrecision(digits))) : value.toExponential(digits - 1);
-  return text.replace("-", "−");
+  const rounded = Number(value.toPrecision(digits));
+  return (size >= 1e-4 && size < 1e6 ? String(rounded) : rounded.toExponential()).replaceAll("-", "−");
 }
 
 const percent = (share) => (share === 0 || share >= 0.0095 ? `${(100 * share).toFixed(1)}%` : `${format(100 * share, 1)}%`);

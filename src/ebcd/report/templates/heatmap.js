@@ -28,16 +28,22 @@ function groupKeys() {
   });
 }
 
+let nameOrder = null; // comparing names is slow, so they are sorted once
+function nameRanks() {
+  if (nameOrder) return nameOrder;
+  const compare = new Intl.Collator("en", { numeric: true }).compare;
+  nameOrder = new Uint32Array(data.names.length);
+  range(data.names.length).sort((a, b) => compare(data.names[a], data.names[b]) || a - b).forEach((j, rank) => { nameOrder[j] = rank; });
+  return nameOrder;
+}
+
 function heatOrder() {
   const kept = Uint32Array.from(range(data.names.length).filter(heatKeep()));
   const [kind, k] = byId("heat-sort").value.split(":");
   if (kind === "data") return kept;
-  if (kind === "name") {
-    const compare = new Intl.Collator("en", { numeric: true }).compare;
-    return kept.sort((a, b) => compare(data.names[a], data.names[b]) || a - b);
-  }
   let keys;
-  if (kind === "group") keys = groupKeys();
+  if (kind === "name") keys = nameRanks();
+  else if (kind === "group") keys = groupKeys();
   else keys = data.loadings[k].map(kind === "size" ? (v) => -Math.abs(v) : (v) => -v);
   return kept.sort((a, b) => keys[a] - keys[b] || a - b);
 }

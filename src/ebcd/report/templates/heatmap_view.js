@@ -52,7 +52,7 @@ function drawHeatmap() {
   view.scroll.style.height = `${height}px`;
   view.width = view.scroll.clientWidth;
   view.names = Math.min(0.45 * view.width, 230);
-  view.column = Math.min((view.width - view.names - 4) / Math.max(state.picked.length, 1), 260);
+  view.column = Math.min((view.width - view.names - 4) / Math.max(state.picked.length, 1), 320);
   view.pen = sizeSheet(view.sheet, view.width, height);
   view.spacer.style.height = `${Math.max(heat.order.length - view.lines, 0) * HEAT_ROW}px`;
   view.count.textContent = ` · ${counted(heat.order.length)} of ${counted(header.features.shown)} features`;
@@ -63,7 +63,9 @@ function drawHeatmap() {
 }
 
 function paintOverview(height) {
-  const pen = sizeSheet(view.overview, 44, height);
+  view.still = html("canvas");
+  sizeSheet(view.overview, 44, height);
+  const pen = sizeSheet(view.still, 44, height);
   const strongest = strongestPerLine(height);
   const wide = 44 / state.picked.length;
   state.picked.forEach((k, column) => {
@@ -72,7 +74,6 @@ function paintOverview(height) {
       pen.fillRect(column * wide, line, Math.max(wide - 0.5, 0.5), 1);
     }
   });
-  view.still = pen.getImageData(0, 0, view.overview.width, view.overview.height);
 }
 
 const heatTop = () => Math.round(view.scroll.scrollTop / HEAT_ROW);
@@ -120,8 +121,9 @@ function paintRow(line) {
 
 function paintWindow() {
   const pen = view.overview.getContext("2d");
-  pen.putImageData(view.still, 0, 0);
   const height = view.overview.clientHeight;
+  pen.clearRect(0, 0, 44, height);
+  pen.drawImage(view.still, 0, 0, 44, height);
   const count = heat.order.length;
   pen.strokeStyle = colour("--text");
   pen.lineWidth = 1.5;
@@ -223,7 +225,8 @@ function setUpHeatmap() {
     ...range(header.components).map((k) => [`size:${k}`, `size in ${k}`])];
   byId("heat-sort").append(...sorts.map(([value, text]) => html("option", { value }, text)));
   if (!data.lfsr) byId("heat-sure").parentElement.lastChild.textContent = " not zero only";
-  for (const id of ["heat-sort", "heat-name", "heat-least", "heat-sure", "heat-scale"]) byId(id).addEventListener("input", drawHeatmap);
+  for (const id of ["heat-name", "heat-least"]) byId(id).addEventListener("input", drawHeatmap);
+  for (const id of ["heat-sort", "heat-sure", "heat-scale"]) byId(id).addEventListener("change", drawHeatmap);
   buildHeatmap();
   addChart(drawHeatmap, "picked", "level");
   addChart(showSearched, "feature");

@@ -37,9 +37,12 @@ function watchWidth() {
     clearTimeout(waiting);
     waiting = setTimeout(drawAll, 80);
   });
-  // paper is light and narrow, whatever the screen is
-  addEventListener("beforeprint", drawAll);
-  addEventListener("afterprint", drawAll);
+  const drawFor = (width) => () => {
+    document.body.style.width = width;
+    drawAll();
+  };
+  addEventListener("beforeprint", drawFor("700px")); // as wide as paper
+  addEventListener("afterprint", drawFor(""));
 }
 
 async function main() {
