@@ -528,6 +528,13 @@ def test_phone(page, report):
 def test_print(page, report):
     page.open(report)
     page.one("#theme").click()  # dark on the screen, light on paper
+    state = "const root = document.documentElement; return [root.dataset.theme, root.className]"
+    page.js("dispatchEvent(new Event('beforeprint'))")
+    assert page.js(state) == ["light", "paper"]
+    width = page.js("return document.body.clientWidth")
+    assert 0.9 * width < page.one("#score-chart svg").size["width"] <= width
+    page.js("dispatchEvent(new Event('afterprint'))")
+    assert page.js(state) == ["dark", ""]
     answer = page.driver.execute_cdp_cmd("Page.printToPDF", {"printBackground": True})
     assert base64.b64decode(answer["data"]).startswith(b"%PDF")
     page.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})

@@ -178,6 +178,8 @@ def test_bad_arguments(tmp_path, model, arguments, error, message):
 def test_bad_paths(tmp_path, model):
     with pytest.raises(ValueError, match="does not exist"):
         write_report(model, tmp_path / "nowhere" / "report.html")
+    with pytest.raises(ValueError, match="is a folder"):
+        write_report(model, tmp_path)
     with pytest.raises(ValueError, match="that of the page"):
         write_report(model, tmp_path / "report.md")
 

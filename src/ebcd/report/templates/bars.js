@@ -40,7 +40,7 @@ function drawComponents() {
     const what = data.lfsr ? "sure" : "not zero";
     return figure({
       title: `Component ${k}`,
-      note: `${percent(data.ratio[k])} of the variance, ${counted(sure)} loadings ${what}`,
+      note: `${percent(data.ratio[k])} of variance, ${counted(sure)} ${what}`,
       file: `component-${k}`,
     });
   });

@@ -37,12 +37,16 @@ function watchWidth() {
     clearTimeout(waiting);
     waiting = setTimeout(drawAll, 80);
   });
-  const drawFor = (width) => () => {
-    document.body.style.width = width;
+  const root = document.documentElement;
+  let theme = "";
+  const drawOn = (paper) => {
+    if (paper) theme = root.dataset.theme || "";
+    root.dataset.theme = paper ? "light" : theme;
+    root.classList.toggle("paper", paper);
     drawAll();
   };
-  addEventListener("beforeprint", drawFor("700px")); // as wide as paper
-  addEventListener("afterprint", drawFor(""));
+  addEventListener("beforeprint", () => drawOn(true));
+  addEventListener("afterprint", () => drawOn(false));
 }
 
 async function main() {
