@@ -58,8 +58,9 @@ def test_recession_is_in_the_words_of_the_first_component(employment):
     assert stretch.mean < -1
     assert employment.rows[stretch.first] < "2008-12" < employment.rows[stretch.last]
     lowest = employment.rows[int(np.argmin(employment.scores[:, 0]))]
-    assert f"Lowest: {lowest}" in text
-    assert "below the usual level" in text
+    assert f"Lowest scores: {lowest}" in text
+    assert f"From {employment.rows[stretch.first]} to {employment.rows[stretch.last]}" in text
+    assert "they were together below their usual level" in text
 
 
 def test_opposite_signs_are_told_apart():
@@ -80,9 +81,12 @@ def test_stretch_of_opposite_signs():
     scores = model.fit_transform(X)
     rows = [f"{1950 + i}" for i in range(60)]
     text = " ".join(_words.findings(facts_of(model, scores, rows))[0].sentences)
-    assert "From 1970 to 1979 the score was" in text
-    assert "they were above (the opposite ones below) the usual level" in text or (
-        "they were below (the opposite ones above) the usual level" in text
+    # the largest loading is positive, and the features of its sign come first
+    direction = X[20:30].mean(axis=0) * np.sign(model.components_[0])
+    first, second = ("above", "below") if direction[0] > 0 else ("below", "above")
+    assert (
+        f"From 1970 to 1979 the former were {first} their usual level and the latter {second}"
+        in text
     )
 
 
@@ -100,6 +104,23 @@ def test_one_feature_alone():
     X[:, 2] = 3 * rng.normal(size=50)
     facts = facts_of(EBCD(1).fit(X))
     assert _words.findings(facts)[0].sentences == ["Only x2 belongs to it."]
+
+
+def test_stretch_of_one_feature_and_of_none():
+    z = np.concatenate([np.full(10, -3.0), np.zeros(40)])
+    rng = np.random.default_rng(0)
+    X = 0.1 * rng.normal(size=(50, 6))
+    X[:, 2] += z
+    model = EBCD(1)
+    scores = model.fit_transform(X)
+    rows = [f"{1950 + i}" for i in range(50)]
+    only, period, _ = _words.findings(facts_of(model, scores, rows))[0].sentences
+    assert only == "Only x2 belongs to it."
+    assert period.startswith("From 1950 to 1959 it was below its usual level (score −")
+    model.lfsr_ = np.ones_like(model.lfsr_)
+    none, period, _ = _words.findings(facts_of(model, scores, rows))[0].sentences
+    assert none == "None of its loadings is sure of sign."
+    assert period.startswith("From 1950 to 1959 the score was low (−")
 
 
 def test_no_feature_is_sure():

@@ -135,27 +135,28 @@ def _rows(facts: Facts, k: int) -> list[str]:
     order = np.argsort(scores, kind="stable")
     ends = {"Lowest": order[:_EXTREME], "highest": order[::-1][:_EXTREME]}
     said = [
-        f"{word}: {', '.join(f'{facts.rows[i]} ({signed(scores[i])})' for i in rows)}"
+        f"{word} scores: {', '.join(f'{facts.rows[i]} ({signed(scores[i])})' for i in rows)}"
         for word, rows in ends.items()
     ]
     return [*sentences, f"{'; '.join(said)}."]
 
 
 def _period(facts: Facts, stretch: Stretch, k: int) -> str:
+    """Say what a time in which the score was low or high means for the features."""
     assert facts.rows is not None
-    first, last = facts.rows[stretch.first], facts.rows[stretch.last]
-    below, above = ("below", "above") if stretch.mean < 0 else ("above", "below")
-    loadings = facts.components[k][facts.sure()[k]]
-    if loadings.size == 0 or (loadings > 0).all():
-        where = below
-    elif (loadings < 0).all():
-        where = above
-    else:
-        where = f"{below} (the opposite ones {above})"
-    word = "low" if stretch.mean < 0 else "high"
+    when = f"From {facts.rows[stretch.first]} to {facts.rows[stretch.last]}"
+    mean = f"{signed(stretch.mean)} on average"
+    moved = np.sign(stretch.mean * facts.components[k][facts.sure()[k]])
+    if moved.size == 0:
+        return f"{when} the score was {'low' if stretch.mean < 0 else 'high'} ({mean})."
+    where = "below" if moved[0] < 0 else "above"
+    if moved.size == 1:
+        return f"{when} it was {where} its usual level (score {mean})."
+    if (moved == moved[0]).all():
+        return f"{when} they were together {where} their usual level (score {mean})."
+    first, second = ("below", "above") if stretch.mean < 0 else ("above", "below")
     return (
-        f"From {first} to {last} the score was {word}, {signed(stretch.mean)} on average: "
-        f"{'they were' if loadings.size > 1 else 'it was'} {where} the usual level."
+        f"{when} the former were {first} their usual level and the latter {second} (score {mean})."
     )
 
 

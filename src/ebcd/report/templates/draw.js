@@ -6,18 +6,28 @@ function fill(node, attributes, children) {
   for (const [key, value] of Object.entries(attributes)) {
     if (key.startsWith("on")) node.addEventListener(key.slice(2), value);
     else if (value === true) node.setAttribute(key, "");
-    else if (value !== false && value !== null && value !== undefined) node.setAttribute(key, value);
+    else if (value !== false && value !== null && value !== undefined)
+      node.setAttribute(key, value);
   }
   node.append(...children.filter((child) => child !== null)); // texts become text, never markup
   return node;
 }
 
-const html = (tag, attributes = {}, ...children) => fill(document.createElement(tag), attributes, children);
-const svg = (tag, attributes = {}, ...children) => fill(document.createElementNS(SVG, tag), attributes, children);
+const html = (tag, attributes = {}, ...children) =>
+  fill(document.createElement(tag), attributes, children);
+const svg = (tag, attributes = {}, ...children) =>
+  fill(document.createElementNS(SVG, tag), attributes, children);
 const byId = (id) => document.getElementById(id);
 
 function canvas(width, height, label) {
-  return svg("svg", { viewBox: `0 0 ${width} ${height}`, width, height, role: "img", tabindex: 0, "aria-label": label });
+  return svg("svg", {
+    viewBox: `0 0 ${width} ${height}`,
+    width,
+    height,
+    role: "img",
+    tabindex: 0,
+    "aria-label": label,
+  });
 }
 
 function scale(from, to, start, end) {
@@ -32,7 +42,9 @@ function ticks(from, to, count) {
   const step = power * [1, 2, 5, 10].find((nice) => nice * power >= rough * 0.999);
   const first = Math.ceil(from / step - 1e-9);
   const last = Math.floor(to / step + 1e-9);
-  return range(Math.max(last - first + 1, 0)).map((i) => Number(((first + i) * step).toPrecision(12)));
+  return range(Math.max(last - first + 1, 0)).map((i) =>
+    Number(((first + i) * step).toPrecision(12)),
+  );
 }
 
 function span(values, margin = 0.05) {
@@ -58,16 +70,27 @@ function timeTicks(from, to, count) {
     if (day >= from && day <= to) marks.push([day, date(day).toISOString().slice(0, length)]);
   };
   if (rough > 15) {
-    const months = [1, 2, 3, 6, 12, 24, 60, 120, 240, 600].find((step) => step * 30.44 >= rough) || 1200;
+    const months =
+      [1, 2, 3, 6, 12, 24, 60, 120, 240, 600].find((step) => step * 30.44 >= rough) || 1200;
     let month = Math.ceil((first.getUTCFullYear() * 12 + first.getUTCMonth()) / months) * months;
     const end = last.getUTCFullYear() * 12 + last.getUTCMonth();
-    for (; month <= end; month += months) add(new Date(0).setUTCFullYear(Math.floor(month / 12), month % 12, 1), months < 12 ? 7 : 4);
+    for (; month <= end; month += months)
+      add(new Date(0).setUTCFullYear(Math.floor(month / 12), month % 12, 1), months < 12 ? 7 : 4);
     return marks;
   }
   const steps = [1 / 1440, 1 / 288, 1 / 96, 1 / 48, 1 / 24, 1 / 8, 1 / 4, 1 / 2, 1, 2, 5, 10, 20];
   const step = steps.find((days) => days >= rough) || 20;
   for (let i = Math.ceil(from / step); i * step <= to; i++) {
-    marks.push([i * step, step < 1 ? date(i * step).toISOString().slice(11, 16) : date(i * step).toISOString().slice(0, 10)]);
+    marks.push([
+      i * step,
+      step < 1
+        ? date(i * step)
+            .toISOString()
+            .slice(11, 16)
+        : date(i * step)
+            .toISOString()
+            .slice(0, 10),
+    ]);
   }
   return marks;
 }
@@ -92,7 +115,13 @@ function shorten(text, width, font = 12) {
 function verticalAxis(chart, y, marks, left, right) {
   for (const mark of marks) {
     chart.append(
-      svg("line", { class: mark === 0 ? "axis" : "grid-line", x1: left, x2: right, y1: y(mark), y2: y(mark) }),
+      svg("line", {
+        class: mark === 0 ? "axis" : "grid-line",
+        x1: left,
+        x2: right,
+        y1: y(mark),
+        y2: y(mark),
+      }),
       svg("text", { x: left - 7, y: y(mark) + 4, "text-anchor": "end" }, format(mark, 6)),
     );
   }
@@ -107,7 +136,10 @@ function path(count, x, y) {
   let pen = "M";
   for (let i = 0; i < count; i++) {
     const [across, up] = [x(i), y(i)];
-    if (!Number.isFinite(across) || !Number.isFinite(up)) { pen = "M"; continue; }
+    if (!Number.isFinite(across) || !Number.isFinite(up)) {
+      pen = "M";
+      continue;
+    }
     parts.push(`${pen}${across.toFixed(1)} ${up.toFixed(1)}`);
     pen = "L";
   }
@@ -130,7 +162,10 @@ function explore(chart, { count, text, place, nearest, cursor, choose }) {
   };
   const follow = (event) => {
     const frame = box();
-    show(nearest((event.clientX - frame.left) / ratio(), (event.clientY - frame.top) / ratio()), false);
+    show(
+      nearest((event.clientX - frame.left) / ratio(), (event.clientY - frame.top) / ratio()),
+      false,
+    );
   };
   chart.addEventListener("pointermove", follow);
   chart.addEventListener("pointerdown", follow);
@@ -138,12 +173,20 @@ function explore(chart, { count, text, place, nearest, cursor, choose }) {
   chart.addEventListener("blur", () => show(-1));
   chart.addEventListener("click", () => choose && current >= 0 && choose(current));
   chart.addEventListener("keydown", (event) => {
-    const steps = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1, PageDown: 10, PageUp: -10 };
+    const steps = {
+      ArrowRight: 1,
+      ArrowDown: 1,
+      ArrowLeft: -1,
+      ArrowUp: -1,
+      PageDown: 10,
+      PageUp: -10,
+    };
     const ends = { Home: 0, End: count - 1 };
     if (event.key === "Escape") return show(-1);
     if ((event.key === "Enter" || event.key === " ") && choose && current >= 0) choose(current);
     else if (event.key in ends) show(ends[event.key], true);
-    else if (event.key in steps) show(Math.min(Math.max(current + steps[event.key], 0), count - 1), true);
+    else if (event.key in steps)
+      show(Math.min(Math.max(current + steps[event.key], 0), count - 1), true);
     else return undefined;
     return event.preventDefault();
   });

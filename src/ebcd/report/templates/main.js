@@ -1,7 +1,9 @@
 // Sets the page up and draws it.
 
 function setUp() {
-  const show = (id) => { byId(id).hidden = false; };
+  const show = (id) => {
+    byId(id).hidden = false;
+  };
   show("tables");
   if (header.components) {
     ["components", "heat", "variance"].forEach(show);
@@ -61,6 +63,7 @@ async function main() {
 
 main().catch((error) => {
   byId("failure").hidden = false;
-  byId("failure").textContent = `The charts could not be drawn: ${error.message}. They need a browser of 2023 or later.`;
+  byId("failure").textContent =
+    `The charts could not be drawn: ${error.message}. They need a browser of 2023 or later.`;
   console.error(error);
 });
