@@ -25,6 +25,7 @@ _MANY = 100_000  # numbers above which 4 digits have to do in place of 7
 _SCRIPTS = (
     "data",
     "draw",
+    "explore",
     "export",
     "state",
     "bars",

@@ -231,11 +231,10 @@ function moveCell(event) {
   if (!(event.key in steps)) return;
   event.preventDefault();
   const [down, right] = steps[event.key];
-  const clamp = (value, most) => Math.min(Math.max(value, 0), most);
   const start = heat.cell[0] < 0 ? heat.top - (down === 1 ? 1 : 0) : heat.cell[0];
   heat.cell = [
-    clamp(start + down, heat.order.length - 1),
-    clamp(heat.cell[1] + right, state.picked.length - 1),
+    clamp(start + down, 0, heat.order.length - 1),
+    clamp(heat.cell[1] + right, 0, state.picked.length - 1),
   ];
   if (heat.cell[0] < heat.top) goTo(heat.cell[0]);
   else if (heat.cell[0] >= heat.top + view.lines) goTo(heat.cell[0] - view.lines + 1);

@@ -26,25 +26,7 @@ function setUpSearch() {
   const open = () => {
     found = matches(input.value);
     at = 0;
-    const items = found.map((j, i) =>
-      html(
-        "li",
-        {
-          id: `match-${i}`,
-          role: "option",
-          onpointerdown: (event) => {
-            event.preventDefault();
-            choose(i);
-          },
-        },
-        label(j),
-      ),
-    );
-    list.replaceChildren(
-      ...(items.length
-        ? items
-        : [html("li", { class: "nothing" }, "No feature has this in its name")]),
-    );
+    list.replaceChildren(...matchItems(found, choose));
     list.hidden = input.value.trim() === "";
     input.setAttribute("aria-expanded", String(!list.hidden));
     mark();
@@ -72,6 +54,17 @@ function setUpSearch() {
   addChart(showFeature, "feature", "level");
 }
 
+function matchItems(found, choose) {
+  if (!found.length) return [html("li", { class: "nothing" }, "No feature has this in its name")];
+  return found.map((j, i) => {
+    const onpointerdown = (event) => {
+      event.preventDefault(); // or the field would lose the focus and close the list
+      choose(i);
+    };
+    return html("li", { id: `match-${i}`, role: "option", onpointerdown }, fullName(j));
+  });
+}
+
 let lowered = null;
 function matches(text) {
   const wanted = text.trim().toLowerCase();
@@ -88,7 +81,7 @@ function matches(text) {
 
 // The name, with its number if other features have the same one.
 let counts = null;
-function label(j) {
+function fullName(j) {
   counts ||= data.names.reduce(
     (seen, name) => seen.set(name, (seen.get(name) || 0) + 1),
     new Map(),
@@ -100,45 +93,19 @@ function showFeature() {
   const [box, j] = [byId("feature"), state.feature];
   box.hidden = j < 0;
   if (j < 0) return;
-  const columns = [
-    "component",
-    "loading",
-    ...(data.sd ? ["sd"] : []),
-    ...(data.lfsr ? ["lfsr"] : []),
-  ];
-  const rows = range(header.components).map((k) => {
-    const numbers = [data.loadings, data.sd, data.lfsr]
-      .filter(Boolean)
-      .map((table) => html("td", {}, format(table[k][j])));
-    return html(
-      "tr",
-      { class: isSure(k, j) ? false : "doubtful" },
-      html("th", { scope: "row" }, String(k)),
-      ...numbers,
-    );
-  });
-  const close = html(
-    "button",
-    {
-      type: "button",
-      onclick: () => {
-        byId("search").value = "";
-        change({ feature: -1 });
-      },
-    },
-    "Close",
-  );
+  const parts = Object.entries({ loading: data.loadings, sd: data.sd, lfsr: data.lfsr });
+  const known = parts.filter(([, values]) => values);
+  const onclick = () => {
+    byId("search").value = "";
+    change({ feature: -1 });
+  };
+  const heading = html("h2", {}, fullName(j));
+  const close = html("button", { type: "button", onclick }, "Close");
+  const heads = ["component", ...known.map(([name]) => name)];
+  const cells = (k) => known.map(([, values]) => format(values[k][j]));
+  const doubtful = (k) => (isSure(k, j) ? null : "doubtful");
   box.replaceChildren(
-    html("header", {}, html("h2", {}, label(j)), close),
-    html(
-      "table",
-      {},
-      html(
-        "thead",
-        {},
-        html("tr", {}, ...columns.map((text) => html("th", { scope: "col" }, text))),
-      ),
-      html("tbody", {}, ...rows),
-    ),
+    html("header", {}, heading, close),
+    table(null, heads, header.components, cells, doubtful),
   );
 }
