@@ -1,6 +1,6 @@
 """Empirical Bayes covariance decomposition, and the normal-means solvers under it."""
 
-from ebcd import datasets, io, metrics, peers, penalties, priors
+from ebcd import datasets, io, metrics, peers, penalties, priors, report
 from ebcd.data import Gram
 from ebcd.estimators import EBCD, PenalizedPCA, PenalizedPCACV
 from ebcd.io import load, save
@@ -23,5 +23,6 @@ __all__ = [
     "peers",
     "penalties",
     "priors",
+    "report",
     "save",
 ]

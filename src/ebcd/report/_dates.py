@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import datetime
+import datetime as dt
 import re
 from typing import Any
 
@@ -17,7 +17,7 @@ _DIGITS = re.compile(r"(1[6-9]|20|21)\d\d((0[1-9]|1[0-2])([0-3]\d)?)?")
 
 def as_text(label: Any) -> str:
     """Write a name of a row; a time of midnight is left away."""
-    if isinstance(label, datetime.datetime | datetime.date | np.datetime64):
+    if isinstance(label, dt.datetime | dt.date | np.datetime64):
         text = str(label).replace("T", " ")
         return re.sub(r" 00:00(:00(\.0+)?)?$", "", text)
     return str(label)

@@ -16,7 +16,7 @@ import numpy as np
 
 from ebcd._numerics import Array
 
-_WIDTHS = {4: np.dtype("<i2"), 7: np.dtype("<i4")}
+_WIDTHS: dict[int, np.dtype[Any]] = {4: np.dtype("<i2"), 7: np.dtype("<i4")}
 _POWER = np.dtype("<i2")
 _LOWEST = -290  # power of ten below which a number is taken for 0
 

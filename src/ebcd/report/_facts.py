@@ -56,6 +56,13 @@ class Facts:
         """Number of components."""
         return len(self.components)
 
+    @property
+    def path_end(self) -> float | None:
+        """What the fit reached; None if that is not known or not a number."""
+        if self.path is None or not np.isfinite(self.path[-1]):
+            return None
+        return float(self.path[-1])
+
     def sure(self, level: float = 0.05) -> np.ndarray:
         """Mark loadings whose sign is sure; without sign rates, those that are not zero."""
         return self.components != 0 if self.lfsr is None else self.lfsr <= level

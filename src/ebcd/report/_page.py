@@ -25,6 +25,7 @@ _MANY = 100_000  # numbers above which 4 digits have to do in place of 7
 _SCRIPTS = (
     "data",
     "draw",
+    "explore",
     "export",
     "state",
     "bars",
@@ -67,7 +68,7 @@ def _filled(facts: Facts, n_features: int) -> str:
         "settings": _settings(facts),
         "missing": _missing(facts, header),
         "version": html.escape(ebcd.__version__),
-        "header": json.dumps(header).replace("<", "\\u003c"),
+        "header": json.dumps(header, allow_nan=False).replace("<", "\\u003c"),
         "packed": packed,
     }
     return _SLOT.sub(lambda slot: slots[slot[1]], _template("report.html"))
@@ -108,7 +109,7 @@ def payload(facts: Facts, n_features: int) -> tuple[dict[str, Any], str]:
         "digits": digits,
         "firstDay": None if facts.days is None else float(facts.days.min()),
         "pathName": facts.path_name,
-        "pathEnd": None if facts.path is None else float(facts.path[-1]),
+        "pathEnd": facts.path_end,
         "stretches": [_days_between(facts, k) for k in range(facts.n_components)],
         "priors": [curve.words for curve in facts.curves],
         "standardError": facts.standard_error,

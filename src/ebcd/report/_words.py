@@ -14,6 +14,21 @@ _NAMED = 12  # features that a sentence names at most
 _EXTREME = 3  # rows that a sentence names
 _SHORTEST = 4  # rows that make a stretch of time
 
+_LOADINGS = (
+    "A loading says by how much a feature moves, in its own units, when the score of the component "
+    "rises by one. Features with loadings of the same sign move together, those with opposite "
+    "signs in opposite directions."
+)
+_SCORES = (
+    "A score says how strongly a component acts in a row: 1 is its typical size, above 2 in either "
+    "direction is rare."
+)
+_GREY = (
+    "Grey loadings may as well be zero: the probability that their sign is wrong (the local false "
+    "sign rate, lfsr) is above 0.05, or the level that you choose. Lines show two posterior "
+    "standard deviations to each side."
+)
+
 
 @dataclass(frozen=True)
 class Found:
@@ -120,27 +135,28 @@ def _rows(facts: Facts, k: int) -> list[str]:
     order = np.argsort(scores, kind="stable")
     ends = {"Lowest": order[:_EXTREME], "highest": order[::-1][:_EXTREME]}
     said = [
-        f"{word}: {', '.join(f'{facts.rows[i]} ({signed(scores[i])})' for i in rows)}"
+        f"{word} scores: {', '.join(f'{facts.rows[i]} ({signed(scores[i])})' for i in rows)}"
         for word, rows in ends.items()
     ]
     return [*sentences, f"{'; '.join(said)}."]
 
 
 def _period(facts: Facts, stretch: Stretch, k: int) -> str:
+    """Say what a time in which the score was low or high means for the features."""
     assert facts.rows is not None
-    first, last = facts.rows[stretch.first], facts.rows[stretch.last]
-    below, above = ("below", "above") if stretch.mean < 0 else ("above", "below")
-    loadings = facts.components[k][facts.sure()[k]]
-    if loadings.size == 0 or (loadings > 0).all():
-        where = below
-    elif (loadings < 0).all():
-        where = above
-    else:
-        where = f"{below} (the opposite ones {above})"
-    word = "low" if stretch.mean < 0 else "high"
+    when = f"From {facts.rows[stretch.first]} to {facts.rows[stretch.last]}"
+    mean = f"{signed(stretch.mean)} on average"
+    moved = np.sign(stretch.mean * facts.components[k][facts.sure()[k]])
+    if moved.size == 0:
+        return f"{when} the score was {'low' if stretch.mean < 0 else 'high'} ({mean})."
+    where = "below" if moved[0] < 0 else "above"
+    if moved.size == 1:
+        return f"{when} it was {where} its usual level (score {mean})."
+    if (moved == moved[0]).all():
+        return f"{when} they were together {where} their usual level (score {mean})."
+    first, second = ("below", "above") if stretch.mean < 0 else ("above", "below")
     return (
-        f"From {first} to {last} the score was {word}, {signed(stretch.mean)} on average: "
-        f"{'they were' if loadings.size > 1 else 'it was'} {where} the usual level."
+        f"{when} the former were {first} their usual level and the latter {second} (score {mean})."
     )
 
 
@@ -190,20 +206,7 @@ def reading(facts: Facts) -> list[str]:
     """Say how to read loadings and scores, and what the grey ones are."""
     if facts.n_components == 0:
         return []
-    sentences = [
-        "A loading says by how much a feature moves, in its own units, when the score of the "
-        "component rises by one. Features with loadings of the same sign move together, those "
-        "with opposite signs in opposite directions.",
-        "A score says how strongly a component acts in a row: 1 is its typical size, above 2 "
-        "in either direction is rare.",
-    ]
-    if facts.lfsr is not None:
-        sentences.append(
-            "Grey loadings may as well be zero: the probability that their sign is wrong (the "
-            "local false sign rate, lfsr) is above the level, at first 0.05. Lines show two "
-            "posterior standard deviations to each side."
-        )
-    return sentences
+    return [_LOADINGS, _SCORES] if facts.lfsr is None else [_LOADINGS, _SCORES, _GREY]
 
 
 def left_out(facts: Facts) -> list[str]:
@@ -250,10 +253,11 @@ def listed(names: list[str], most: int = _NAMED) -> str:
     Examples
     --------
     >>> from ebcd.report._words import listed
-    >>> listed(["a", "b and c"]), listed(list("abcdef"), most=3)
-    ('a, b and c', 'a, b, c, and 3 more')
+    >>> listed(["a", "b and c"]), listed(list("abcdefgh"), most=6)
+    ('a, b and c', 'a, b, c, and 5 more')
     """
     between = "; " if any("," in name for name in names) else ", "
-    if len(names) > most + 1:
-        names = [*names[:most], f"and {len(names) - most:,} more"]
+    if len(names) > most:
+        kept = most // 2  # few stand for many
+        names = [*names[:kept], f"and {len(names) - kept:,} more"]
     return between.join(names)

@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from ebcd._numerics import Array
-from ebcd.data import Gram
+from ebcd.data import Gram, is_sparse
 from ebcd.estimators import PenalizedPCA
 from ebcd.estimators._readable import Readable
 from ebcd.report._facts import gather
@@ -104,8 +104,7 @@ def write_report(
         pca_ratio=pca_variance_ratio,
     )
     page, text = as_page(facts), as_markdown(facts)
-    _replace(target.with_suffix(".md"), text)
-    _replace(target, page)
+    _write_all({target.with_suffix(".md"): text, target: page})
     return target
 
 
@@ -146,7 +145,7 @@ def pca_variance_ratio(model: Any, X: Any) -> Array:
         start="svd",
         max_iter=1,  # the start is the answer
         center=model.center,
-        scale=model.scale,
+        scale=getattr(model, "scale", False),
     )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -154,9 +153,9 @@ def pca_variance_ratio(model: Any, X: Any) -> Array:
 
 
 def _ratio_if_possible(model: Any, X: Any) -> Array | None:
-    """PCA's shares; None for data with missing entries, which some methods take and PCA does not."""
-    tags = model.__sklearn_tags__()
-    if tags.input_tags.allow_nan and np.isnan(np.sum(np.asarray(X, dtype=np.float64))):
+    """Give PCA's shares; None for data with missing entries, which PCA does not take."""
+    holes = model.__sklearn_tags__().input_tags.allow_nan and not is_sparse(X)
+    if holes and np.isnan(np.sum(np.asarray(X, dtype=np.float64))):
         return None
     return pca_variance_ratio(model, X)
 
@@ -173,6 +172,8 @@ def _checked_path(path: str | os.PathLike[str]) -> Path:
     target = Path(path)
     if target.suffix == ".md":
         raise ValueError(f"path must be that of the page, such as report.html, got {target}")
+    if target.is_dir():
+        raise ValueError(f"path is a folder: {target}; add a name, such as report.html")
     if not target.parent.is_dir():
         raise ValueError(f"path is in a folder that does not exist: {target.parent}")
     return target
@@ -186,11 +187,14 @@ def _index_of(X: Any, scores: Any) -> list[Any] | None:
     return None if labels == list(range(len(labels))) else labels
 
 
-def _replace(target: Path, text: str) -> None:
-    """Write a file under another name, then rename it."""
-    part = target.with_name(f".{target.name}.part")
+def _write_all(texts: dict[Path, str]) -> None:
+    """Write files under other names, and rename them only when all are there."""
+    parts = {target.with_name(f".{target.name}.part"): target for target in texts}
     try:
-        part.write_text(text, encoding="utf-8", newline="\n")
-        part.replace(target)
+        for part, target in parts.items():
+            part.write_text(texts[target], encoding="utf-8", newline="\n")
+        for part, target in parts.items():
+            part.replace(target)
     finally:
-        part.unlink(missing_ok=True)
+        for part in parts:
+            part.unlink(missing_ok=True)

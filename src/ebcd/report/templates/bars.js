@@ -4,7 +4,9 @@ const ROW = 21;
 
 function largestFirst(k) {
   const loadings = data.loadings[k];
-  return Uint32Array.from(loadings.keys()).sort((a, b) => Math.abs(loadings[b]) - Math.abs(loadings[a]) || a - b);
+  return Uint32Array.from(loadings.keys()).sort(
+    (a, b) => Math.abs(loadings[b]) - Math.abs(loadings[a]) || a - b,
+  );
 }
 
 const ranks = []; // order of the features of each component, made when first needed
@@ -40,7 +42,7 @@ function drawComponents() {
     const what = data.lfsr ? "sure" : "not zero";
     return figure({
       title: `Component ${k}`,
-      note: `${percent(data.ratio[k])} of the variance, ${counted(sure)} loadings ${what}`,
+      note: `${percent(data.ratio[k])} of variance, ${counted(sure)} ${what}`,
       file: `component-${k}`,
     });
   });
@@ -49,56 +51,68 @@ function drawComponents() {
 }
 
 function drawBars(plot, k, rows, [low, high]) {
+  const count = rows.length;
   const width = Math.max(plot.clientWidth, 240);
-  const apart = rows.length > Number(byId("bar-count").value); // the searched one comes last, after a gap
-  const height = rows.length * ROW + (apart ? ROW : 0) + 30;
+  const apart = count > Number(byId("bar-count").value); // the searched one is last, after a gap
+  const height = (apart ? count + 1 : count) * ROW + 30;
   const widest = Math.max(...rows.map((j) => textWidth(data.names[j])), 20);
-  const left = Math.min(widest + 10, 0.5 * width);
+  const left = Math.min(widest + 10, 0.54 * width);
   const x = scale(low, high, left + 4, width - 6);
-  const top = (i) => i * ROW + (apart && i === rows.length - 1 ? ROW : 0);
-  const strongest = rows.slice(0, 3).map((j) => `${data.names[j]} ${format(data.loadings[k][j], 3)}`).join(", ");
-  const chart = canvas(width, height, `Loadings of component ${k}: ${strongest} and others. Arrow keys move through them.`);
-  const cursor = svg("rect", { class: "row-cursor", x: 0, width, height: ROW, visibility: "hidden" });
-  for (const mark of ticks(low, high, (width - left) / 70)) {
-    chart.append(svg("line", { class: mark === 0 ? "axis" : "grid-line", x1: x(mark), x2: x(mark), y1: 0, y2: height - 28 }));
-    bottomLabel(chart, x(mark), height - 12, format(mark, 6));
-  }
-  chart.append(cursor);
+  const top = (i) => (apart && i === count - 1 ? i + 1 : i) * ROW;
+  const words = `Loadings of component ${k}: ${barWords(k, rows)} and others`;
+  const chart = canvas(width, height, `${words}. Arrow keys move through them.`);
+  axisAcross(chart, x, ticks(low, high, (width - left) / 45), 0, height - 29);
+  const cursor = bandCursor(chart, width, ROW, (i) => [0, top(i)]);
   rows.forEach((j, i) => chart.append(...barRow(k, j, top(i), left, width, x)));
-  if (apart) bottomLabel(chart, left - 6, top(rows.length - 1) - 4, `rank ${counted(ranked(k).indexOf(state.feature) + 1)}:`, "end");
+  if (apart) {
+    const rank = counted(ranked(k).indexOf(state.feature) + 1);
+    chart.append(label(left - 6, top(count - 1) - 4, `rank ${rank}:`, "end"));
+  }
   plot.replaceChildren(chart);
   explore(chart, {
-    count: rows.length,
+    count,
     text: (i) => [data.names[rows[i]], ...loadingLines(k, rows[i])],
     place: (i) => [Math.max(x(data.loadings[k][rows[i]]), left), top(i)],
-    nearest: (_, y) => Math.min(Math.max(Math.floor(y / ROW) - (apart && y > (rows.length - 1) * ROW ? 1 : 0), 0), rows.length - 1),
-    cursor: (i) => fill(cursor, { y: i < 0 ? 0 : top(i), visibility: i < 0 ? "hidden" : "visible" }, []),
+    nearest: (_, y) => clamp(Math.floor(y / ROW), 0, count - 1),
+    cursor,
     choose: (i) => change({ feature: rows[i] }),
   });
 }
+
+const barWords = (k, rows) =>
+  rows
+    .slice(0, 3)
+    .map((j) => `${data.names[j]} ${format(data.loadings[k][j], 3)}`)
+    .join(", ");
 
 function barRow(k, j, top, left, width, x) {
   const value = data.loadings[k][j];
   const kind = !isSure(k, j) ? "unsure" : value < 0 ? "negative" : "positive";
   const middle = top + ROW / 2;
-  const [from, to] = [Math.min(x(0), x(value)), Math.max(x(0), x(value))];
+  const size = Math.max(Math.abs(x(value) - x(0)), 0.5);
   const parts = [
-    svg("text", { class: "name", x: left - 6, y: middle + 4, "text-anchor": "end" }, shorten(data.names[j], left - 10)),
-    svg("rect", { class: kind, x: from, y: top + 4, width: Math.max(to - from, 0.5), height: ROW - 8, rx: 1.5 }),
+    label(left - 6, middle + 4, shorten(data.names[j], left - 10), "end", "name"),
+    rect(kind, Math.min(x(0), x(value)), top + 4, size, ROW - 8, 1.5),
   ];
-  if (j === state.feature) parts.unshift(svg("rect", { class: "highlight", x: 0, y: top, width, height: ROW, rx: 3 }));
+  if (j === state.feature) parts.unshift(rect("highlight", 0, top, width, ROW, 3));
   if (data.sd) {
     const spread = 2 * data.sd[k][j];
-    parts.push(svg("line", { class: "interval", x1: x(value - spread), x2: x(value + spread), y1: middle, y2: middle }));
+    parts.push(line("interval", x(value - spread), middle, x(value + spread), middle));
   }
   return parts;
 }
 
 function drawBarLegend() {
   const swatch = (kind) => html("i", { class: `swatch ${kind}`, "aria-hidden": "true" });
-  const entries = [["positive", "positive"], ["negative", "negative"],
-    ["unsure", data.lfsr ? `may be zero (lfsr > ${state.level})` : "zero"], ...(data.sd ? [["stroke", "two standard deviations to each side"]] : [])];
-  byId("bar-legend").replaceChildren(...entries.map(([kind, text]) => html("span", {}, swatch(kind), text)));
+  const entries = [
+    ["positive", "positive"],
+    ["negative", "negative"],
+    ["unsure", data.lfsr ? `may be zero (lfsr > ${state.level})` : "zero"],
+    ...(data.sd ? [["stroke", "two standard deviations to each side"]] : []),
+  ];
+  byId("bar-legend").replaceChildren(
+    ...entries.map(([kind, text]) => html("span", {}, swatch(kind), text)),
+  );
 }
 
 function setUpBars() {

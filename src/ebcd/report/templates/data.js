@@ -35,10 +35,13 @@ function readNumbers(bytes, { start, shape, width, missing }) {
     whole = (whole << shift) >> shift; // carries the sign up
     const power = ((bytes[high + i] | (bytes[high + count + i] << 8)) << 16) >> 16;
     // dividing by an exact power of ten gives the double nearest to the decimal
-    values[i] = whole === missing ? NaN : power < 0 ? whole / powers[-power] : whole * powers[power];
+    values[i] =
+      whole === missing ? NaN : power < 0 ? whole / powers[-power] : whole * powers[power];
   }
   if (shape.length === 1) return values;
-  return Array.from({ length: shape[0] }, (_, k) => values.subarray(k * shape[1], (k + 1) * shape[1]));
+  return Array.from({ length: shape[0] }, (_, k) =>
+    values.subarray(k * shape[1], (k + 1) * shape[1]),
+  );
 }
 
 const range = (n) => Array.from({ length: n }, (_, i) => i);
@@ -49,15 +52,22 @@ function format(value, digits = 4) {
   if (!Number.isFinite(value)) return "–";
   if (value === 0) return "0";
   const size = Math.abs(value);
-  const text = size >= 1e-4 && size < 1e6 ? String(Number(value.toPrecision(digits))) : value.toExponential(digits - 1);
-  return text.replace("-", "−");
+  const rounded = Number(value.toPrecision(digits));
+  return (size >= 1e-4 && size < 1e6 ? String(rounded) : rounded.toExponential()).replaceAll(
+    "-",
+    "−",
+  );
 }
 
-const percent = (share) => (share === 0 || share >= 0.0095 ? `${(100 * share).toFixed(1)}%` : `${format(100 * share, 1)}%`);
+const percent = (share) =>
+  share === 0 || share >= 0.0095 ? `${(100 * share).toFixed(1)}%` : `${format(100 * share, 1)}%`;
 const counted = (number) => number.toLocaleString("en");
 
 function loadingLines(k, j) {
-  const lines = [`loading ${format(data.loadings[k][j])}${data.sd ? ` ± ${format(2 * data.sd[k][j], 2)}` : ""}`];
-  if (data.lfsr) lines.push(`lfsr ${format(data.lfsr[k][j], 3)}${isSure(k, j) ? "" : ": sign not sure"}`);
+  const lines = [
+    `loading ${format(data.loadings[k][j])}${data.sd ? ` ± ${format(2 * data.sd[k][j], 2)}` : ""}`,
+  ];
+  if (data.lfsr)
+    lines.push(`lfsr ${format(data.lfsr[k][j], 3)}${isSure(k, j) ? "" : ": sign not sure"}`);
   return lines;
 }

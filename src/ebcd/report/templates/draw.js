@@ -6,18 +6,28 @@ function fill(node, attributes, children) {
   for (const [key, value] of Object.entries(attributes)) {
     if (key.startsWith("on")) node.addEventListener(key.slice(2), value);
     else if (value === true) node.setAttribute(key, "");
-    else if (value !== false && value !== null && value !== undefined) node.setAttribute(key, value);
+    else if (value !== false && value !== null && value !== undefined)
+      node.setAttribute(key, value);
   }
   node.append(...children.filter((child) => child !== null)); // texts become text, never markup
   return node;
 }
 
-const html = (tag, attributes = {}, ...children) => fill(document.createElement(tag), attributes, children);
-const svg = (tag, attributes = {}, ...children) => fill(document.createElementNS(SVG, tag), attributes, children);
+const html = (tag, attributes = {}, ...children) =>
+  fill(document.createElement(tag), attributes, children);
+const svg = (tag, attributes = {}, ...children) =>
+  fill(document.createElementNS(SVG, tag), attributes, children);
 const byId = (id) => document.getElementById(id);
 
 function canvas(width, height, label) {
-  return svg("svg", { viewBox: `0 0 ${width} ${height}`, width, height, role: "img", tabindex: 0, "aria-label": label });
+  return svg("svg", {
+    viewBox: `0 0 ${width} ${height}`,
+    width,
+    height,
+    role: "img",
+    tabindex: 0,
+    "aria-label": label,
+  });
 }
 
 function scale(from, to, start, end) {
@@ -32,7 +42,9 @@ function ticks(from, to, count) {
   const step = power * [1, 2, 5, 10].find((nice) => nice * power >= rough * 0.999);
   const first = Math.ceil(from / step - 1e-9);
   const last = Math.floor(to / step + 1e-9);
-  return range(Math.max(last - first + 1, 0)).map((i) => Number(((first + i) * step).toPrecision(12)));
+  return range(Math.max(last - first + 1, 0)).map((i) =>
+    Number(((first + i) * step).toPrecision(12)),
+  );
 }
 
 function span(values, margin = 0.05) {
@@ -58,18 +70,31 @@ function timeTicks(from, to, count) {
     if (day >= from && day <= to) marks.push([day, date(day).toISOString().slice(0, length)]);
   };
   if (rough > 15) {
-    const months = [1, 2, 3, 6, 12, 24, 60, 120, 240, 600].find((step) => step * 30.44 >= rough) || 1200;
+    const months =
+      [1, 2, 3, 6, 12, 24, 60, 120, 240, 600].find((step) => step * 30.44 >= rough) || 1200;
     let month = Math.ceil((first.getUTCFullYear() * 12 + first.getUTCMonth()) / months) * months;
     const end = last.getUTCFullYear() * 12 + last.getUTCMonth();
-    for (; month <= end; month += months) add(new Date(0).setUTCFullYear(Math.floor(month / 12), month % 12, 1), months < 12 ? 7 : 4);
+    for (; month <= end; month += months)
+      add(new Date(0).setUTCFullYear(Math.floor(month / 12), month % 12, 1), months < 12 ? 7 : 4);
     return marks;
   }
   const steps = [1 / 1440, 1 / 288, 1 / 96, 1 / 48, 1 / 24, 1 / 8, 1 / 4, 1 / 2, 1, 2, 5, 10, 20];
   const step = steps.find((days) => days >= rough) || 20;
   for (let i = Math.ceil(from / step); i * step <= to; i++) {
-    marks.push([i * step, step < 1 ? date(i * step).toISOString().slice(11, 16) : date(i * step).toISOString().slice(0, 10)]);
+    const text = date(i * step).toISOString();
+    marks.push([i * step, step < 1 ? text.slice(11, 16) : text.slice(0, 10)]);
   }
   return marks;
+}
+
+// A table with a row for each component.
+function table(kind, heads, count, cells, rowKind = () => null) {
+  const head = html("tr", {}, ...heads.map((text) => html("th", { scope: "col" }, text)));
+  const rows = range(count).map((k) => {
+    const numbers = cells(k).map((text) => html("td", {}, text));
+    return html("tr", { class: rowKind(k) }, html("th", { scope: "row" }, String(k)), ...numbers);
+  });
+  return html("table", { class: kind }, html("thead", {}, head), html("tbody", {}, ...rows));
 }
 
 const ruler = document.createElement("canvas").getContext("2d");
@@ -89,17 +114,32 @@ function shorten(text, width, font = 12) {
   return `${text.slice(0, low)}…`;
 }
 
-function verticalAxis(chart, y, marks, left, right) {
+const line = (kind, x1, y1, x2, y2) => svg("line", { class: kind, x1, y1, x2, y2 });
+const rect = (kind, x, y, width, height, rx = 0) =>
+  svg("rect", { class: kind, x, y, width, height, rx });
+const label = (x, y, text, anchor = "start", kind = null) =>
+  svg("text", { x, y, class: kind, "text-anchor": anchor }, text);
+const curve = (kind, count, x, y) => svg("path", { class: kind, d: path(count, x, y) });
+
+// Marks of the axis across: lines from top to bottom, with their values below.
+function axisAcross(chart, x, marks, top, bottom) {
   for (const mark of marks) {
+    const kind = mark === 0 ? "axis" : "grid-line";
     chart.append(
-      svg("line", { class: mark === 0 ? "axis" : "grid-line", x1: left, x2: right, y1: y(mark), y2: y(mark) }),
-      svg("text", { x: left - 7, y: y(mark) + 4, "text-anchor": "end" }, format(mark, 6)),
+      line(kind, x(mark), top, x(mark), bottom),
+      label(x(mark), bottom + 17, format(mark, 6), "middle"),
     );
   }
 }
 
-function bottomLabel(chart, x, y, text, anchor = "middle") {
-  chart.append(svg("text", { x, y, "text-anchor": anchor }, text));
+function axisUp(chart, y, marks, left, right, write = (mark) => format(mark, 6)) {
+  for (const mark of marks) {
+    const kind = mark === 0 ? "axis" : "grid-line";
+    chart.append(
+      line(kind, left, y(mark), right, y(mark)),
+      label(left - 7, y(mark) + 4, write(mark), "end"),
+    );
+  }
 }
 
 function path(count, x, y) {
@@ -107,64 +147,12 @@ function path(count, x, y) {
   let pen = "M";
   for (let i = 0; i < count; i++) {
     const [across, up] = [x(i), y(i)];
-    if (!Number.isFinite(across) || !Number.isFinite(up)) { pen = "M"; continue; }
+    if (!Number.isFinite(across) || !Number.isFinite(up)) {
+      pen = "M";
+      continue;
+    }
     parts.push(`${pen}${across.toFixed(1)} ${up.toFixed(1)}`);
     pen = "L";
   }
   return parts.join("");
-}
-
-// What the pointer and the keyboard show of a chart. `text(i)` gives a heading and lines, `place(i)`
-// where in the chart item i is, `nearest(x, y)` the item there, `cursor(i)` moves the mark (-1: none).
-function explore(chart, { count, text, place, nearest, cursor, choose }) {
-  let current = -1;
-  const box = () => chart.getBoundingClientRect();
-  const ratio = () => box().width / chart.viewBox.baseVal.width;
-  const show = (i, said) => {
-    current = i;
-    cursor(i);
-    if (i < 0) return hideTip();
-    const [x, y] = place(i);
-    const frame = box();
-    showTip(text(i), frame.left + x * ratio(), frame.top + y * ratio(), said);
-  };
-  const follow = (event) => {
-    const frame = box();
-    show(nearest((event.clientX - frame.left) / ratio(), (event.clientY - frame.top) / ratio()), false);
-  };
-  chart.addEventListener("pointermove", follow);
-  chart.addEventListener("pointerdown", follow);
-  chart.addEventListener("pointerleave", () => show(-1));
-  chart.addEventListener("blur", () => show(-1));
-  chart.addEventListener("click", () => choose && current >= 0 && choose(current));
-  chart.addEventListener("keydown", (event) => {
-    const steps = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1, PageDown: 10, PageUp: -10 };
-    const ends = { Home: 0, End: count - 1 };
-    if (event.key === "Escape") return show(-1);
-    if ((event.key === "Enter" || event.key === " ") && choose && current >= 0) choose(current);
-    else if (event.key in ends) show(ends[event.key], true);
-    else if (event.key in steps) show(Math.min(Math.max(current + steps[event.key], 0), count - 1), true);
-    else return undefined;
-    return event.preventDefault();
-  });
-}
-
-function showTip([heading, ...lines], x, y, said) {
-  const tip = byId("tip");
-  tip.replaceChildren(html("b", {}, heading), ...lines.map((line) => html("div", {}, line)));
-  tip.hidden = false;
-  const [width, height] = [tip.offsetWidth, tip.offsetHeight];
-  const left = x + 14 + width > innerWidth ? Math.max(x - width - 14, 4) : x + 14;
-  const top = Math.min(Math.max(y - height - 10, 4), innerHeight - height - 4);
-  tip.style.left = `${left}px`;
-  tip.style.top = `${top}px`;
-  if (said) say([heading, ...lines].join(", "));
-}
-
-function hideTip() {
-  byId("tip").hidden = true;
-}
-
-function say(text) {
-  byId("live").textContent = text;
 }

@@ -6,15 +6,34 @@ function figure({ title, note = "", file, source }) {
   const plot = html("div", { class: "plot" });
   const picture = source || (() => plot.querySelector("svg"));
   const button = (kind, save) =>
-    html("button", { type: "button", "aria-label": `Save as ${kind}: ${title}`, onclick: () => save(picture(), file) }, kind);
+    html(
+      "button",
+      {
+        type: "button",
+        "aria-label": `Save as ${kind}: ${title}`,
+        onclick: () => save(picture(), file),
+      },
+      kind,
+    );
   const saves = html("span", { class: "saves" }, button("SVG", saveSvg), button("PNG", savePng));
   const heading = html("b", {}, title, note ? html("span", { class: "soft" }, ` · ${note}`) : null);
   const frame = html("figure", { class: "card" }, html("figcaption", {}, heading, saves), plot);
   return { frame, plot };
 }
 
-const COPIED = ["fill", "fill-opacity", "stroke", "stroke-width", "stroke-dasharray", "stroke-opacity", "stroke-linecap",
-  "opacity", "font-family", "font-size", "font-weight"];
+const COPIED = [
+  "fill",
+  "fill-opacity",
+  "stroke",
+  "stroke-width",
+  "stroke-dasharray",
+  "stroke-opacity",
+  "stroke-linecap",
+  "opacity",
+  "font-family",
+  "font-size",
+  "font-weight",
+];
 
 // The text of a chart that looks the same outside the page: styles are written into it.
 function standalone(picture) {
@@ -22,7 +41,8 @@ function standalone(picture) {
   const [from, to] = [picture.querySelectorAll("*"), copy.querySelectorAll("*")];
   from.forEach((node, i) => {
     const style = picture.isConnected ? getComputedStyle(node) : node.style;
-    for (const name of COPIED) if (style.getPropertyValue(name)) to[i].setAttribute(name, style.getPropertyValue(name));
+    for (const name of COPIED)
+      if (style.getPropertyValue(name)) to[i].setAttribute(name, style.getPropertyValue(name));
     to[i].removeAttribute("class");
   });
   const ground = svg("rect", { width: "100%", height: "100%", fill: colour("--card") });
@@ -56,8 +76,12 @@ function savePng(picture, file) {
 }
 
 function saveTable(file, columns, count, cell) {
-  const quote = (value) => (/[",\r\n]/.test(value) ? `"${String(value).replaceAll('"', '""')}"` : String(value));
+  const quote = (value) =>
+    /[",\r\n]/.test(value) ? `"${String(value).replaceAll('"', '""')}"` : String(value);
   const lines = [columns.map(quote).join(",")];
   for (let i = 0; i < count; i++) lines.push(columns.map((_, c) => quote(cell(i, c))).join(","));
-  saveFile(`${file}.csv`, new Blob([`${lines.join("\r\n")}\r\n`], { type: "text/csv;charset=utf-8" }));
+  saveFile(
+    `${file}.csv`,
+    new Blob([`${lines.join("\r\n")}\r\n`], { type: "text/csv;charset=utf-8" }),
+  );
 }

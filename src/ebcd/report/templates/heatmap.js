@@ -16,7 +16,9 @@ function heatKeep() {
 
 // Features side by side that belong to the same component, by size and sign within it.
 function groupKeys() {
-  const lengths = data.loadings.map((row) => Math.sqrt(row.reduce((sum, v) => sum + v * v, 0)) || 1);
+  const lengths = data.loadings.map(
+    (row) => Math.sqrt(row.reduce((sum, v) => sum + v * v, 0)) || 1,
+  );
   return Float64Array.from(data.names, (_, j) => {
     let [best, share] = [0, -1];
     state.picked.forEach((k, i) => {
@@ -28,23 +30,35 @@ function groupKeys() {
   });
 }
 
+let nameOrder = null; // comparing names is slow, so they are sorted once
+function nameRanks() {
+  if (nameOrder) return nameOrder;
+  const compare = new Intl.Collator("en", { numeric: true }).compare;
+  nameOrder = new Uint32Array(data.names.length);
+  range(data.names.length)
+    .sort((a, b) => compare(data.names[a], data.names[b]) || a - b)
+    .forEach((j, rank) => {
+      nameOrder[j] = rank;
+    });
+  return nameOrder;
+}
+
 function heatOrder() {
   const kept = Uint32Array.from(range(data.names.length).filter(heatKeep()));
   const [kind, k] = byId("heat-sort").value.split(":");
   if (kind === "data") return kept;
-  if (kind === "name") {
-    const compare = new Intl.Collator("en", { numeric: true }).compare;
-    return kept.sort((a, b) => compare(data.names[a], data.names[b]) || a - b);
-  }
   let keys;
-  if (kind === "group") keys = groupKeys();
+  if (kind === "name") keys = nameRanks();
+  else if (kind === "group") keys = groupKeys();
   else keys = data.loadings[k].map(kind === "size" ? (v) => -Math.abs(v) : (v) => -v);
   return kept.sort((a, b) => keys[a] - keys[b] || a - b);
 }
 
 // Largest loading that the colours reach: of all components, or of each.
 function heatLimits() {
-  const largest = data.loadings.map((row) => row.reduce((most, v) => Math.max(most, Math.abs(v)), 0) || 1);
+  const largest = data.loadings.map(
+    (row) => row.reduce((most, v) => Math.max(most, Math.abs(v)), 0) || 1,
+  );
   if (byId("heat-scale").value === "own") return largest;
   const most = Math.max(...state.picked.map((k) => largest[k]));
   return largest.map(() => most);
@@ -57,13 +71,22 @@ function hex(name) {
 
 // Colours from -1 to 1 in 255 steps, as numbers; grey for loadings that are not sure.
 function palette() {
-  const [negative, middle, positive, unsure] = ["--negative", "--middle", "--positive", "--unsure"].map(hex);
+  const [negative, middle, positive, unsure] = [
+    "--negative",
+    "--middle",
+    "--positive",
+    "--unsure",
+  ].map(hex);
   const mix = (a, b, t) => a.map((channel, i) => Math.round(channel + (b[i] - channel) * t));
-  const along = (end) => range(255).map((i) => {
-    const t = (i - 127) / 127;
-    return mix(middle, end(t), Math.abs(t) ** 0.8);
-  });
-  return { sure: along((t) => (t < 0 ? negative : positive)), unsure: along(() => mix(middle, unsure, 0.75)) };
+  const along = (end) =>
+    range(255).map((i) => {
+      const t = (i - 127) / 127;
+      return mix(middle, end(t), Math.abs(t) ** 0.8);
+    });
+  return {
+    sure: along((t) => (t < 0 ? negative : positive)),
+    unsure: along(() => mix(middle, unsure, 0.75)),
+  };
 }
 
 function cellColour(colours, k, j) {

@@ -7,13 +7,31 @@ const HEAT_MOST = 26; // rows in view
 const view = {}; // the nodes, and sizes that depend on the window
 
 function buildHeatmap() {
-  const made = figure({ title: "Loadings of all components", file: "heatmap", source: heatPicture });
+  const made = figure({
+    title: "Loadings of all components",
+    file: "heatmap",
+    source: heatPicture,
+  });
   view.count = made.frame.querySelector("b").appendChild(html("span", { class: "soft" }));
   view.sheet = html("canvas", { "aria-hidden": "true" });
   view.spacer = html("div");
-  view.scroll = html("div", { class: "heat-scroll", tabindex: 0, role: "group",
-    "aria-label": "Heat map of loadings. Arrow keys move from cell to cell, Enter chooses the feature." }, view.sheet, view.spacer);
-  view.overview = html("canvas", { class: "heat-overview", "aria-hidden": "true", title: "All features; click to go there" });
+  view.scroll = html(
+    "div",
+    {
+      class: "heat-scroll",
+      tabindex: 0,
+      role: "group",
+      "aria-label":
+        "Heat map of loadings. Arrow keys move from cell to cell, Enter chooses the feature.",
+    },
+    view.sheet,
+    view.spacer,
+  );
+  view.overview = html("canvas", {
+    class: "heat-overview",
+    "aria-hidden": "true",
+    title: "All features; click to go there",
+  });
   view.legend = html("div", { class: "legend" });
   made.plot.append(html("div", { class: "heat-frame" }, view.scroll, view.overview), view.legend);
   byId("heatmap").replaceChildren(made.frame);
@@ -22,9 +40,14 @@ function buildHeatmap() {
   view.scroll.addEventListener("pointerdown", hoverCell);
   view.scroll.addEventListener("pointerleave", hideTip);
   view.scroll.addEventListener("blur", leaveCell);
-  view.scroll.addEventListener("click", () => heat.cell[0] >= 0 && change({ feature: heat.order[heat.cell[0]] }));
+  view.scroll.addEventListener(
+    "click",
+    () => heat.cell[0] >= 0 && change({ feature: heat.order[heat.cell[0]] }),
+  );
   view.scroll.addEventListener("keydown", moveCell);
-  const drag = (event) => event.buttons && goTo((event.offsetY / view.overview.clientHeight) * heat.order.length - view.lines / 2);
+  const drag = (event) =>
+    event.buttons &&
+    goTo((event.offsetY / view.overview.clientHeight) * heat.order.length - view.lines / 2);
   view.overview.addEventListener("pointerdown", drag);
   view.overview.addEventListener("pointermove", drag);
 }
@@ -52,7 +75,7 @@ function drawHeatmap() {
   view.scroll.style.height = `${height}px`;
   view.width = view.scroll.clientWidth;
   view.names = Math.min(0.45 * view.width, 230);
-  view.column = Math.min((view.width - view.names - 4) / Math.max(state.picked.length, 1), 260);
+  view.column = Math.min((view.width - view.names - 4) / Math.max(state.picked.length, 1), 320);
   view.pen = sizeSheet(view.sheet, view.width, height);
   view.spacer.style.height = `${Math.max(heat.order.length - view.lines, 0) * HEAT_ROW}px`;
   view.count.textContent = ` · ${counted(heat.order.length)} of ${counted(header.features.shown)} features`;
@@ -63,7 +86,9 @@ function drawHeatmap() {
 }
 
 function paintOverview(height) {
-  const pen = sizeSheet(view.overview, 44, height);
+  view.still = html("canvas");
+  sizeSheet(view.overview, 44, height);
+  const pen = sizeSheet(view.still, 44, height);
   const strongest = strongestPerLine(height);
   const wide = 44 / state.picked.length;
   state.picked.forEach((k, column) => {
@@ -72,7 +97,6 @@ function paintOverview(height) {
       pen.fillRect(column * wide, line, Math.max(wide - 0.5, 0.5), 1);
     }
   });
-  view.still = pen.getImageData(0, 0, view.overview.width, view.overview.height);
 }
 
 const heatTop = () => Math.round(view.scroll.scrollTop / HEAT_ROW);
@@ -86,11 +110,18 @@ function paintRows() {
   pen.font = `12px ${getComputedStyle(document.body).fontFamily}`;
   pen.fillStyle = colour("--soft");
   pen.textAlign = "center";
-  state.picked.forEach((k, column) => pen.fillText(heatHead(k), cellAt(column) + view.column / 2, 15));
-  for (let line = 0; line < view.lines && heat.top + line < heat.order.length; line++) paintRow(line);
+  state.picked.forEach((k, column) =>
+    pen.fillText(heatHead(k), cellAt(column) + view.column / 2, 15),
+  );
+  for (let line = 0; line < view.lines && heat.top + line < heat.order.length; line++)
+    paintRow(line);
   if (heat.order.length === 0) {
     pen.textAlign = "left";
-    pen.fillText(state.picked.length ? "No feature passes the filter." : "No component is chosen.", 4, HEAT_HEAD + 14);
+    pen.fillText(
+      state.picked.length ? "No feature passes the filter." : "No component is chosen.",
+      4,
+      HEAT_HEAD + 14,
+    );
   }
   if (!view.overview.hidden) paintWindow();
 }
@@ -120,8 +151,9 @@ function paintRow(line) {
 
 function paintWindow() {
   const pen = view.overview.getContext("2d");
-  pen.putImageData(view.still, 0, 0);
   const height = view.overview.clientHeight;
+  pen.clearRect(0, 0, 44, height);
+  pen.drawImage(view.still, 0, 0, 44, height);
   const count = heat.order.length;
   pen.strokeStyle = colour("--text");
   pen.lineWidth = 1.5;
@@ -139,7 +171,9 @@ function paintLegend() {
   const bar = html("i", { "aria-hidden": "true" });
   const stops = range(9).map((i) => `rgb(${view.colours.sure[Math.round((254 * i) / 8)]})`);
   bar.style.background = `linear-gradient(90deg, ${stops.join(",")})`;
-  const [low, high] = own ? ["lowest", "highest of the component"] : [`−${format(most, 3)}`, format(most, 3)];
+  const [low, high] = own
+    ? ["lowest", "highest of the component"]
+    : [`−${format(most, 3)}`, format(most, 3)];
   const grey = html("i", { class: "swatch unsure", "aria-hidden": "true" });
   const unsure = data.lfsr ? html("span", {}, grey, `sign not sure (lfsr > ${state.level})`) : null;
   view.legend.replaceChildren(html("span", {}, low, bar, high), ...(unsure ? [unsure] : []));
@@ -155,7 +189,12 @@ function tellCell(said) {
   const [k, j] = [state.picked[column], heat.order[row]];
   const frame = view.scroll.getBoundingClientRect();
   const y = frame.top + HEAT_HEAD + (row - heat.top) * HEAT_ROW;
-  showTip([data.names[j], `component ${k}`, ...loadingLines(k, j)], frame.left + cellAt(column) + view.column / 2, y, said);
+  showTip(
+    [data.names[j], `component ${k}`, ...loadingLines(k, j)],
+    frame.left + cellAt(column) + view.column / 2,
+    y,
+    said,
+  );
 }
 
 function hoverCell(event) {
@@ -176,17 +215,27 @@ function leaveCell() {
 }
 
 function moveCell(event) {
-  const steps = { ArrowDown: [1, 0], ArrowUp: [-1, 0], ArrowRight: [0, 1], ArrowLeft: [0, -1], PageDown: [view.lines, 0],
-    PageUp: [-view.lines, 0], Home: [-Infinity, 0], End: [Infinity, 0] };
+  const steps = {
+    ArrowDown: [1, 0],
+    ArrowUp: [-1, 0],
+    ArrowRight: [0, 1],
+    ArrowLeft: [0, -1],
+    PageDown: [view.lines, 0],
+    PageUp: [-view.lines, 0],
+    Home: [-Infinity, 0],
+    End: [Infinity, 0],
+  };
   if (heat.order.length === 0) return;
   if (event.key === "Escape") leaveCell();
   if (event.key === "Enter" && heat.cell[0] >= 0) change({ feature: heat.order[heat.cell[0]] });
   if (!(event.key in steps)) return;
   event.preventDefault();
   const [down, right] = steps[event.key];
-  const clamp = (value, most) => Math.min(Math.max(value, 0), most);
   const start = heat.cell[0] < 0 ? heat.top - (down === 1 ? 1 : 0) : heat.cell[0];
-  heat.cell = [clamp(start + down, heat.order.length - 1), clamp(heat.cell[1] + right, state.picked.length - 1)];
+  heat.cell = [
+    clamp(start + down, 0, heat.order.length - 1),
+    clamp(heat.cell[1] + right, 0, state.picked.length - 1),
+  ];
   if (heat.cell[0] < heat.top) goTo(heat.cell[0]);
   else if (heat.cell[0] >= heat.top + view.lines) goTo(heat.cell[0] - view.lines + 1);
   else paintRows();
@@ -206,24 +255,52 @@ function heatPicture() {
   const font = { "font-family": "sans-serif", "font-size": 12, fill: colour("--text") };
   const picture = svg("svg", { viewBox: `0 0 ${view.width} ${height}`, width: view.width, height });
   state.picked.forEach((k, column) =>
-    picture.append(svg("text", { ...font, x: cellAt(column) + view.column / 2, y: 15, "text-anchor": "middle" }, heatHead(k))));
+    picture.append(
+      svg(
+        "text",
+        { ...font, x: cellAt(column) + view.column / 2, y: 15, "text-anchor": "middle" },
+        heatHead(k),
+      ),
+    ),
+  );
   for (let line = 0; line < view.lines && heat.top + line < heat.order.length; line++) {
     const j = heat.order[heat.top + line];
     const y = HEAT_HEAD + line * HEAT_ROW;
-    picture.append(svg("text", { ...font, x: view.names - 8, y: y + 14, "text-anchor": "end" }, shorten(data.names[j], view.names - 12)));
-    state.picked.forEach((k, column) => picture.append(svg("rect", { x: cellAt(column), y: y + 0.5, width: view.column - 1,
-      height: HEAT_ROW - 1, fill: `rgb(${cellColour(view.colours, k, j)})` })));
+    picture.append(
+      svg(
+        "text",
+        { ...font, x: view.names - 8, y: y + 14, "text-anchor": "end" },
+        shorten(data.names[j], view.names - 12),
+      ),
+    );
+    state.picked.forEach((k, column) =>
+      picture.append(
+        svg("rect", {
+          x: cellAt(column),
+          y: y + 0.5,
+          width: view.column - 1,
+          height: HEAT_ROW - 1,
+          fill: `rgb(${cellColour(view.colours, k, j)})`,
+        }),
+      ),
+    );
   }
   return picture;
 }
 
 function setUpHeatmap() {
-  const sorts = [["group", "component"], ["data", "order in the data"], ["name", "name"],
+  const sorts = [
+    ["group", "component"],
+    ["data", "order in the data"],
+    ["name", "name"],
     ...range(header.components).map((k) => [`value:${k}`, `value in ${k}`]),
-    ...range(header.components).map((k) => [`size:${k}`, `size in ${k}`])];
+    ...range(header.components).map((k) => [`size:${k}`, `size in ${k}`]),
+  ];
   byId("heat-sort").append(...sorts.map(([value, text]) => html("option", { value }, text)));
   if (!data.lfsr) byId("heat-sure").parentElement.lastChild.textContent = " not zero only";
-  for (const id of ["heat-sort", "heat-name", "heat-least", "heat-sure", "heat-scale"]) byId(id).addEventListener("input", drawHeatmap);
+  for (const id of ["heat-name", "heat-least"]) byId(id).addEventListener("input", drawHeatmap);
+  for (const id of ["heat-sort", "heat-sure", "heat-scale"])
+    byId(id).addEventListener("change", drawHeatmap);
   buildHeatmap();
   addChart(drawHeatmap, "picked", "level");
   addChart(showSearched, "feature");

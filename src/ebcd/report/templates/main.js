@@ -1,7 +1,9 @@
 // Sets the page up and draws it.
 
 function setUp() {
-  const show = (id) => { byId(id).hidden = false; };
+  const show = (id) => {
+    byId(id).hidden = false;
+  };
   show("tables");
   if (header.components) {
     ["components", "heat", "variance"].forEach(show);
@@ -37,9 +39,16 @@ function watchWidth() {
     clearTimeout(waiting);
     waiting = setTimeout(drawAll, 80);
   });
-  // paper is light and narrow, whatever the screen is
-  addEventListener("beforeprint", drawAll);
-  addEventListener("afterprint", drawAll);
+  const root = document.documentElement;
+  let theme = "";
+  const drawOn = (paper) => {
+    if (paper) theme = root.dataset.theme || "";
+    root.dataset.theme = paper ? "light" : theme;
+    root.classList.toggle("paper", paper);
+    drawAll();
+  };
+  addEventListener("beforeprint", () => drawOn(true));
+  addEventListener("afterprint", () => drawOn(false));
 }
 
 async function main() {
@@ -54,6 +63,7 @@ async function main() {
 
 main().catch((error) => {
   byId("failure").hidden = false;
-  byId("failure").textContent = `The charts could not be drawn: ${error.message}. They need a browser of 2023 or later.`;
+  byId("failure").textContent =
+    `The charts could not be drawn: ${error.message}. They need a browser of 2023 or later.`;
   console.error(error);
 });

@@ -6,7 +6,11 @@ function setUpSearch() {
   const [input, list] = [byId("search"), byId("matches")];
   let found = [];
   let at = 0;
-  const close = () => { list.hidden = true; input.setAttribute("aria-expanded", "false"); input.removeAttribute("aria-activedescendant"); };
+  const close = () => {
+    list.hidden = true;
+    input.setAttribute("aria-expanded", "false");
+    input.removeAttribute("aria-activedescendant");
+  };
   const mark = () => {
     [...list.children].forEach((item, i) => item.setAttribute("aria-selected", String(i === at)));
     if (found.length) input.setAttribute("aria-activedescendant", `match-${at}`);
@@ -22,9 +26,7 @@ function setUpSearch() {
   const open = () => {
     found = matches(input.value);
     at = 0;
-    const items = found.map((j, i) => html("li", { id: `match-${i}`, role: "option", onpointerdown: (event) => { event.preventDefault(); choose(i); } },
-      label(j)));
-    list.replaceChildren(...(items.length ? items : [html("li", { class: "nothing" }, "No feature has this in its name")]));
+    list.replaceChildren(...matchItems(found, choose));
     list.hidden = input.value.trim() === "";
     input.setAttribute("aria-expanded", String(!list.hidden));
     mark();
@@ -36,8 +38,10 @@ function setUpSearch() {
   input.addEventListener("blur", close);
   input.addEventListener("keydown", (event) => {
     const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
-    if (step && !list.hidden) { at = (at + step + found.length) % Math.max(found.length, 1); mark(); }
-    else if (event.key === "Enter") choose(at);
+    if (step && !list.hidden) {
+      at = (at + step + found.length) % Math.max(found.length, 1);
+      mark();
+    } else if (event.key === "Enter") choose(at);
     else if (event.key === "Escape") close();
     else return;
     event.preventDefault();
@@ -48,6 +52,17 @@ function setUpSearch() {
     input.focus();
   });
   addChart(showFeature, "feature", "level");
+}
+
+function matchItems(found, choose) {
+  if (!found.length) return [html("li", { class: "nothing" }, "No feature has this in its name")];
+  return found.map((j, i) => {
+    const onpointerdown = (event) => {
+      event.preventDefault(); // or the field would lose the focus and close the list
+      choose(i);
+    };
+    return html("li", { id: `match-${i}`, role: "option", onpointerdown }, fullName(j));
+  });
 }
 
 let lowered = null;
@@ -66,8 +81,11 @@ function matches(text) {
 
 // The name, with its number if other features have the same one.
 let counts = null;
-function label(j) {
-  counts ||= data.names.reduce((seen, name) => seen.set(name, (seen.get(name) || 0) + 1), new Map());
+function fullName(j) {
+  counts ||= data.names.reduce(
+    (seen, name) => seen.set(name, (seen.get(name) || 0) + 1),
+    new Map(),
+  );
   return counts.get(data.names[j]) > 1 ? `${data.names[j]} (column ${j})` : data.names[j];
 }
 
@@ -75,14 +93,19 @@ function showFeature() {
   const [box, j] = [byId("feature"), state.feature];
   box.hidden = j < 0;
   if (j < 0) return;
-  const columns = ["component", "loading", ...(data.sd ? ["sd"] : []), ...(data.lfsr ? ["lfsr"] : [])];
-  const rows = range(header.components).map((k) => {
-    const numbers = [data.loadings, data.sd, data.lfsr].filter(Boolean).map((table) => html("td", {}, format(table[k][j])));
-    return html("tr", { class: isSure(k, j) ? false : "doubtful" }, html("th", { scope: "row" }, String(k)), ...numbers);
-  });
-  const close = html("button", { type: "button", onclick: () => { byId("search").value = ""; change({ feature: -1 }); } }, "Close");
+  const parts = Object.entries({ loading: data.loadings, sd: data.sd, lfsr: data.lfsr });
+  const known = parts.filter(([, values]) => values);
+  const onclick = () => {
+    byId("search").value = "";
+    change({ feature: -1 });
+  };
+  const heading = html("h2", {}, fullName(j));
+  const close = html("button", { type: "button", onclick }, "Close");
+  const heads = ["component", ...known.map(([name]) => name)];
+  const cells = (k) => known.map(([, values]) => format(values[k][j]));
+  const doubtful = (k) => (isSure(k, j) ? null : "doubtful");
   box.replaceChildren(
-    html("header", {}, html("h2", {}, label(j)), close),
-    html("table", {}, html("thead", {}, html("tr", {}, ...columns.map((text) => html("th", { scope: "col" }, text)))), html("tbody", {}, ...rows)),
+    html("header", {}, heading, close),
+    table(null, heads, header.components, cells, doubtful),
   );
 }

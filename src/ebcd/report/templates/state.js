@@ -25,11 +25,25 @@ function drawAll() {
 function setUpPicker() {
   const picker = byId("picker");
   const boxes = range(header.components).map((k) =>
-    html("input", { type: "checkbox", value: k, "aria-label": `component ${k}`, checked: state.picked.includes(k) }));
-  const read = () => change({ picked: boxes.filter((box) => box.checked).map((box) => Number(box.value)) });
+    html("input", {
+      type: "checkbox",
+      value: k,
+      "aria-label": `component ${k}`,
+      checked: state.picked.includes(k),
+    }),
+  );
+  const read = () =>
+    change({ picked: boxes.filter((box) => box.checked).map((box) => Number(box.value)) });
   for (const box of boxes) {
     box.addEventListener("change", read);
-    picker.append(html("label", { title: `${percent(data.ratio[box.value])} of the variance` }, box, html("span", {}, box.value)));
+    picker.append(
+      html(
+        "label",
+        { title: `${percent(data.ratio[box.value])} of the variance` },
+        box,
+        html("span", {}, box.value),
+      ),
+    );
   }
   picker.addEventListener("keydown", (event) => {
     const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
@@ -37,7 +51,12 @@ function setUpPicker() {
     if (step && at >= 0) boxes[(at + step + boxes.length) % boxes.length].focus();
   });
   if (header.components > MOST_PICKED) {
-    const all = (on) => () => { boxes.forEach((box) => { box.checked = on; }); read(); };
+    const all = (on) => () => {
+      boxes.forEach((box) => {
+        box.checked = on;
+      });
+      read();
+    };
     picker.append(
       html("button", { type: "button", onclick: all(true) }, "all"),
       html("button", { type: "button", onclick: all(false) }, "none"),
@@ -58,7 +77,9 @@ function setUpLevel() {
 
 function setUpTheme() {
   const root = document.documentElement;
-  const dark = () => (root.dataset.theme || (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light")) === "dark";
+  const dark = () =>
+    (root.dataset.theme ||
+      (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light")) === "dark";
   byId("theme").addEventListener("click", () => {
     root.dataset.theme = dark() ? "light" : "dark";
     drawAll();
