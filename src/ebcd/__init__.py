@@ -1,6 +1,6 @@
 """Empirical Bayes covariance decomposition, and the normal-means solvers under it."""
 
-from ebcd import datasets, io, metrics, peers, penalties, priors, report
+from ebcd import datasets, io, metrics, peers, penalties, plots, priors, report
 from ebcd.data import Gram
 from ebcd.estimators import EBCD, PenalizedPCA, PenalizedPCACV
 from ebcd.io import load, save
@@ -22,6 +22,7 @@ __all__ = [
     "metrics",
     "peers",
     "penalties",
+    "plots",
     "priors",
     "report",
     "save",

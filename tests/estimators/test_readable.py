@@ -187,3 +187,48 @@ class TestHTML:
         assert len(Table(html).rows) == 21
         assert "5 more components" in html
         assert "consider scale=True" in html
+
+
+class TestIntervals:
+    @pytest.mark.parametrize(
+        "model",
+        [
+            EBCD(2),
+            EBCD(2, scale=True, noise="per_feature", prior="point_exponential"),
+            EBMF(2),
+        ],
+        ids=repr,
+    )
+    def test_against_draws(self, model):
+        X = np.abs(draw()) * np.linspace(1, 5, P)
+        model.fit(X)
+        lower, upper = model.credible_intervals(0.8)
+        assert lower.shape == upper.shape == model.components_.shape
+        draws = model.sample_components(20_000, random_state=0)
+        slack = 1e-9 * np.abs(model.components_).max()
+        inside = ((draws >= lower - slack) & (draws <= upper + slack)).mean(axis=0)
+        assert (inside >= 0.78).all()
+        for outside in ((draws < lower - slack), (draws > upper + slack)):
+            assert (outside.mean(axis=0) <= 0.115).all()
+
+    def test_normal_where_there_is_no_more(self):
+        model = EBPCA(2).fit(draw())
+        lower, upper = model.credible_intervals()
+        np.testing.assert_allclose(upper - lower, 2 * 1.959963985 * model.components_sd_)
+        np.testing.assert_allclose((upper + lower) / 2, model.components_)
+        assert not hasattr(model, "sample_components")
+
+    def test_no_uncertainty_no_intervals(self):
+        assert not hasattr(PenalizedPCA(2).fit(draw()), "credible_intervals")
+
+    def test_no_component(self):
+        noise = np.random.default_rng(0).normal(size=(40, 8))
+        with pytest.warns(UserWarning, match="no component"):
+            model = EBCD().fit(noise)
+        assert model.credible_intervals().shape == (2, 0, 8)
+        assert model.sample_components(3).shape == (3, 0, 8)
+
+    @pytest.mark.parametrize("probability", [0.0, 1.0, 95, float("nan")])
+    def test_bad_probability(self, probability):
+        with pytest.raises(ValueError, match="probability must lie between 0 and 1"):
+            EBCD(2).fit(draw()).credible_intervals(probability)

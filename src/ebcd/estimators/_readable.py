@@ -6,12 +6,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import ndtri
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from ebcd._numerics import Array
 from ebcd.estimators._base import Decomposition
 from ebcd.estimators._html import components_table
+from ebcd.priors._intervals import posterior_interval
 
 _SURE = 0.05  # local false sign rate below which a sign counts as known
 _HINT = "variances of the features differ more than a hundredfold; consider scale=True"
@@ -46,6 +48,70 @@ class Readable(Decomposition):
         ndarray of shape (k, p)
         """
         return np.where(self.lfsr_ <= level, self.components_, 0.0)
+
+    @available_if(lambda self: hasattr(self, "_normal_means"))
+    def sample_components(self, n: int = 1, random_state: Any = None) -> Array:
+        """Draw components from their posterior, given the scores and the noise.
+
+        Parameters
+        ----------
+        n : int
+            Number of draws.
+        random_state : int, Generator or None
+
+        Returns
+        -------
+        ndarray of shape (n, k, p)
+        """
+        check_is_fitted(self)
+        rng = np.random.default_rng(random_state)
+        draws = []
+        for k in range(self.n_components_):
+            prior, x, s, back = self._normal_means(k)
+            draws.append(prior.sample_posterior(x, s, n=n, random_state=rng) * back)
+        return np.reshape(draws, (len(draws), n, self.n_features_in_)).swapaxes(0, 1)
+
+    @available_if(lambda self: hasattr(self, "lfsr_"))
+    def credible_intervals(self, probability: float = 0.95) -> Array:
+        """Credible intervals of the loadings, given the scores and the noise.
+
+        An interval leaves out as much probability on either side. It ends at zero where zero is
+        likely, and does not reach beyond what the prior allows.
+
+        Parameters
+        ----------
+        probability : float, default 0.95
+            Posterior probability of an interval.
+
+        Returns
+        -------
+        ndarray of shape (2, k, p)
+            Lower and upper ends. `ebcd.peers.EBPCA` has normal ones, from the standard deviation.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from ebcd import EBCD
+        >>> rng = np.random.default_rng(0)
+        >>> loadings = np.r_[np.full(5, 2.0), np.zeros(15)]
+        >>> X = rng.normal(size=(100, 1)) * loadings + rng.normal(size=(100, 20))
+        >>> lower, upper = EBCD(1).fit(X).credible_intervals()
+        >>> (lower[0, :5] > 0).all() and (lower[0, 5:] <= 0).all()
+        np.True_
+        """
+        _check_probability(probability)
+        ends = [self._intervals(k, slice(None), probability) for k in range(self.n_components_)]
+        return np.reshape(ends, (self.n_components_, 2, self.n_features_in_)).swapaxes(0, 1)
+
+    def _intervals(self, k: int, which: Any, probability: float) -> tuple[Array, Array]:
+        """Give the ends of the intervals of some loadings of a component."""
+        if not hasattr(self, "_normal_means"):
+            reach = ndtri(0.5 + 0.5 * probability) * self.components_sd_[k, which]
+            return self.components_[k, which] - reach, self.components_[k, which] + reach
+        prior, x, s, back = self._normal_means(k)
+        back = np.broadcast_to(back, x.shape)[which]
+        lower, upper = posterior_interval(prior, x[which], s[which], probability)
+        return lower * back, upper * back
 
     def top_features(self, k: int = 0, n: int = 10, feature_names: Any = None) -> list[Feature]:
         """Largest loadings of a component.
@@ -189,6 +255,11 @@ class Readable(Decomposition):
 
     def _of_scaled(self) -> str:
         return " (of the scaled data)" if getattr(self, "scale", False) else ""
+
+
+def _check_probability(probability: float) -> None:
+    if not 0 < probability < 1:
+        raise ValueError(f"probability must lie between 0 and 1, got {probability}")
 
 
 def _aligned(values: list[float]) -> list[str]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 import uuid
 import zipfile
 from collections.abc import Iterator
@@ -227,6 +228,4 @@ def _first_line(error: Exception) -> str:
 
 
 def _own_version() -> str:
-    from ebcd import __version__  # the package imports this module first
-
-    return __version__
+    return str(sys.modules["ebcd"].__version__)  # the package lies above this layer
