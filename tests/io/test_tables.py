@@ -449,3 +449,7 @@ def test_many_text_columns(tmp_path):
 def test_only(tmp_path):
     table = read(tmp_path, "id,a,text,b\nr1,1,x,2\nr2,3,y,4\n", only=["b", "a", "other"])
     assert table.column_names == ["a", "b"]
+    table = read(tmp_path, "group,a\nx,1\nx,3\n", only=["a"])
+    assert (table.row_names, table.column_names) == (None, ["a"])
+    table = read(tmp_path, "id,a\n7,1\n8,3\n", only=["a", "id"])
+    assert (table.row_names, table.column_names) == (None, ["id", "a"])

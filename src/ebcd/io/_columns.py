@@ -102,12 +102,14 @@ class Selection:
         """Tell whether the first column may turn out to name the rows."""
         if self.index is not None or 0 in matching(names, self.drop, "--drop"):
             return False
+        if self.only is not None and names[0] in self.only:
+            return False
         return not self.columns or 0 not in matching(names, self.columns, "--columns")
 
     def add_labels(self, raw: Raw, name: str, labels: list[str], guessed: bool) -> None:
         """Name the rows; text that looks like groups is no guess, but a column of text."""
         if guessed and unsure_labels(labels):
-            if not self.columns:
+            if not self.columns and self.only is None:
                 raw.text = {name: (len(labels), labels[0]), **raw.text}
         else:
             raw.labels = labels
