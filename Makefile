@@ -18,8 +18,8 @@ INSTALL := -m pip install --quiet --disable-pip-version-check
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-demo: $(VENV)/installed-plots  ## a worked example: a summary on the screen, figures in demo-output/
-	$(VENV)/bin/python examples/demo.py --output demo-output
+demo: $(VENV)/installed-cli  ## a worked example: a summary on the screen, a report in demo-output/
+	$(VENV)/bin/ebcd demo -o demo-output --force
 
 test: lint test-full docs test-core  ## everything that must hold: lint, tests, coverage, docs
 
@@ -35,7 +35,7 @@ test-full: $(VENV)/installed-dev  ## tests and doctests, with coverage
 test-core: $(CORE)/installed-test  ## tests of all that is public, on the built wheel with only the core
 	$(CORE)/bin/python $(INSTALL) --force-reinstall --no-deps .
 	$(ONE_THREAD) $(CORE)/bin/python -m pytest $(PYTEST_ARGS) --doctest-ignore-import-errors --pyargs \
-		tests/data tests/estimators tests/peers tests/priors/test_bad_input.py tests/test_*.py ebcd
+		tests/data tests/estimators tests/peers tests/priors/test_bad_input.py tests/report tests/test_*.py ebcd
 
 docs: $(VENV)/installed-dev  ## run the gallery, build docs/_build/html; a warning is an error
 	rm -rf docs/generated
@@ -49,6 +49,7 @@ bench: $(VENV)/installed-dev  ## speed and accuracy of the solvers, on one threa
 	$(ONE_THREAD) $(VENV)/bin/python benchmarks/bench_peers.py
 	$(ONE_THREAD) $(VENV)/bin/python benchmarks/bench_eb_peers.py
 	$(ONE_THREAD) $(VENV)/bin/python benchmarks/bench_methods.py
+	$(ONE_THREAD) $(VENV)/bin/python benchmarks/bench_report.py
 
 paper: $(VENV)/installed-paper  ## the experiments of the paper, 10 to 20 minutes; goes on where it was interrupted
 	$(ONE_THREAD) $(VENV)/bin/python -m experiments --page docs/paper.md $(PAPER_ARGS)

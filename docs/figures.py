@@ -1,6 +1,6 @@
 """Draw the picture of the guide: `python docs/figures.py`.
 
-The other pictures in `docs/_static` are drawn by the demonstration, `make demo`.
+The other pictures in `docs/_static` are drawn by `python examples/demo.py --output docs/_static`.
 """
 
 import sys

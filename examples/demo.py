@@ -1,6 +1,7 @@
 """Find what moved US employment from 2006 to 2015, and draw it.
 
-Run it with `make demo`, or `python examples/demo.py --output DIRECTORY`.
+The pictures of the documentation: `python examples/demo.py --output DIRECTORY`. `ebcd demo` makes a
+report of the same data.
 """
 
 import argparse

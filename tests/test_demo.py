@@ -1,4 +1,4 @@
-"""`make demo` runs to its end: components in words on the screen, whole pictures on disk."""
+"""The worked example runs to its end: components in words, whole pictures on disk."""
 
 import re
 import subprocess

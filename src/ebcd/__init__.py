@@ -1,8 +1,9 @@
 """Empirical Bayes covariance decomposition, and the normal-means solvers under it."""
 
-from ebcd import datasets, metrics, peers, penalties, priors
+from ebcd import datasets, io, metrics, peers, penalties, plots, priors, report
 from ebcd.data import Gram
 from ebcd.estimators import EBCD, PenalizedPCA, PenalizedPCACV
+from ebcd.io import load, save
 from ebcd.priors import EBNMResult, ebnm
 
 __version__ = "0.1.0"
@@ -16,8 +17,13 @@ __all__ = [
     "__version__",
     "datasets",
     "ebnm",
+    "io",
+    "load",
     "metrics",
     "peers",
     "penalties",
+    "plots",
     "priors",
+    "report",
+    "save",
 ]

@@ -10,8 +10,9 @@ from typing import Any
 
 def unknown_name(kind: str, name: Any, known: Collection[str]) -> ValueError:
     """Make an error that suggests the nearest of the known names."""
-    near = difflib.get_close_matches(str(name).lower(), known, n=1, cutoff=0.4)
-    hint = f"; did you mean {near[0]!r}?" if near else "."
+    lower = {one.lower(): one for one in known}
+    near = difflib.get_close_matches(str(name).lower(), lower, n=1, cutoff=0.4)
+    hint = f"; did you mean {lower[near[0]]!r}?" if near else "."
     return ValueError(f"unknown {kind} {name!r}{hint} Known are {', '.join(known)}")
 
 

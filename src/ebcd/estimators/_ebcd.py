@@ -7,7 +7,6 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.validation import check_is_fitted
 
 from ebcd._numerics import Array
 from ebcd.data import AbstractCovariance, DataMatrix, Input
@@ -109,6 +108,8 @@ class EBCD(Readable):
     >>> model.sparsify()[0].nonzero()[0]
     array([0, 1, 2, 3, 4])
     """
+
+    _progress: Any = None  # for a display of progress: (value, shift, tol) -> callback of the loop
 
     def __init__(
         self,
@@ -225,8 +226,10 @@ class EBCD(Readable):
             return _nothing(problem)
         back = data.scale * problem.covariance.unit
         shift = problem.covariance.n_samples * float(np.log(back).sum())
-        progress = _Printer(state.value, shift) if self.verbose else None
         tol = self._tolerance(problem)
+        progress = _Printer(state.value, shift) if self.verbose else None
+        if self._progress is not None:
+            progress = self._progress(state.value, shift, tol)
         # whoever asks for the paper's start wants to see where the paper's algorithm ends
         faithful = isinstance(self.start, str) and self.start == "greedy"
         return alternate(
@@ -315,28 +318,9 @@ class EBCD(Readable):
                 stacklevel=4,
             )
 
-    def sample_components(self, n: int = 1, random_state: Any = None) -> Array:
-        """Draw components from their posterior, given the scores and the noise.
-
-        Parameters
-        ----------
-        n : int
-            Number of draws.
-        random_state : int, Generator or None
-
-        Returns
-        -------
-        ndarray of shape (n, k, p)
-        """
-        check_is_fitted(self)
+    def _normal_means(self, k: int) -> tuple[FittedPrior, Array, Array, Array]:
         b, noise, back = self._posterior
-        rng = np.random.default_rng(random_state)
-        noise = np.broadcast_to(noise, back.shape)
-        draws = [
-            prior.sample_posterior(row, noise, n=n, random_state=rng)
-            for prior, row in zip(self._working_priors, b, strict=True)
-        ]
-        return np.array(draws).reshape(len(draws), n, back.size).swapaxes(0, 1) * back
+        return self._working_priors[k], b[k], np.broadcast_to(noise, back.shape), back
 
 
 def _in_working_units(prior: Prior, unit: float) -> Prior:

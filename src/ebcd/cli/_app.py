@@ -1,0 +1,375 @@
+"""The commands."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+
+import ebcd
+from ebcd.cli import _options as o
+from ebcd.cli._compare import METHODS, SLOW_FAMILIES, check_methods, compare, print_outcomes
+from ebcd.cli._data import Steps, divided, load_covariance, load_data, standard_deviations
+from ebcd.cli._fit import (
+    fit_model,
+    make_model,
+    pca_shares,
+    read_results,
+    report_again,
+    summarise,
+    write_results,
+)
+from ebcd.cli._output import as_json, check_file, check_folder, whole_file, write_scores
+from ebcd.cli._progress import Watcher, watch
+from ebcd.cli._transform import scores_of
+from ebcd.datasets import load_us_employment
+from ebcd.io._tables import Table
+
+app = typer.Typer(
+    help="Sparse PCA that tunes itself: empirical Bayes covariance decomposition.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+@contextlib.contextmanager
+def _one_line_errors() -> Iterator[None]:
+    """Turn mistakes into one line and exit code 2, and Ctrl-C into exit code 130."""
+    try:
+        yield
+    except BrokenPipeError:  # the reader of our output has seen enough
+        raise
+    except (ValueError, TypeError, ImportError, OSError, np.linalg.LinAlgError) as error:
+        _fail(" ".join(str(error).split()))
+    except MemoryError:
+        _fail("the data do not fit into memory; use fewer columns (--columns), or ebcd.Gram")
+    except KeyboardInterrupt:
+        typer.echo("interrupted; nothing was written", err=True)
+        raise typer.Exit(130) from None
+
+
+def _fail(message: str) -> None:
+    typer.secho("error: ", fg=typer.colors.RED, bold=True, err=True, nl=False)
+    typer.echo(message, err=True)
+    raise typer.Exit(2)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"ebcd {ebcd.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _main(
+    version: Annotated[
+        bool,
+        typer.Option("--version", help="Print the version.", callback=_version, is_eager=True),
+    ] = False,
+) -> None:
+    pass
+
+
+@app.command()
+def fit(
+    path: o.InputFile,
+    output: o.OutputFolder,
+    index: o.Index = None,
+    columns: o.Columns = None,
+    drop: o.Drop = None,
+    drop_missing: o.DropMissing = None,
+    separator: o.Separator = None,
+    decimal: o.DecimalMark = None,
+    header: o.Header = None,
+    skip_lines: o.SkipLines = 0,
+    key: o.Key = None,
+    layer: o.Layer = None,
+    transpose: o.Transpose = False,
+    log_returns: o.LogReturns = False,
+    difference: o.Difference = False,
+    center: o.Center = True,
+    scale: o.Scale = False,
+    standardize: o.Standardize = False,
+    covariance: o.Covariance = False,
+    n_samples: o.NSamples = None,
+    n_components: o.NComponents = "auto",
+    prior: o.Prior = "point_laplace",
+    noise: o.NoiseModel = o.Noise.constant,
+    start: o.StartFrom = o.Start.auto,
+    tol: o.Tol = None,
+    max_iter: o.MaxIter = 2000,
+    seed: o.Seed = 0,
+    force: o.Force = False,
+    json: o.Json = False,
+    quiet: o.Quiet = False,
+) -> None:
+    """Find the components of a table and write them, the scores and a report to a folder."""
+    reading = o.reading(locals())
+    with _one_line_errors():
+        check_folder(output, force)
+        model = make_model(
+            n_components,
+            prior,
+            noise=noise.value,
+            center=center,
+            scale=scale,
+            start=start.value,
+            tol=tol,
+            max_iter=max_iter,
+            random_state=seed,
+        )
+        steps = Steps(transpose, log_returns, difference, standardize)
+        with watch(quiet) as watcher:
+            table, sd = _read(
+                path,
+                steps,
+                watcher,
+                center=center,
+                n_samples=_covariance_size(covariance, n_samples),
+                **reading,
+            )
+            title = f"Components of {path.name if str(path) != '-' else 'standard input'}"
+            summary = _fit_and_write(
+                model, table, n_samples, output, watcher, title, str(path), steps, sd
+            )
+        _tell(model, summary, output, json, quiet)
+
+
+def _covariance_size(covariance: bool, n_samples: int | None) -> int | None:
+    if covariance and n_samples is None:
+        raise ValueError("--covariance needs the number of samples behind it: --n-samples N")
+    if n_samples is not None and not covariance:
+        raise ValueError("--n-samples goes with --covariance; data have as many as they have rows")
+    return n_samples
+
+
+def _read(
+    path: Path,
+    steps: Steps,
+    watcher: Watcher,
+    *,
+    center: bool,
+    n_samples: int | None,
+    **reading: Any,
+) -> tuple[Table, Any | None]:
+    watcher.stage(f"reading {path}")
+    if n_samples is None:
+        table, sd = load_data(path, steps, center=center, **reading)
+    else:
+        table, sd = load_covariance(path, steps, **reading)
+    for note in table.notes:
+        watcher.note(f"note: {note}")
+    rows, size = table.values.shape
+    what = "covariance of" if n_samples is not None else f"{rows:,} samples of"
+    watcher.note(f"{what} {size:,} features")
+    return table, sd
+
+
+def _fit_and_write(
+    model: ebcd.EBCD,
+    table: Table,
+    n_samples: int | None,
+    output: Path,
+    watcher: Watcher,
+    title: str,
+    source: str,
+    steps: Steps,
+    sd: Any | None,
+) -> dict[str, Any]:
+    scores, warned, seconds = fit_model(model, table, n_samples, watcher)
+    for warning in warned:
+        watcher.note(f"warning: {warning}")
+    watcher.stage("writing the results")
+    summary = summarise(
+        model,
+        source,
+        title,
+        dataclasses.asdict(steps),
+        pca_explained_variance_ratio=pca_shares(model, table, n_samples),
+        seconds=round(seconds, 3),
+        notes=table.notes,
+        warnings=warned,
+        output=str(output),
+        **({} if sd is None else {"standard_deviations": sd}),
+    )
+    write_results(output, model, summary, scores, table)
+    return summary
+
+
+def _tell(model: ebcd.EBCD, summary: dict[str, Any], output: Path, json: bool, quiet: bool) -> None:
+    if json:
+        summary.pop("standard_deviations", None)  # one for each feature; they are in the file
+        typer.echo(as_json(summary))
+    elif not quiet:
+        typer.echo(model.summary())
+        typer.echo(f"\nresults: {output}\nreport:  {output / 'report.html'}")
+
+
+@app.command()
+def demo(
+    output: o.OutputFolder = Path("ebcd-demo"),
+    force: o.Force = False,
+    json: o.Json = False,
+    quiet: o.Quiet = False,
+) -> None:
+    """Try it on packaged data: what moved US employment in 15 sectors, 2006 to 2015."""
+    with _one_line_errors():
+        check_folder(output, force)
+        jobs = load_us_employment()
+        names = [name.replace("_", " ") for name in jobs.feature_names]
+        steps = Steps(log_returns=True, standardize=True)
+        table = steps.apply(Table(jobs.data, names, jobs.dates, "month"))
+        sd = standard_deviations(table.values)
+        table = dataclasses.replace(table, values=divided(table.values, sd))
+        model = ebcd.EBCD(3)
+        with watch(quiet) as watcher:
+            watcher.note(
+                "US employment in 15 sectors, January 2006 to December 2015: monthly growth, "
+                "standardised"
+            )
+            summary = _fit_and_write(
+                model,
+                table,
+                None,
+                output,
+                watcher,
+                "What moved US employment, 2006 to 2015?",
+                "monthly growth of employment, standardised; US Bureau of Labor Statistics",
+                steps,
+                sd,
+            )
+        _tell(model, summary, output, json, quiet)
+
+
+@app.command()
+def report(
+    folder: Annotated[
+        Path,
+        typer.Argument(metavar="OUT", help="Folder that ebcd fit wrote.", show_default=False),
+    ],
+) -> None:
+    """Make the report of a finished fit again."""
+    with _one_line_errors():
+        typer.echo(report_again(folder))
+
+
+@app.command("compare")
+def compare_methods(
+    path: o.InputFile,
+    index: o.Index = None,
+    columns: o.Columns = None,
+    drop: o.Drop = None,
+    drop_missing: o.DropMissing = None,
+    separator: o.Separator = None,
+    decimal: o.DecimalMark = None,
+    header: o.Header = None,
+    skip_lines: o.SkipLines = 0,
+    key: o.Key = None,
+    layer: o.Layer = None,
+    transpose: o.Transpose = False,
+    log_returns: o.LogReturns = False,
+    difference: o.Difference = False,
+    center: o.Center = True,
+    standardize: o.Standardize = False,
+    covariance: o.Covariance = False,
+    n_samples: o.NSamples = None,
+    n_components: o.NComponents = "auto",
+    method: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME",
+            help="Only this method or family of priors; may be given several times. By default "
+            f"{', '.join(METHODS)}.",
+            autocompletion=lambda incomplete: [m for m in METHODS if m.startswith(incomplete)],
+            show_default=False,
+        ),
+    ] = None,
+    every: Annotated[
+        bool,
+        typer.Option("--all", help=f"Also what takes long: {', '.join(SLOW_FAMILIES)}."),
+    ] = False,
+    json: o.Json = False,
+    quiet: o.Quiet = False,
+) -> None:
+    """Fit families of priors and methods of others to the same table, side by side."""
+    reading = o.reading(locals())
+    with _one_line_errors():
+        methods = check_methods(method or [], every)
+        with watch(quiet) as watcher:
+            table, _ = _read(
+                path,
+                Steps(transpose, log_returns, difference, standardize),
+                watcher,
+                center=center,
+                n_samples=_covariance_size(covariance, n_samples),
+                **reading,
+            )
+            k = int(n_components) if n_components.isdigit() else n_components
+            outcomes = list(compare(table, n_samples, k, center, methods, watcher))
+        if json:
+            typer.echo(as_json([dataclasses.asdict(outcome) for outcome in outcomes]))
+        else:
+            print_outcomes(outcomes)
+
+
+@app.command()
+def transform(
+    model: Annotated[
+        Path,
+        typer.Argument(
+            metavar="MODEL",
+            help="Folder that ebcd fit wrote, or the model.npz in it.",
+            show_default=False,
+        ),
+    ],
+    path: o.InputFile,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "-o",
+            "--output",
+            help="CSV file to write the scores to; by default they are printed.",
+            show_default=False,
+        ),
+    ] = None,
+    index: o.Index = None,
+    drop_missing: o.DropMissing = None,
+    separator: o.Separator = None,
+    decimal: o.DecimalMark = None,
+    header: o.Header = None,
+    skip_lines: o.SkipLines = 0,
+    key: o.Key = None,
+    layer: o.Layer = None,
+    force: o.Force = False,
+    quiet: o.Quiet = False,
+) -> None:
+    """Give the scores of new data, prepared as those of the fit were; columns match by name."""
+    reading = o.reading(locals())
+    with _one_line_errors():
+        if output is not None:
+            check_file(output, force)
+        fitted, summary = read_results(model)
+        with watch(quiet) as watcher:
+            watcher.stage(f"reading {path}")
+            scores, table = scores_of(
+                fitted,
+                summary,
+                path,
+                **reading,
+            )
+            for note in table.notes:
+                watcher.note(f"note: {note}")
+        if output is None:
+            write_scores(sys.stdout, scores, table.row_names, table.index_name)
+            return
+        with whole_file(output) as part, part.open("w", encoding="utf-8", newline="") as file:
+            write_scores(file, scores, table.row_names, table.index_name)
+        if not quiet:
+            typer.echo(f"scores of {len(scores)} rows: {output}")

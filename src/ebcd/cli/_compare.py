@@ -1,0 +1,166 @@
+"""Families of priors and methods of others on the same data."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+import typer
+from rich.console import Console
+from rich.table import Table as Grid
+
+import ebcd
+from ebcd._lookup import unknown_name
+from ebcd.cli._progress import Watcher
+from ebcd.io._tables import Table
+from ebcd.peers import EBMF, EBPCA, ITSPCA, SPC, USLPCA, GPower
+
+FAMILIES = (
+    "point_laplace",
+    "point_normal",
+    "laplace",
+    "normal",
+    "horseshoe",
+    "point_exponential",
+)
+SLOW_FAMILIES = ("normal_scale_mixture", "unimodal", "npmle")
+PEERS: dict[str, Callable[..., Any]] = {
+    "PCA": lambda k, **o: ebcd.PenalizedPCA(k, penalty="none", start="svd", max_iter=1, **o),
+    "SPC": SPC,
+    "GPower": GPower,
+    "ITSPCA": ITSPCA,
+    "USLPCA": USLPCA,
+    "EBMF": EBMF,
+    "EBPCA": EBPCA,
+}
+METHODS = (*FAMILIES, *PEERS)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What one method found; `trouble` says why it found nothing, or what it warned of."""
+
+    method: str
+    kind: str
+    n_components: int | None = None
+    explained_variance_ratio: float | None = None
+    n_nonzero: list[int] | None = None
+    elbo: float | None = None
+    seconds: float | None = None
+    trouble: str | None = None
+
+
+def check_methods(methods: list[str], slow: bool) -> list[str]:
+    """Check names of methods; without any, give the usual ones, and the `slow` ones if wanted."""
+    known = {name.lower(): name for name in (*METHODS, *ebcd.priors.PRIORS)}
+    for method in methods:
+        if method.lower() not in known:
+            raise unknown_name("method", method, list(known.values()))
+    usual = (*FAMILIES, *SLOW_FAMILIES, *PEERS) if slow else METHODS
+    return [known[method.lower()] for method in methods] or list(usual)
+
+
+def compare(
+    table: Table,
+    n_samples: int | None,
+    n_components: int | str,
+    center: bool,
+    methods: list[str],
+    watcher: Watcher,
+) -> Iterator[Outcome]:
+    """Fit one method after the other, with the same number of components.
+
+    `n_components="auto"` is settled by `EBCD` with its default prior.
+    """
+    watcher.stage("fitting point_laplace")
+    began = time.monotonic()
+    first = _fitted(ebcd.EBCD(n_components, center=center), table, n_samples)
+    if first.n_components_ == 0:
+        raise ValueError("no component stands out from noise; give a number of them with -k")
+    k = first.n_components_ if isinstance(n_components, str) else n_components
+    reference = _outcome("point_laplace", "EBCD", first, time.monotonic() - began)
+    for method in methods:
+        if method == "point_laplace":
+            yield reference
+            continue
+        watcher.stage(f"fitting {method}")
+        yield _run(method, k, first, table, n_samples, center)
+
+
+def _run(
+    method: str, k: int, first: ebcd.EBCD, table: Table, n_samples: int | None, center: bool
+) -> Outcome:
+    kind = "other" if method in PEERS else "EBCD"
+    options: dict[str, Any] = {"center": center}
+    if method == "USLPCA":  # it has no number of its own
+        options["n_nonzero"] = max(int((first.lfsr_ < 0.05).sum()), k)
+    make: Callable[..., Any] = PEERS.get(method, partial(ebcd.EBCD, prior=method))
+    began = time.monotonic()
+    try:
+        model = _fitted(make(k, **options), table, n_samples)
+    except (ValueError, TypeError, AttributeError, np.linalg.LinAlgError) as error:
+        return Outcome(method, kind, trouble=" ".join(str(error).split()))
+    return _outcome(method, kind, model, time.monotonic() - began)
+
+
+def _fitted(model: Any, table: Table, n_samples: int | None) -> Any:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the table shows what was found
+        if n_samples is None:
+            return model.fit(table.values)
+        if not hasattr(model, "fit_covariance"):
+            raise ValueError("needs data, a covariance is not enough")
+        return model.fit_covariance(table.values, n_samples)
+
+
+def _outcome(method: str, kind: str, model: Any, seconds: float) -> Outcome:
+    used = model.lfsr_ < 0.05 if hasattr(model, "lfsr_") else model.components_ != 0
+    # bounds of other models are not comparable
+    elbo = float(model.elbo_) if kind == "EBCD" else None
+    ratio = getattr(model, "explained_variance_ratio_", None)
+    return Outcome(
+        method,
+        kind,
+        n_components=len(model.components_),
+        explained_variance_ratio=None if ratio is None else float(np.sum(ratio)),
+        n_nonzero=[int(count) for count in used.sum(axis=1)],
+        elbo=elbo,
+        seconds=seconds,
+        trouble="did not converge" if getattr(model, "converged_", True) is False else None,
+    )
+
+
+def print_outcomes(outcomes: list[Outcome]) -> None:
+    """Print a table."""
+    grid = Grid(box=None, pad_edge=False, header_style="bold")
+    grid.add_column("method", no_wrap=True)
+    for title in ("components", "variance", "features used", "ELBO", "seconds"):
+        grid.add_column(title, justify="right")
+    for outcome in outcomes:
+        name = f"EBCD {outcome.method}" if outcome.kind == "EBCD" else outcome.method
+        if outcome.n_components is None:
+            grid.add_row(name, f"[dim]{outcome.trouble}[/dim]")
+        else:
+            share, elbo = outcome.explained_variance_ratio, outcome.elbo
+            grid.add_row(
+                name,
+                str(outcome.n_components),
+                "" if share is None else f"{100 * share:.1f} %",
+                ", ".join(map(str, outcome.n_nonzero or [])),
+                "" if elbo is None else f"{elbo:.2f}",
+                f"{outcome.seconds:.2f}",
+            )
+    console = Console()
+    if not console.is_terminal:
+        console = Console(width=160)
+    console.print(grid)
+    typer.echo(
+        "\nvariance: share that the components claim; features used: loadings of each component "
+        "that are\nnot zero, or whose sign is sure (lfsr < 0.05); ELBO: bound on the "
+        "log-likelihood, for priors\nof EBCD only; families with more freedom reach higher ones"
+    )

@@ -1,0 +1,195 @@
+"""Which columns to read, and whether the first one names the rows."""
+
+from __future__ import annotations
+
+import fnmatch
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ebcd._lookup import unknown_name
+
+MISSING = frozenset(
+    {
+        "",
+        "na",
+        "n/a",
+        "nan",
+        "null",
+        "none",
+        "nil",
+        "<na>",
+        "#n/a",
+        "#na",
+        "-",
+        "--",
+        ".",
+        "..",
+        "?",
+    }
+)
+_LABEL_NAMES = frozenset(
+    re.findall(
+        r"\w+",
+        "barcode case cell cell_id cellid code date datetime day gene_id id index key label labels "
+        "month name names obs observation period quarter row rowname row_name row_names rownames "
+        "rowid row_id sample sample_id sampleid samples subject subject_id symbol ticker time "
+        "timestamp week year",
+    )
+)
+_NUMBER = re.compile(
+    r"[+-]?(\d+(\.\d*|,\d+)?|[.,]\d+|\d{1,3}(,\d{3})+(\.\d*)?|\d{1,3}(\.\d{3})+(,\d*)?)(e[+-]?\d+)?"
+    r"|[+-]?inf(inity)?",
+    re.IGNORECASE,
+)
+_COMPACT_DATE = re.compile(r"(18|19|20)\d\d(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])?")
+_DATE = re.compile(
+    r"\d{4}[-/.]?(\d{1,2}([-/.]\d{1,2})?|[qQwW]\d{1,2})([T ].*)?"
+    r"|\d{1,2}[-/.]\d{1,2}[-/.]\d{2,4}( .*)?"
+    r"|(\d{1,2}[- ])?(jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*[-. ,]+\d.*",
+    re.IGNORECASE,
+)
+
+
+@dataclass
+class Raw:
+    """What a file holds of the columns that were asked for.
+
+    Attributes
+    ----------
+    values : array or sparse matrix
+        Numbers; NaN where there are none.
+    names : list of str
+        Of the columns.
+    labels, label_name : list of str, str
+        Names of the rows, and of the column that has them.
+    text : dict
+        For columns with cells that are not numbers: how many, and the first such cell.
+    notes : list of str
+        What a person should know about how the file was read.
+    """
+
+    values: Any
+    names: list[str]
+    labels: list[str] | None = None
+    label_name: str = ""
+    text: dict[str, tuple[int, str]] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Which columns are wanted: `index` is a name, "none" or None (find out)."""
+
+    index: str | None = None
+    columns: tuple[str, ...] = ()
+    drop: tuple[str, ...] = ()
+    only: frozenset[str] | None = None  # others are left out without a word
+
+    def keep(self, names: Sequence[str], label: int | None) -> list[int]:
+        """Numbers of the columns to read as data, in the order of the file."""
+        wanted = matching(names, self.columns, "--columns") if self.columns else range(len(names))
+        if self.only is not None and not self.only.isdisjoint(names):
+            wanted = [j for j in wanted if names[j] in self.only]
+        dropped = set(matching(names, self.drop, "--drop"))
+        kept = [j for j in sorted(set(wanted)) if j not in dropped and j != label]
+        if not kept:
+            raise ValueError("no columns are left to fit; check --columns and --drop")
+        return kept
+
+    def may_guess(self, names: Sequence[str]) -> bool:
+        """Tell whether the first column may turn out to name the rows."""
+        if self.index is not None or 0 in matching(names, self.drop, "--drop"):
+            return False
+        if self.only is not None and names[0] in self.only:
+            return False
+        return not self.columns or 0 not in matching(names, self.columns, "--columns")
+
+    def add_labels(self, raw: Raw, name: str, labels: list[str], guessed: bool) -> None:
+        """Name the rows; text that looks like groups is no guess, but a column of text."""
+        if guessed and unsure_labels(labels):
+            if not self.columns and self.only is None:
+                raw.text = {name: (len(labels), labels[0]), **raw.text}
+        else:
+            raw.labels = labels
+
+    def label(self, names: Sequence[str]) -> int | None:
+        """Find the column that names the rows, if one was asked for by its name."""
+        if self.index is None or self.index == "none":
+            return None
+        return matching(names, (self.index,), "--index")[0]
+
+
+def matching(names: Sequence[str], patterns: Sequence[str], option: str) -> list[int]:
+    """Numbers of the columns with these names; commas part names, * and ? stand for letters."""
+    places = {name: j for j, name in reversed(list(enumerate(names)))}
+    found: list[int] = []
+    for pattern in patterns:
+        for part in [pattern] if pattern in places else pattern.split(","):
+            if part in places:
+                found.append(places[part])
+                continue
+            some = [j for j, name in enumerate(names) if fnmatch.fnmatchcase(name, part)]
+            if not some:
+                raise _unknown_column(part, names, option)
+            found += some
+    return found
+
+
+def _unknown_column(name: str, names: Sequence[str], option: str) -> ValueError:
+    if len(names) <= 20:
+        return ValueError(f"{option}: {unknown_name('column', name, list(names))}")
+    message = str(unknown_name("column", name, list(names))).split(" Known are ")[0]
+    return ValueError(f"{option}: {message} There are {len(names)} columns, the first {names[0]!r}")
+
+
+def is_text(cell: str) -> bool:
+    """Tell whether a cell holds neither a number nor a sign for a missing one."""
+    cell = cell.strip()
+    return cell.lower() not in MISSING and _NUMBER.fullmatch(cell) is None
+
+
+def looks_like_labels(name: str | None, cells: Sequence[str]) -> bool:
+    """Tell whether the first column names the rows; `name` is None without a header."""
+    if name is not None and (not name.strip() or name.lower().startswith("unnamed:")):
+        return True
+    if name is not None and name.strip().strip("#").lower().replace(" ", "_") in _LABEL_NAMES:
+        return True
+    cells = [cell.strip() for cell in cells]
+    if not cells:
+        return False
+    if 2 * sum(map(is_text, cells)) >= len(cells):
+        return True
+    if len(cells) < 3 or len(set(cells)) < len(cells):
+        return False
+    if all(_COMPACT_DATE.fullmatch(cell) for cell in cells):
+        return True
+    first = cells[0]
+    counted = first in ("0", "1") and cells == [str(int(first) + i) for i in range(len(cells))]
+    return name is None and counted
+
+
+def unsure_labels(cells: Sequence[str]) -> bool:
+    """Tell whether text cells look like groups, not like names: some are alike and not dates."""
+    if len(set(cells)) == len(cells):
+        return False
+    return not all(_DATE.fullmatch(cell.strip()) for cell in cells) and any(map(is_text, cells))
+
+
+def unique_names(names: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Make names unique by a number at the end; also give those that occur more than once."""
+    seen: dict[str, int] = {}
+    taken = set(names)
+    unique, again = [], []
+    for name in names:
+        count = seen.get(name, 0)
+        new = name
+        while count and (new := f"{name}.{count}") in taken:
+            count += 1
+        seen[name] = count + 1
+        taken.add(new)
+        unique.append(new)
+        if count:
+            again.append(name)
+    return unique, sorted(set(again))

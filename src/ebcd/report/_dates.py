@@ -1,0 +1,62 @@
+"""Names of rows that are dates."""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from typing import Any
+
+import numpy as np
+
+from ebcd._numerics import Array
+
+_ISO = re.compile(r"\d{4}-\d\d(-\d\d([T ]\d\d:\d\d(:\d\d(\.\d+)?)?)?)?")
+_QUARTER = re.compile(r"(\d{4})-?Q([1-4])")
+_DIGITS = re.compile(r"(1[6-9]|20|21)\d\d((0[1-9]|1[0-2])([0-3]\d)?)?")
+
+
+def as_text(label: Any) -> str:
+    """Write a name of a row; a time of midnight is left away."""
+    if isinstance(label, dt.datetime | dt.date | np.datetime64):
+        text = str(label).replace("T", " ")
+        return re.sub(r" 00:00(:00(\.0+)?)?$", "", text)
+    return str(label)
+
+
+def days_of(labels: list[str]) -> Array | None:
+    """Days since 1970 if every label is a date, otherwise None.
+
+    Dates are ISO (2009-03, 2009-03-31 12:00), with slashes in place of dashes, quarters (2009Q1),
+    or digits (2009, 200903, 20090331). Digits may be plain numbers, too: they are dates only if
+    they rise or fall throughout.
+
+    Examples
+    --------
+    >>> from ebcd.report._dates import days_of
+    >>> days_of(["1970-01-02", "1970-02-01"])
+    array([ 1., 31.])
+    >>> days_of(["1970", "1970"]) is None
+    True
+    """
+    forms = [_iso(label.strip().replace("/", "-")) for label in labels]
+    if not labels or any(form is None for form in forms):
+        return None
+    try:
+        moments = np.array(forms, dtype="datetime64[s]")
+    except ValueError:  # 2009-13
+        return None
+    days = np.asarray(moments.astype(np.int64) / 86400.0)
+    steps = np.diff(days)
+    ordered = bool((steps > 0).all() or (steps < 0).all())
+    return days if ordered or not labels[0].strip().isdigit() else None
+
+
+def _iso(label: str) -> str | None:
+    if _ISO.fullmatch(label):
+        return label
+    quarter = _QUARTER.fullmatch(label)
+    if quarter:
+        return f"{quarter[1]}-{3 * int(quarter[2]) - 2:02d}"
+    if _DIGITS.fullmatch(label):
+        return "-".join(part for part in (label[:4], label[4:6], label[6:]) if part)
+    return None

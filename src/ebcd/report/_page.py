@@ -1,0 +1,195 @@
+"""The report as a page: templates of this package, filled in."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import html
+import json
+import re
+from importlib.resources import files
+from typing import Any
+
+import numpy as np
+
+import ebcd
+from ebcd.report import _words
+from ebcd.report._encode import Block
+from ebcd.report._facts import Facts
+
+LIMIT = 4_900_000  # bytes of a page
+_ENTRIES = 500_000  # loadings in a page
+_SCORES = 200_000  # scores in a page
+_MANY = 100_000  # numbers above which 4 digits have to do in place of 7
+
+_SCRIPTS = (
+    "data",
+    "draw",
+    "explore",
+    "export",
+    "state",
+    "bars",
+    "heatmap",
+    "heatmap_view",
+    "scores",
+    "curves",
+    "search",
+    "tables",
+    "main",
+)
+_DATE = re.compile(r"\b\d{4}-\d\d(-\d\d)?\b( \([+−][\d.]+\))?")
+_SLOT = re.compile(r"\{\{ (\w+) \}\}")
+
+
+def as_page(facts: Facts) -> str:
+    """Fill the templates; leave features out until the page is small enough."""
+    n_features = min(len(facts.names), _ENTRIES // max(facts.n_components, 1))
+    page = _filled(facts, n_features)
+    while len(page.encode()) > LIMIT and n_features > 100:
+        n_features = int(0.8 * n_features)
+        page = _filled(facts, n_features)
+    return page
+
+
+def _filled(facts: Facts, n_features: int) -> str:
+    header, packed = payload(facts, n_features)
+    script = "".join(_template(f"{name}.js") for name in _SCRIPTS)
+    script = f'(() => {{\n"use strict";\n{script}}})();\n'
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    slots = {
+        "title": html.escape(facts.title),
+        "source": f"<p class=source>{html.escape(facts.source)}</p>" if facts.source else "",
+        "digest": digest,
+        "style": _template("report.css"),
+        "script": script,
+        "opening": _text(_words.opening(facts)),
+        "findings": _findings(facts),
+        "reading": _reading(facts),
+        "settings": _settings(facts),
+        "missing": _missing(facts, header),
+        "version": html.escape(ebcd.__version__),
+        "header": json.dumps(header, allow_nan=False).replace("<", "\\u003c"),
+        "packed": packed,
+    }
+    return _SLOT.sub(lambda slot: slots[slot[1]], _template("report.html"))
+
+
+def _template(name: str) -> str:
+    return files(__package__).joinpath("templates", name).read_text(encoding="utf-8")
+
+
+def payload(facts: Facts, n_features: int) -> tuple[dict[str, Any], str]:
+    """Give what the page needs to know: a header for JSON, and the packed numbers."""
+    block = Block()
+    kept = _largest(facts.components, n_features)
+    rows = _spread(facts.scores, facts.n_components)
+    tables = {"loadings": facts.components, "sd": facts.sd, "lfsr": facts.lfsr}
+    digits = 7 if len(kept) * max(facts.n_components, 1) <= _MANY else 4
+    block.add_texts("names", [facts.names[j] for j in kept])
+    for name, table in tables.items():
+        if table is not None:
+            block.add_numbers(name, table[:, kept], digits)
+    if facts.scores is not None:
+        block.add_numbers("scores", facts.scores[rows].T, 7 if rows.size <= _MANY else 4)
+        block.add_texts("rows", [facts.rows[i] for i in rows] if facts.rows else [])
+    if facts.days is not None:
+        block.add_numbers("days", facts.days[rows] - facts.days.min(), 7)
+    small = {"ratio": facts.ratio, "pca": facts.pca_ratio}
+    if facts.path is not None:  # the last steps would be lost in rounding
+        small["path"] = facts.path - facts.path[-1]
+    for name, values in small.items():
+        if values is not None:
+            block.add_numbers(name, values, 7)
+    _add_curves(block, facts)
+    header = {
+        "method": facts.method,
+        "components": facts.n_components,
+        "features": {"shown": len(kept), "all": len(facts.names)},
+        "rows": {"shown": len(rows), "all": 0 if facts.scores is None else len(facts.scores)},
+        "digits": digits,
+        "firstDay": None if facts.days is None else float(facts.days.min()),
+        "pathName": facts.path_name,
+        "pathEnd": facts.path_end,
+        "stretches": [_days_between(facts, k) for k in range(facts.n_components)],
+        "priors": [curve.words for curve in facts.curves],
+        "standardError": facts.standard_error,
+        "contents": block.contents,
+    }
+    return header, block.packed()
+
+
+def _days_between(facts: Facts, k: int) -> list[list[float]]:
+    """Give first and last day of each time in which a score was low or high."""
+    if facts.days is None:
+        return []
+    days = facts.days - facts.days.min()
+    found = _words.stretches(facts, k)
+    return [[float(days[stretch.first]), float(days[stretch.last])] for stretch in found]
+
+
+def _add_curves(block: Block, facts: Facts) -> None:
+    for name in ("estimate", "shrunk", "density"):
+        curves = [getattr(curve, name) for curve in facts.curves]
+        if curves:
+            length = len(facts.curves[0].estimate)
+            known = [np.full(length, np.nan) if curve is None else curve for curve in curves]
+            block.add_numbers(name, np.array(known), 4)
+
+
+def _largest(components: np.ndarray, n_features: int) -> np.ndarray:
+    """Give the features to keep in their order: those with the largest share of a component."""
+    p = components.shape[1]
+    if n_features >= p:
+        return np.arange(p)
+    length = np.linalg.norm(components, axis=1, keepdims=True)
+    share = np.abs(components / np.where(length > 0, length, 1.0)).max(axis=0)
+    return np.sort(np.argsort(-share, kind="stable")[:n_features])
+
+
+def _spread(scores: np.ndarray | None, n_components: int) -> np.ndarray:
+    """Give the rows to keep: all, or as many as fit, evenly spread."""
+    n = 0 if scores is None else len(scores)
+    most = _SCORES // max(n_components, 1)
+    return np.arange(n) if n <= most else np.linspace(0, n - 1, most).round().astype(int)
+
+
+def _findings(facts: Facts) -> str:
+    items = [
+        f"<li><h3>{html.escape(found.heading)}</h3>"
+        f"{''.join(f'<p>{_text(line)}</p>' for line in found.sentences)}</li>"
+        for found in _words.findings(facts)
+    ]
+    return f"<ol class=findings>{''.join(items)}</ol>" if items else ""
+
+
+def _text(words: str) -> str:
+    """Escape a text, and keep its dates on one line."""
+    return _DATE.sub(r"<span class=date>\g<0></span>", html.escape(words))
+
+
+def _reading(facts: Facts) -> str:
+    lines = "".join(f"<p>{html.escape(line)}</p>" for line in _words.reading(facts))
+    return f"<details open><summary>How to read this</summary>{lines}</details>" if lines else ""
+
+
+def _settings(facts: Facts) -> str:
+    rows = {**facts.settings, "noise variance": f"{facts.noise:.4g}"}
+    if facts.path is not None:
+        rows[facts.path_name] = f"{facts.path[-1]:.8g}"
+    return "".join(
+        f"<tr><th scope=row>{html.escape(key)}</th><td>{html.escape(value)}</td></tr>"
+        for key, value in rows.items()
+    )
+
+
+def _missing(facts: Facts, header: dict[str, Any]) -> str:
+    lines = _words.left_out(facts)
+    for what in ("features", "rows"):
+        shown, everything = header[what]["shown"], header[what]["all"]
+        if shown < everything:
+            which = "those with the largest loadings" if what == "features" else "evenly spread"
+            lines.append(
+                f"Of {everything:,} {what} the page has {shown:,}, {which}, so that it stays small."
+            )
+    items = "".join(f"<li>{html.escape(line)}</li>" for line in lines)
+    return f"<div class=missing><p>Not in this page:</p><ul>{items}</ul></div>" if items else ""

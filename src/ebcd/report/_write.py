@@ -1,0 +1,200 @@
+"""Write the report of a fitted model."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from ebcd._numerics import Array
+from ebcd.data import Gram, is_sparse
+from ebcd.estimators import PenalizedPCA
+from ebcd.estimators._readable import Readable
+from ebcd.report._facts import gather
+from ebcd.report._markdown import as_markdown
+from ebcd.report._page import as_page
+
+
+def write_report(
+    model: Any,
+    path: str | os.PathLike[str],
+    *,
+    X: Any = None,
+    scores: Any = None,
+    row_names: Any = None,
+    feature_names: Any = None,
+    title: str | None = None,
+    source: str | None = None,
+    pca_variance_ratio: Any = None,
+) -> Path:
+    """Write what a model found as one page for any browser, and as Markdown beside it.
+
+    The page needs no network and no other file. It is smaller than 5 MB: from half a million
+    loadings on, only the features with the largest ones are in it, and it says so.
+
+    Parameters
+    ----------
+    model : estimator
+        A fitted estimator of this package. What it does not have (uncertainties, priors) is left
+        out, and the report says so.
+    path : path-like
+        File to write, for example ``report.html``. The Markdown has the same name with the ending
+        ``.md``. Both are written under another name first, so that neither is ever half there.
+    X : array-like, sparse matrix or data frame, optional
+        The data. They give scores and the variance that principal components explain; the index
+        of a data frame names the rows.
+    scores : array-like of shape (n, k), optional
+        Scores, if they are known already.
+    row_names : sequence of length n, optional
+        Names of the rows of the scores. If they are dates, scores are drawn over time.
+    feature_names : sequence of length p, optional
+        Names of the features; by default those of the data, or x0, x1 and so on.
+    title, source : str, optional
+        Heading of the report, and where the data are from.
+    pca_variance_ratio : sequence of float, optional
+        Share of the variance of each principal component, if it is known already; see
+        `pca_variance_ratio`.
+
+    Returns
+    -------
+    pathlib.Path
+        The page that was written.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import numpy as np
+    >>> from pathlib import Path
+    >>> from ebcd import EBCD, datasets
+    >>> from ebcd.report import write_report
+    >>> jobs = datasets.load_us_employment()
+    >>> growth = np.diff(np.log(jobs.data), axis=0)
+    >>> model = EBCD(3, scale=True).fit(growth)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     page = write_report(
+    ...         model,
+    ...         Path(folder) / "report.html",
+    ...         X=growth,
+    ...         row_names=jobs.dates[1:],
+    ...         feature_names=jobs.feature_names,
+    ...     )
+    ...     sorted(file.name for file in page.parent.iterdir())
+    ['report.html', 'report.md']
+    """
+    _check_model(model)
+    target = _checked_path(path)
+    if X is not None:
+        if scores is None and not isinstance(X, Gram):
+            scores = model.transform(X)
+        if row_names is None:
+            row_names = _index_of(X, scores)
+        if pca_variance_ratio is None:
+            pca_variance_ratio = _ratio_if_possible(model, X)
+    facts = gather(
+        model,
+        scores=scores,
+        row_names=row_names,
+        feature_names=feature_names,
+        title=title,
+        source=source,
+        pca_ratio=pca_variance_ratio,
+    )
+    page, text = as_page(facts), as_markdown(facts)
+    _write_all({target.with_suffix(".md"): text, target: page})
+    return target
+
+
+def pca_variance_ratio(model: Any, X: Any) -> Array:
+    """Share of the variance of as many principal components as the model has components.
+
+    The data are centred and scaled as the model does it; shares are of the variance in the units
+    of the data, as ``model.explained_variance_ratio_`` has them.
+
+    Parameters
+    ----------
+    model : estimator
+        A fitted estimator of this package.
+    X : array-like, sparse matrix, data frame or Gram
+        The data; without missing entries.
+
+    Returns
+    -------
+    ndarray of shape (k,)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ebcd import EBCD
+    >>> from ebcd.report import pca_variance_ratio
+    >>> X = np.outer([1.0, -1.0, 2.0, -2.0], [3.0, 0.0, 4.0])
+    >>> X += 0.1 * np.random.default_rng(0).normal(size=X.shape)
+    >>> model = EBCD(1).fit(X)
+    >>> bool(pca_variance_ratio(model, X)[0] > model.explained_variance_ratio_[0])
+    True
+    """
+    _check_model(model)
+    if model.n_components_ == 0:
+        return np.empty(0)
+    plain = PenalizedPCA(
+        model.n_components_,
+        penalty="none",
+        start="svd",
+        max_iter=1,  # the start is the answer
+        center=model.center,
+        scale=getattr(model, "scale", False),
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return np.asarray(plain.fit(X).explained_variance_ratio_)
+
+
+def _ratio_if_possible(model: Any, X: Any) -> Array | None:
+    """Give PCA's shares; None for data with missing entries, which PCA does not take."""
+    holes = model.__sklearn_tags__().input_tags.allow_nan and not is_sparse(X)
+    if holes and np.isnan(np.sum(np.asarray(X, dtype=np.float64))):
+        return None
+    return pca_variance_ratio(model, X)
+
+
+def _check_model(model: Any) -> None:
+    if not isinstance(model, Readable):
+        raise TypeError(
+            f"model must be a fitted estimator of ebcd, such as EBCD, got {type(model).__name__}"
+        )
+    check_is_fitted(model)
+
+
+def _checked_path(path: str | os.PathLike[str]) -> Path:
+    target = Path(path)
+    if target.suffix == ".md":
+        raise ValueError(f"path must be that of the page, such as report.html, got {target}")
+    if target.is_dir():
+        raise ValueError(f"path is a folder: {target}; add a name, such as report.html")
+    if not target.parent.is_dir():
+        raise ValueError(f"path is in a folder that does not exist: {target.parent}")
+    return target
+
+
+def _index_of(X: Any, scores: Any) -> list[Any] | None:
+    """Give the index of a data frame if it says more than the number of the row."""
+    if scores is None or not (hasattr(X, "index") and hasattr(X, "columns")):
+        return None
+    labels = list(X.index)
+    return None if labels == list(range(len(labels))) else labels
+
+
+def _write_all(texts: dict[Path, str]) -> None:
+    """Write files under other names, and rename them only when all are there."""
+    parts = {target.with_name(f".{target.name}.part"): target for target in texts}
+    try:
+        for part, target in parts.items():
+            part.write_text(texts[target], encoding="utf-8", newline="\n")
+        for part, target in parts.items():
+            part.replace(target)
+    finally:
+        for part in parts:
+            part.unlink(missing_ok=True)

@@ -1,0 +1,307 @@
+// The heat map on the screen: only the rows in view are drawn, and an overview of all beside them.
+
+const HEAT_ROW = 20;
+const HEAT_HEAD = 24;
+const HEAT_MOST = 26; // rows in view
+
+const view = {}; // the nodes, and sizes that depend on the window
+
+function buildHeatmap() {
+  const made = figure({
+    title: "Loadings of all components",
+    file: "heatmap",
+    source: heatPicture,
+  });
+  view.count = made.frame.querySelector("b").appendChild(html("span", { class: "soft" }));
+  view.sheet = html("canvas", { "aria-hidden": "true" });
+  view.spacer = html("div");
+  view.scroll = html(
+    "div",
+    {
+      class: "heat-scroll",
+      tabindex: 0,
+      role: "group",
+      "aria-label":
+        "Heat map of loadings. Arrow keys move from cell to cell, Enter chooses the feature.",
+    },
+    view.sheet,
+    view.spacer,
+  );
+  view.overview = html("canvas", {
+    class: "heat-overview",
+    "aria-hidden": "true",
+    title: "All features; click to go there",
+  });
+  view.legend = html("div", { class: "legend" });
+  made.plot.append(html("div", { class: "heat-frame" }, view.scroll, view.overview), view.legend);
+  byId("heatmap").replaceChildren(made.frame);
+  view.scroll.addEventListener("scroll", () => requestAnimationFrame(paintRows));
+  view.scroll.addEventListener("pointermove", hoverCell);
+  view.scroll.addEventListener("pointerdown", hoverCell);
+  view.scroll.addEventListener("pointerleave", hideTip);
+  view.scroll.addEventListener("blur", leaveCell);
+  view.scroll.addEventListener(
+    "click",
+    () => heat.cell[0] >= 0 && change({ feature: heat.order[heat.cell[0]] }),
+  );
+  view.scroll.addEventListener("keydown", moveCell);
+  const drag = (event) =>
+    event.buttons &&
+    goTo((event.offsetY / view.overview.clientHeight) * heat.order.length - view.lines / 2);
+  view.overview.addEventListener("pointerdown", drag);
+  view.overview.addEventListener("pointermove", drag);
+}
+
+function sizeSheet(sheet, width, height) {
+  const sharp = Math.min(devicePixelRatio || 1, 3);
+  Object.assign(sheet, { width: Math.round(width * sharp), height: Math.round(height * sharp) });
+  Object.assign(sheet.style, { width: `${width}px`, height: `${height}px` });
+  const pen = sheet.getContext("2d");
+  pen.scale(sharp, sharp);
+  return pen;
+}
+
+// New order or new size: measure, then paint.
+function drawHeatmap() {
+  const empty = state.picked.length === 0;
+  heat.order = empty ? new Uint32Array(0) : heatOrder();
+  heat.limits = empty ? [] : heatLimits();
+  heat.cell = [-1, 0];
+  view.colours = palette();
+  view.lines = Math.min(Math.max(heat.order.length, 1), HEAT_MOST);
+  const all = heat.order.length <= HEAT_MOST;
+  const height = view.lines * HEAT_ROW + HEAT_HEAD;
+  view.overview.hidden = all;
+  view.scroll.style.height = `${height}px`;
+  view.width = view.scroll.clientWidth;
+  view.names = Math.min(0.45 * view.width, 230);
+  view.column = Math.min((view.width - view.names - 4) / Math.max(state.picked.length, 1), 320);
+  view.pen = sizeSheet(view.sheet, view.width, height);
+  view.spacer.style.height = `${Math.max(heat.order.length - view.lines, 0) * HEAT_ROW}px`;
+  view.count.textContent = ` · ${counted(heat.order.length)} of ${counted(header.features.shown)} features`;
+  if (!all) paintOverview(height);
+  paintLegend();
+  paintRows();
+  if (state.feature >= 0) showSearched();
+}
+
+function paintOverview(height) {
+  view.still = html("canvas");
+  sizeSheet(view.overview, 44, height);
+  const pen = sizeSheet(view.still, 44, height);
+  const strongest = strongestPerLine(height);
+  const wide = 44 / state.picked.length;
+  state.picked.forEach((k, column) => {
+    for (let line = 0; line < height; line++) {
+      pen.fillStyle = `rgb(${cellColour(view.colours, k, strongest[column][line])})`;
+      pen.fillRect(column * wide, line, Math.max(wide - 0.5, 0.5), 1);
+    }
+  });
+}
+
+const heatTop = () => Math.round(view.scroll.scrollTop / HEAT_ROW);
+const heatHead = (k) => (view.column > 90 ? `component ${k}` : String(k));
+const cellAt = (column) => view.names + column * view.column;
+
+function paintRows() {
+  const { pen } = view;
+  heat.top = heatTop();
+  pen.clearRect(0, 0, view.width, view.lines * HEAT_ROW + HEAT_HEAD);
+  pen.font = `12px ${getComputedStyle(document.body).fontFamily}`;
+  pen.fillStyle = colour("--soft");
+  pen.textAlign = "center";
+  state.picked.forEach((k, column) =>
+    pen.fillText(heatHead(k), cellAt(column) + view.column / 2, 15),
+  );
+  for (let line = 0; line < view.lines && heat.top + line < heat.order.length; line++)
+    paintRow(line);
+  if (heat.order.length === 0) {
+    pen.textAlign = "left";
+    pen.fillText(
+      state.picked.length ? "No feature passes the filter." : "No component is chosen.",
+      4,
+      HEAT_HEAD + 14,
+    );
+  }
+  if (!view.overview.hidden) paintWindow();
+}
+
+function paintRow(line) {
+  const { pen } = view;
+  const j = heat.order[heat.top + line];
+  const y = HEAT_HEAD + line * HEAT_ROW;
+  const searched = j === state.feature;
+  if (searched) {
+    pen.fillStyle = colour("--mark");
+    pen.fillRect(0, y, view.names, HEAT_ROW);
+  }
+  pen.fillStyle = colour("--text");
+  pen.textAlign = "right";
+  pen.fillText(shorten(data.names[j], view.names - 12), view.names - 8, y + 14);
+  state.picked.forEach((k, column) => {
+    pen.fillStyle = `rgb(${cellColour(view.colours, k, j)})`;
+    pen.fillRect(cellAt(column), y + 0.5, view.column - 1, HEAT_ROW - 1);
+  });
+  if (heat.cell[0] === heat.top + line) {
+    pen.strokeStyle = colour("--text");
+    pen.lineWidth = 2;
+    pen.strokeRect(cellAt(heat.cell[1]) + 1, y + 1.5, view.column - 3, HEAT_ROW - 3);
+  }
+}
+
+function paintWindow() {
+  const pen = view.overview.getContext("2d");
+  const height = view.overview.clientHeight;
+  pen.clearRect(0, 0, 44, height);
+  pen.drawImage(view.still, 0, 0, 44, height);
+  const count = heat.order.length;
+  pen.strokeStyle = colour("--text");
+  pen.lineWidth = 1.5;
+  pen.strokeRect(1, (heat.top / count) * height, 42, Math.max((view.lines / count) * height, 4));
+  const at = heat.order.indexOf(state.feature);
+  if (at >= 0) {
+    pen.fillStyle = colour("--text");
+    pen.fillRect(0, (at / count) * height - 1, 44, 2);
+  }
+}
+
+function paintLegend() {
+  const most = state.picked.length ? heat.limits[state.picked[0]] : 1;
+  const own = byId("heat-scale").value === "own";
+  const bar = html("i", { "aria-hidden": "true" });
+  const stops = range(9).map((i) => `rgb(${view.colours.sure[Math.round((254 * i) / 8)]})`);
+  bar.style.background = `linear-gradient(90deg, ${stops.join(",")})`;
+  const [low, high] = own
+    ? ["lowest", "highest of the component"]
+    : [`−${format(most, 3)}`, format(most, 3)];
+  const grey = html("i", { class: "swatch unsure", "aria-hidden": "true" });
+  const unsure = data.lfsr ? html("span", {}, grey, `sign not sure (lfsr > ${state.level})`) : null;
+  view.legend.replaceChildren(html("span", {}, low, bar, high), ...(unsure ? [unsure] : []));
+}
+
+function goTo(row) {
+  view.scroll.scrollTop = Math.max(row, 0) * HEAT_ROW;
+  paintRows();
+}
+
+function tellCell(said) {
+  const [row, column] = heat.cell;
+  const [k, j] = [state.picked[column], heat.order[row]];
+  const frame = view.scroll.getBoundingClientRect();
+  const y = frame.top + HEAT_HEAD + (row - heat.top) * HEAT_ROW;
+  showTip(
+    [data.names[j], `component ${k}`, ...loadingLines(k, j)],
+    frame.left + cellAt(column) + view.column / 2,
+    y,
+    said,
+  );
+}
+
+function hoverCell(event) {
+  const frame = view.scroll.getBoundingClientRect();
+  const row = heat.top + Math.floor((event.clientY - frame.top - HEAT_HEAD) / HEAT_ROW);
+  const column = Math.floor((event.clientX - frame.left - view.names) / view.column);
+  const inside = row >= heat.top && row < heat.order.length && column < state.picked.length;
+  heat.cell = inside ? [row, Math.max(column, 0)] : [-1, 0];
+  paintRows();
+  if (inside) tellCell(false);
+  else hideTip();
+}
+
+function leaveCell() {
+  heat.cell = [-1, 0];
+  hideTip();
+  paintRows();
+}
+
+function moveCell(event) {
+  const steps = {
+    ArrowDown: [1, 0],
+    ArrowUp: [-1, 0],
+    ArrowRight: [0, 1],
+    ArrowLeft: [0, -1],
+    PageDown: [view.lines, 0],
+    PageUp: [-view.lines, 0],
+    Home: [-Infinity, 0],
+    End: [Infinity, 0],
+  };
+  if (heat.order.length === 0) return;
+  if (event.key === "Escape") leaveCell();
+  if (event.key === "Enter" && heat.cell[0] >= 0) change({ feature: heat.order[heat.cell[0]] });
+  if (!(event.key in steps)) return;
+  event.preventDefault();
+  const [down, right] = steps[event.key];
+  const start = heat.cell[0] < 0 ? heat.top - (down === 1 ? 1 : 0) : heat.cell[0];
+  heat.cell = [
+    clamp(start + down, 0, heat.order.length - 1),
+    clamp(heat.cell[1] + right, 0, state.picked.length - 1),
+  ];
+  if (heat.cell[0] < heat.top) goTo(heat.cell[0]);
+  else if (heat.cell[0] >= heat.top + view.lines) goTo(heat.cell[0] - view.lines + 1);
+  else paintRows();
+  tellCell(true);
+}
+
+function showSearched() {
+  const at = heat.order.indexOf(state.feature);
+  if (at < 0) return;
+  if (at < heat.top || at >= heat.top + view.lines) goTo(at - Math.floor(view.lines / 2));
+  else paintRows();
+}
+
+// The rows in view as a picture to save.
+function heatPicture() {
+  const height = view.lines * HEAT_ROW + HEAT_HEAD;
+  const font = { "font-family": "sans-serif", "font-size": 12, fill: colour("--text") };
+  const picture = svg("svg", { viewBox: `0 0 ${view.width} ${height}`, width: view.width, height });
+  state.picked.forEach((k, column) =>
+    picture.append(
+      svg(
+        "text",
+        { ...font, x: cellAt(column) + view.column / 2, y: 15, "text-anchor": "middle" },
+        heatHead(k),
+      ),
+    ),
+  );
+  for (let line = 0; line < view.lines && heat.top + line < heat.order.length; line++) {
+    const j = heat.order[heat.top + line];
+    const y = HEAT_HEAD + line * HEAT_ROW;
+    picture.append(
+      svg(
+        "text",
+        { ...font, x: view.names - 8, y: y + 14, "text-anchor": "end" },
+        shorten(data.names[j], view.names - 12),
+      ),
+    );
+    state.picked.forEach((k, column) =>
+      picture.append(
+        svg("rect", {
+          x: cellAt(column),
+          y: y + 0.5,
+          width: view.column - 1,
+          height: HEAT_ROW - 1,
+          fill: `rgb(${cellColour(view.colours, k, j)})`,
+        }),
+      ),
+    );
+  }
+  return picture;
+}
+
+function setUpHeatmap() {
+  const sorts = [
+    ["group", "component"],
+    ["data", "order in the data"],
+    ["name", "name"],
+    ...range(header.components).map((k) => [`value:${k}`, `value in ${k}`]),
+    ...range(header.components).map((k) => [`size:${k}`, `size in ${k}`]),
+  ];
+  byId("heat-sort").append(...sorts.map(([value, text]) => html("option", { value }, text)));
+  if (!data.lfsr) byId("heat-sure").parentElement.lastChild.textContent = " not zero only";
+  for (const id of ["heat-name", "heat-least"]) byId(id).addEventListener("input", drawHeatmap);
+  for (const id of ["heat-sort", "heat-sure", "heat-scale"])
+    byId(id).addEventListener("change", drawHeatmap);
+  buildHeatmap();
+  addChart(drawHeatmap, "picked", "level");
+  addChart(showSearched, "feature");
+}

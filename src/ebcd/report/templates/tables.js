@@ -1,0 +1,51 @@
+// Every table of the page as a file.
+
+function setUpTables() {
+  const components = range(header.components);
+  const heads = components.map((k) => `component_${k}`);
+  const byFeature = (table) => [
+    ["feature", ...heads],
+    data.names.length,
+    (j, c) => (c ? table[c - 1][j] : data.names[j]),
+  ];
+  const tables = {
+    loadings: data.loadings && byFeature(data.loadings),
+    sd: data.sd && byFeature(data.sd),
+    lfsr: data.lfsr && byFeature(data.lfsr),
+    scores: data.scores && [
+      ["row", ...heads],
+      header.rows.shown,
+      (i, c) => (c ? data.scores[c - 1][i] : (data.rows[i] ?? i)),
+    ],
+    explained_variance: [
+      ["component", header.method, ...(data.pca ? ["PCA"] : [])],
+      header.components,
+      (k, c) => [k, data.ratio[k], data.pca?.[k] ?? ""][c],
+    ],
+    priors: header.priors.length && [
+      ["component", "prior"],
+      header.components,
+      (k, c) => (c ? header.priors[k] : k),
+    ],
+    shrinkage: data.estimate && [
+      ["component", "estimate", "after_shrinkage", "prior_density"],
+      header.components * data.estimate[0].length,
+      (row, c) => {
+        const [k, i] = [Math.floor(row / data.estimate[0].length), row % data.estimate[0].length];
+        return [k, data.estimate[k][i], data.shrunk[k][i], data.density[k][i]][c];
+      },
+    ],
+    fit: data.path && [
+      ["iteration", header.pathName],
+      data.path.length,
+      (i, c) => (c ? header.pathEnd + data.path[i] : i),
+    ],
+  };
+  for (const [name, table] of Object.entries(tables)) {
+    if (table)
+      byId("downloads").append(
+        html("button", { type: "button", onclick: () => saveTable(name, ...table) }, `${name}.csv`),
+      );
+  }
+  byId("precision").textContent = `Loadings have ${header.digits} significant digits.`;
+}

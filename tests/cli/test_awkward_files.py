@@ -1,0 +1,346 @@
+"""Files as people have them: the right result, or one line that says what to do, and no traces."""
+
+import gzip
+import json
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("typer")
+from typer.testing import CliRunner
+
+from ebcd.cli._app import app
+
+ROWS, SPIKES = 40, 3
+
+
+def make_data(n_features=6, seed=0):
+    """Two groups of features that move together, and noise."""
+    rng = np.random.default_rng(seed)
+    loadings = np.zeros((2, n_features))
+    loadings[0, :SPIKES], loadings[1, SPIKES:] = 3.0, 2.0
+    return rng.normal(size=(ROWS, 2)) @ loadings + 0.5 * rng.normal(size=(ROWS, n_features))
+
+
+X = make_data().round(3)
+NAMES = ["alpha", "beta", "gamma", "delta", "epsilon", "zeta"]
+DATES = [f"{2000 + i // 12}-{i % 12 + 1:02d}" for i in range(ROWS)]
+
+
+def as_text(values=X, names=NAMES, labels=None, label="date", mark=",", decimal="."):
+    """Write a table as text."""
+    rows = [[f"{value:.3f}".replace(".", decimal) for value in row] for row in values]
+    if labels is not None:
+        rows = [[name, *row] for name, row in zip(labels, rows, strict=True)]
+        names = names and [label, *names]
+    lines = ([names] if names else []) + rows
+    return "".join(mark.join(line) + "\n" for line in lines)
+
+
+def quoted(text):
+    """Replace semicolons by commas, with quotation marks around all cells."""
+    return text.replace(";", '","').replace("\n", '"\n"').join(['"', ""])[:-1]
+
+
+def run(*arguments):
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+def fit(path, tmp_path, *options):
+    """Fit two components; give the summary and the parsed components."""
+    out = tmp_path / "out"
+    result = run("fit", path, "-o", out, "-k", 2, "--start", "svd", "--json", *options)
+    assert result.exit_code == 0, result.output
+    summary = json.loads(result.stdout)
+    lines = (out / "components.csv").read_text(encoding="utf-8").splitlines()
+    names = [line.split(",")[0] for line in lines[1:]]
+    loadings = np.array([[float(cell) for cell in line.split(",")[1::3]] for line in lines[1:]])
+    return summary, names, loadings
+
+
+def refused(path, tmp_path, *options):
+    """Check that nothing is written, and give the one line that is said."""
+    out = tmp_path / "out"
+    result = run("fit", path, "-o", out, *options)
+    assert result.exit_code == 2, result.output
+    assert isinstance(result.exception, SystemExit)
+    assert "Traceback" not in result.output
+    errors = [line for line in result.stderr.splitlines() if line.startswith("error: ")]
+    assert result.stderr.rstrip().splitlines()[-1:] == errors
+    assert result.stdout == ""
+    assert not any("out" in file.name for file in tmp_path.iterdir())
+    return errors[0]
+
+
+@pytest.fixture(scope="module")
+def expected():
+    from ebcd import EBCD
+
+    return EBCD(2, start="svd").fit(X).components_.T
+
+
+def written(tmp_path, content, name="table.csv", encoding="utf-8"):
+    path = tmp_path / name
+    path.write_bytes(content if isinstance(content, bytes) else content.encode(encoding))
+    return path
+
+
+READABLE = {
+    "byte order mark": ("table.csv", as_text().encode("utf-8-sig")),
+    "semicolons": ("table.csv", as_text(mark=";").encode()),
+    "decimal commas": ("table.csv", as_text(mark=";", decimal=",").encode()),
+    "decimal commas and tabs": ("table.tsv", as_text(mark="\t", decimal=",").encode()),
+    "quoted decimal commas": ("table.csv", quoted(as_text(mark=";", decimal=","))),
+    "dates": ("table.csv", as_text(labels=DATES).encode()),
+    "spaces": ("table.txt", as_text(mark="  ").encode()),
+    "Windows lines": ("table.csv", as_text().replace("\n", "\r\n").encode()),
+    "old Macintosh lines": ("table.csv", as_text().replace("\n", "\r").encode()),
+    "UTF-16": ("table.csv", as_text(mark="\t").encode("utf-16")),
+    "wrong extension": ("table.parquet", as_text().encode()),
+    "quoted cells": ("table.csv", quoted(as_text(mark=";"))),
+    "separators at the end": ("table.csv", as_text().replace("\n", ",\n").encode()),
+    "comments": ("table.csv", "# made by a machine\n# twice\n" + as_text()),
+    "blank lines": ("table.csv", as_text().replace("\n", "\n\n") + ",,,,,\n"),
+    "names of R": ("table.csv", as_text(labels=DATES, label="").lstrip(",")),
+    "numbers of pandas": (
+        "table.csv",
+        as_text(labels=[str(i) for i in range(ROWS)], label=""),
+    ),
+}
+
+
+@pytest.mark.parametrize("case", READABLE)
+def test_readable(case, tmp_path, expected):
+    name, content = READABLE[case]
+    path = written(tmp_path, content, name)
+    summary, names, loadings = fit(path, tmp_path)
+    assert names == NAMES
+    assert (summary["n_samples"], summary["n_features"]) == X.shape
+    np.testing.assert_allclose(loadings, expected, rtol=1e-10, atol=1e-12)
+
+
+def test_dates_name_the_scores(tmp_path):
+    path = written(tmp_path, as_text(labels=DATES, label="month of the year"))
+    fit(path, tmp_path)
+    lines = (tmp_path / "out" / "scores.csv").read_text(encoding="utf-8").splitlines()
+    assert [line.split(",")[0] for line in lines] == ["month of the year", *DATES]
+
+
+def test_latin_1(tmp_path):
+    names = ["größe", "länge", "fläche", "änderung", "übrig", "é"]
+    path = written(tmp_path, as_text(names=names), encoding="latin-1")
+    summary, found, _ = fit(path, tmp_path)
+    assert found == names
+    assert any("Latin-1" in note for note in summary["notes"])
+
+
+def test_no_header(tmp_path, expected):
+    path = written(tmp_path, as_text(names=None))
+    summary, names, loadings = fit(path, tmp_path)
+    assert names == [f"x{j}" for j in range(6)]
+    assert any("no header" in note for note in summary["notes"])
+    np.testing.assert_allclose(loadings, expected, rtol=1e-10, atol=1e-12)
+
+
+def test_no_header_but_dates(tmp_path, expected):
+    _, names, loadings = fit(written(tmp_path, as_text(names=None, labels=DATES)), tmp_path)
+    assert names == [f"x{j}" for j in range(1, 7)]
+    np.testing.assert_allclose(loadings, expected, rtol=1e-10, atol=1e-12)
+
+
+def test_years_as_header(tmp_path):
+    path = written(tmp_path, as_text(names=[str(1990 + j) for j in range(6)]))
+    summary, names, _ = fit(path, tmp_path)
+    assert names == ["1990", "1991", "1992", "1993", "1994", "1995"]
+    assert any("--no-header" in note for note in summary["notes"])
+
+
+def test_duplicate_columns(tmp_path):
+    names = ["a", "b", "a", "a", "a.1", "c"]
+    summary, found, _ = fit(written(tmp_path, as_text(names=names)), tmp_path)
+    assert found == ["a", "b", "a.2", "a.3", "a.1", "c"]
+    assert any("same name" in note for note in summary["notes"])
+
+
+def test_missing_cells(tmp_path):
+    lines = as_text(labels=DATES).splitlines()
+    for row, column, mark in ((6, 3, "NA"), (9, 3, ""), (9, 5, "#N/A")):
+        cells = lines[row].split(",")
+        cells[column] = mark
+        lines[row] = ",".join(cells)
+    path = written(tmp_path, "\n".join(lines))
+    message = refused(path, tmp_path)
+    for part in ("3 cells are missing", "row 6 ('2000-06')", "column 'gamma'"):
+        assert part in message
+    assert "2 of 40 rows with --drop-missing rows" in message
+    assert "2 of 6 columns with --drop-missing columns" in message
+    summary, _, _ = fit(path, tmp_path, "--drop-missing", "rows")
+    assert summary["n_samples"] == ROWS - 2
+    summary, names, _ = fit(path, tmp_path, "--drop-missing", "columns", "--force")
+    assert names == ["alpha", "beta", "delta", "zeta"]
+    assert summary["n_samples"] == ROWS
+
+
+def with_text(column, values, name="sector"):
+    lines = [line.split(",") for line in as_text().splitlines()]
+    for line, cell in zip(lines, [name, *values], strict=True):
+        line.insert(column, cell)
+    return "\n".join(",".join(line) for line in lines)
+
+
+def test_text_column(tmp_path, expected):
+    path = written(tmp_path, with_text(2, ["mining", "trade"] * (ROWS // 2)))
+    message = refused(path, tmp_path)
+    assert "1 column holds text: 'sector' ('mining')" in message
+    assert "--drop sector" in message
+    _, names, loadings = fit(path, tmp_path, "--drop", "sector")
+    assert names == NAMES
+    np.testing.assert_allclose(loadings, expected, rtol=1e-10, atol=1e-12)
+    _, names, _ = fit(path, tmp_path, "--features", "alpha,beta", "--columns", "*ta", "--force")
+    assert names == ["alpha", "beta", "delta", "zeta"]
+
+
+def test_text_groups_in_front_are_not_names(tmp_path):
+    path = written(tmp_path, with_text(0, ["mining", "trade"] * (ROWS // 2)))
+    message = refused(path, tmp_path)
+    assert "--drop sector" in message
+    assert "--index sector" in message
+    fit(path, tmp_path, "--index", "sector")
+
+
+def test_mixed_types(tmp_path):
+    content = as_text().replace(f"{X[7, 3]:.3f}", "about 3", 1)
+    message = refused(written(tmp_path, content), tmp_path)
+    assert "'delta' ('about 3' in 1 of 40 rows)" in message
+
+
+def test_numbers_with_underscores_are_text(tmp_path):
+    path = written(tmp_path, with_text(1, [f"1_{i}" for i in range(ROWS)], "variant"))
+    assert "'variant' ('1_0')" in refused(path, tmp_path)
+
+
+def test_one_row(tmp_path):
+    assert "one row of data" in refused(written(tmp_path, as_text(X[:1])), tmp_path)
+
+
+def test_one_column(tmp_path):
+    message = refused(written(tmp_path, as_text(X[:, :1], NAMES[:1])), tmp_path)
+    assert "one column of numbers (alpha)" in message
+    assert "--separator" in message
+
+
+def test_one_column_of_decimal_commas_is_not_two(tmp_path):
+    content = as_text(X[:, :1], NAMES[:1], decimal=",")
+    assert "one column of numbers (alpha)" in refused(written(tmp_path, content), tmp_path)
+
+
+def test_many_columns(tmp_path):
+    rng = np.random.default_rng(0)
+    values = rng.normal(size=(30, 50_000))
+    values[:, :2000] += 2 * rng.normal(size=(30, 1))
+    names = [f"gene_{j}" for j in range(50_000)]
+    path = written(tmp_path, as_text(values, names))
+    out = tmp_path / "out"
+    result = run("fit", path, "-o", out, "-k", 1, "--start", "svd", "--json")
+    assert result.exit_code == 0, result.output
+    summary = json.loads(result.stdout)
+    assert summary["n_features"] == 50_000
+    assert 1800 < summary["components"][0]["n_sure"] < 2200
+
+
+def test_empty(tmp_path):
+    assert "is empty" in refused(written(tmp_path, b""), tmp_path)
+    assert "no rows" in refused(written(tmp_path, b"\n\n"), tmp_path)
+    assert "no rows" in refused(written(tmp_path, as_text(X[:0])), tmp_path)
+
+
+def test_truncated_gzip(tmp_path):
+    path = written(tmp_path, gzip.compress(as_text().encode())[:-300], "table.csv.gz")
+    assert "damaged or cut short" in refused(path, tmp_path)
+
+
+def test_truncated_text(tmp_path):
+    path = written(tmp_path, as_text()[:-20])
+    assert "line 41: 3 cells where 6 were expected" in refused(path, tmp_path)
+
+
+def test_huge_numbers(tmp_path):
+    values = np.array([["1e300", "2e305", "-1e307"], ["-1e300", "4", "1e307"], ["3", "1", "2"]])
+    content = "a,b,c\n" + "\n".join(",".join(row) for row in values)
+    assert "too large to square; divide" in refused(written(tmp_path, content), tmp_path)
+    content = content.replace("2e305", "1e400")
+    assert "1 infinite" in refused(written(tmp_path, content), tmp_path)
+
+
+def test_large_numbers(tmp_path, expected):
+    content = as_text().replace(",", "e150,").replace("\n", "e150\n")
+    content = ",".join(NAMES) + "\n" + content.split("\n", 1)[1]
+    _, _, loadings = fit(written(tmp_path, content), tmp_path)
+    # both fits stop within 1e-5 nats of the optimum, not at the same point
+    np.testing.assert_allclose(loadings / 1e150, expected, rtol=0, atol=1e-6)
+
+
+def test_all_constant(tmp_path):
+    message = refused(written(tmp_path, as_text(np.ones((5, 6)))), tmp_path)
+    assert "every column is constant" in message
+
+
+@pytest.mark.skipif(os.name == "nt" or os.geteuid() == 0, reason="this user may read every file")
+def test_unreadable(tmp_path):
+    path = written(tmp_path, as_text())
+    path.chmod(0)
+    assert "permission denied" in refused(path, tmp_path)
+
+
+def test_unreadable_by_a_denied_open(tmp_path, monkeypatch):
+    def denied(self, *arguments, **options):
+        raise PermissionError(13, "Permission denied")
+
+    path = written(tmp_path, as_text())
+    monkeypatch.setattr(Path, "open", denied)
+    assert f"{path} cannot be read: permission denied" in refused(path, tmp_path)
+
+
+def test_directory(tmp_path):
+    folder = tmp_path / "data"
+    folder.mkdir()
+    assert "is a directory; give a file" in refused(folder, tmp_path)
+    written(folder, as_text())
+    assert str(folder / "table.csv") in refused(folder, tmp_path)
+
+
+def test_no_such_file(tmp_path):
+    written(tmp_path, as_text(), "prices.csv")
+    message = refused(tmp_path / "price.csv", tmp_path)
+    assert f"did you mean {tmp_path / 'prices.csv'}?" in message
+    assert "check the path" in refused(tmp_path / "no" / "such.csv", tmp_path)
+
+
+FOREIGN = {
+    "Excel": (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "save the sheet as CSV"),
+    "pickle": (b"\x80\x04\x95abc", "could run any code"),
+    "web page": (b"<!DOCTYPE html><html>", "web page"),
+    "JSON": (b'{"a": [1, 2]}', "JSON"),
+    "program": (b"\x7fELF\x02\x01\x00\x00", "not a table"),
+}
+
+
+@pytest.mark.parametrize("case", FOREIGN)
+def test_other_things(case, tmp_path):
+    content, words = FOREIGN[case]
+    assert words in refused(written(tmp_path, content), tmp_path)
+
+
+def test_open_quotation_mark(tmp_path):
+    content = as_text().replace("\n", '\n"', 1) + "1,2,3\n" * 60_000
+    assert "quotation mark" in refused(written(tmp_path, content), tmp_path)
+
+
+def test_lines_above_the_table(tmp_path, expected):
+    path = written(tmp_path, "Exported from somewhere;2020\n\n" + as_text())
+    assert "--skip-lines" in refused(path, tmp_path)
+    _, names, loadings = fit(path, tmp_path, "--skip-lines", "1")
+    assert names == NAMES
+    np.testing.assert_allclose(loadings, expected, rtol=1e-10, atol=1e-12)

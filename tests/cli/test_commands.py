@@ -1,0 +1,563 @@
+"""Every command and option, as a person or a script would use them."""
+
+import csv
+import json
+import os
+import runpy
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy import io as scipy_io
+from scipy import sparse
+
+pytest.importorskip("typer")
+from typer.testing import CliRunner
+
+import ebcd
+import ebcd.cli
+from ebcd.cli import _fit
+from ebcd.cli._app import app
+
+PACKAGE = Path(ebcd.__file__).resolve().parents[1]
+FILES = ["components.csv", "model.npz", "report.html", "report.md", "scores.csv", "summary.json"]
+RNG = np.random.default_rng(1)
+NAMES = [f"gene {j}" for j in range(8)]
+SAMPLES = [f"s{i}" for i in range(50)]
+COUNTS = RNG.poisson(np.exp(RNG.normal(size=(50, 1)) * np.repeat([1.0, 0.0], 4)), size=(50, 8))
+QUICK = ("--start", "svd")
+
+
+def run(*arguments, **options):
+    return CliRunner().invoke(app, [str(argument) for argument in arguments], **options)
+
+
+def ok(*arguments, **options):
+    result = run(*arguments, **options)
+    assert result.exit_code == 0, result.output
+    return result
+
+
+def error(*arguments):
+    result = run(*arguments)
+    assert result.exit_code == 2, result.output
+    line = result.stderr.rstrip().splitlines()[-1]
+    assert line.startswith("error: ")
+    return line
+
+
+def read(path):
+    """Header, first column and numbers of a CSV file."""
+    with path.open(encoding="utf-8", newline="") as file:
+        header, *rows = csv.reader(file)
+    return header, [row[0] for row in rows], np.array([[float(c) for c in r[1:]] for r in rows])
+
+
+@pytest.fixture
+def table(tmp_path):
+    """The counts as CSV, with a name for every row."""
+    path = tmp_path / "counts.csv"
+    lines = [",".join(["sample", *NAMES])]
+    lines += [",".join([name, *map(str, row)]) for name, row in zip(SAMPLES, COUNTS, strict=True)]
+    path.write_text("\n".join(lines), encoding="utf-8")
+    return path
+
+
+@pytest.fixture(scope="module")
+def fitted(tmp_path_factory):
+    """Results of one fit, for the commands that start from them."""
+    folder = tmp_path_factory.mktemp("fitted")
+    path = folder / "counts.csv"
+    lines = [",".join(["sample", *NAMES])]
+    lines += [",".join([name, *map(str, row)]) for name, row in zip(SAMPLES, COUNTS, strict=True)]
+    path.write_text("\n".join(lines), encoding="utf-8")
+    ok("fit", path, "-o", folder / "out", "-k", 2, "--standardize", *QUICK)
+    return folder / "out", path
+
+
+def test_results(table, tmp_path):
+    out = tmp_path / "deep" / "out"
+    result = ok("fit", table, "-o", out, "-k", 2)
+    assert sorted(file.name for file in out.iterdir()) == FILES
+    model = ebcd.EBCD(2, random_state=0).fit(COUNTS)
+    header, features, numbers = read(out / "components.csv")
+    assert header[:4] == ["feature", "component_0", "component_0_sd", "component_0_lfsr"]
+    assert features == NAMES
+    np.testing.assert_array_equal(numbers[:, ::3], model.components_.T)
+    np.testing.assert_array_equal(numbers[:, 1::3], model.components_sd_.T)
+    np.testing.assert_array_equal(numbers[:, 2::3], model.lfsr_.T)
+    header, rows, scores = read(out / "scores.csv")
+    assert header == ["sample", "component_0", "component_1"]
+    assert rows == SAMPLES
+    np.testing.assert_array_equal(scores, model.transform(COUNTS))
+    loaded = ebcd.load(out / "model.npz")
+    np.testing.assert_array_equal(loaded.components_, model.components_)
+    assert loaded.feature_names_in_.tolist() == NAMES
+    summary = json.loads((out / "summary.json").read_text(encoding="utf-8"))
+    assert summary["elbo"] == model.elbo_
+    assert (
+        summary["components"][0]["top_features"][0]["name"]
+        == model.top_features(0, 1, feature_names=NAMES)[0].name
+    )
+    assert model.summary(feature_names=NAMES) in result.stdout
+    assert result.stdout.rstrip().endswith(str(out / "report.html"))
+    assert "gene 3" in (out / "report.html").read_text(encoding="utf-8")
+
+
+def write_formats(folder):
+    """The same matrix in every format; yields paths and options."""
+    np.save(folder / "a.npy", COUNTS)
+    yield folder / "a.npy", ()
+    np.savez_compressed(folder / "b.npz", X=COUNTS, other=COUNTS[:3])
+    yield folder / "b.npz", ()
+    np.savez(folder / "c.npz", one=COUNTS, other=COUNTS[:3])
+    yield folder / "c.npz", ("--key", "one")
+    sparse.save_npz(folder / "d.npz", sparse.csr_array(COUNTS))
+    yield folder / "d.npz", ()
+    scipy_io.mmwrite(folder / "e.mtx", sparse.coo_array(COUNTS))
+    yield folder / "e.mtx", ()
+
+
+def test_formats_of_the_core(tmp_path):
+    expected = ebcd.EBCD(1, start="svd").fit(COUNTS.astype(float)).components_
+    for path, options in write_formats(tmp_path):
+        out = tmp_path / f"out-{path.stem}"
+        ok("fit", path, "-o", out, "-k", 1, *QUICK, *options)
+        model = ebcd.load(out / "model.npz")
+        np.testing.assert_allclose(model.components_, expected, rtol=1e-8, atol=1e-10)
+        assert model.feature_names_in_[3] == "x3"
+
+
+def test_json_alone_is_on_standard_output(table, tmp_path):
+    result = ok("fit", table, "-o", tmp_path / "out", "-k", 1, *QUICK, "--json")
+    summary = json.loads(result.stdout)
+    assert summary["n_components"] == 1
+    assert summary["parameters"]["start"] == "svd"
+    assert "samples" in result.stderr
+
+
+def test_quiet(table, tmp_path):
+    result = ok("fit", table, "-o", tmp_path / "out", "-k", 1, *QUICK, "--quiet")
+    assert result.output == ""
+    assert (tmp_path / "out" / "report.html").exists()
+
+
+def test_options_reach_the_model(table, tmp_path):
+    options = ["--prior", "normal,point_normal", "--noise", "per_feature", "--scale"]
+    options += ["--no-center", "--start", "varimax", "--tol", "0.01", "--max-iter", "50"]
+    result = ok("fit", table, "-o", tmp_path / "out", "-k", 2, "--seed", 3, "--json", *options)
+    given = json.loads(result.stdout)["parameters"]
+    assert given == {
+        "n_components": 2,
+        "prior": ["normal", "point_normal"],
+        "noise": "per_feature",
+        "center": False,
+        "scale": True,
+        "start": "varimax",
+        "tol": 0.01,
+        "max_iter": 50,
+        "random_state": 3,
+    } | {name: given[name] for name in ("max_time", "max_memory", "checkpoint") if name in given}
+
+
+def test_transpose(tmp_path):
+    np.save(tmp_path / "x.npy", COUNTS.T)
+    ok("fit", tmp_path / "x.npy", "-o", tmp_path / "out", "-k", 1, "--transpose", *QUICK)
+    assert ebcd.load(tmp_path / "out" / "model.npz").n_samples_ == 50
+
+
+@pytest.mark.parametrize("option", ["--log-returns", "--difference"])
+def test_changes(option, tmp_path):
+    prices = np.exp(RNG.normal(size=(30, 4)).cumsum(axis=0))
+    lines = ["date,a,b,c,d"]
+    lines += [
+        f"2020-01-{i + 1:02d}," + ",".join(map(repr, row.tolist())) for i, row in enumerate(prices)
+    ]
+    (tmp_path / "prices.csv").write_text("\n".join(lines))
+    out = tmp_path / "out"
+    ok("fit", tmp_path / "prices.csv", "-o", out, "-k", 1, *QUICK, option)
+    changes = np.diff(np.log(prices) if option == "--log-returns" else prices, axis=0)
+    expected = ebcd.EBCD(1, start="svd").fit_transform(changes)
+    header, rows, scores = read(out / "scores.csv")
+    assert (header[0], rows[0], len(rows)) == ("date", "2020-01-02", 29)
+    np.testing.assert_allclose(scores, expected, rtol=1e-9)
+
+
+def test_changes_that_cannot_be(table, tmp_path):
+    out = ("-o", tmp_path / "out")
+    assert "--log-returns needs positive numbers" in error("fit", table, *out, "--log-returns")
+    both = error("fit", table, *out, "--log-returns", "--difference")
+    assert "leave out --difference" in both
+    sparse.save_npz(tmp_path / "x.npz", sparse.csr_array(COUNTS))
+    assert "sparse" in error("fit", tmp_path / "x.npz", *out, "--difference")
+    np.save(tmp_path / "row.npy", COUNTS[:1])
+    assert "at least two rows" in error("fit", tmp_path / "row.npy", *out, "--difference")
+
+
+@pytest.mark.parametrize("kind", ["dense", "sparse"])
+def test_standardize(kind, tmp_path):
+    values = COUNTS * np.array([1.0, 10, 100, 1, 1, 1, 1e-3, 0])
+    path = tmp_path / "x.npz"
+    if kind == "dense":
+        np.savez(path, X=values)
+    else:
+        sparse.save_npz(path, sparse.csr_array(values))
+    ok("fit", path, "-o", tmp_path / "out", "-k", 1, *QUICK, "--standardize")
+    sd = np.append(values.std(axis=0)[:7], 1.0)
+    expected = ebcd.EBCD(1, start="svd").fit(values / sd).components_
+    found = ebcd.load(tmp_path / "out" / "model.npz").components_
+    np.testing.assert_allclose(found, expected, rtol=1e-7, atol=1e-10)
+
+
+def covariance_file(folder):
+    props = ebcd.datasets.load_pitprops()
+    path = folder / "pitprops.csv"
+    lines = [",".join(["", *props.feature_names])]
+    for name, row in zip(props.feature_names, props.correlation, strict=True):
+        lines.append(",".join([name, *map(repr, row.tolist())]))
+    path.write_text("\n".join(lines))
+    return path, props
+
+
+def test_covariance(tmp_path):
+    path, props = covariance_file(tmp_path)
+    out = tmp_path / "out"
+    options = ("--covariance", "--n-samples", 180, "-k", 2)
+    ok("fit", path, "-o", out, *options, *QUICK)
+    assert sorted(file.name for file in out.iterdir()) == [f for f in FILES if f != "scores.csv"]
+    expected = ebcd.EBCD(2, start="svd").fit_covariance(props.correlation, 180)
+    np.testing.assert_array_equal(ebcd.load(out / "model.npz").components_, expected.components_)
+    assert read(out / "components.csv")[1] == props.feature_names
+    summary = json.loads((out / "summary.json").read_text(encoding="utf-8"))
+    ratio = np.linalg.eigvalsh(props.correlation)[::-1][:2] / 13
+    np.testing.assert_allclose(summary["pca_explained_variance_ratio"], ratio)
+    ok("report", out)
+    ok("fit", path, "-o", out, *options, *QUICK, "--standardize", "--force")
+
+
+def test_covariance_mistakes(table, tmp_path):
+    path, _ = covariance_file(tmp_path)
+    out = ("-o", tmp_path / "out")
+    assert "--n-samples N" in error("fit", path, *out, "--covariance")
+    assert "goes with --covariance" in error("fit", path, *out, "--n-samples", 9)
+    options = (*out, "--covariance", "--n-samples", 9)
+    assert "square" in error("fit", table, *options)
+    assert "transposed" in error("fit", path, *options, "--difference")
+    np.save(tmp_path / "zero.npy", np.zeros((3, 3)))
+    assert "zero" in error("fit", tmp_path / "zero.npy", *options)
+    np.save(tmp_path / "one.npy", np.ones((1, 1)))
+    assert "at least two" in error("fit", tmp_path / "one.npy", *options)
+    sparse.save_npz(tmp_path / "s.npz", sparse.eye_array(3, format="csr"))
+    ok("fit", tmp_path / "s.npz", *options, "-k", 1, *QUICK)
+
+
+def test_no_components(tmp_path):
+    np.save(tmp_path / "noise.npy", np.random.default_rng(0).normal(size=(60, 5)))
+    result = ok("fit", tmp_path / "noise.npy", "-o", tmp_path / "out")
+    assert "warning: no component was found" in result.stderr
+    assert read(tmp_path / "out" / "components.csv")[0] == ["feature"]
+    assert len(read(tmp_path / "out" / "scores.csv")[1]) == 60
+    ok("report", tmp_path / "out")
+
+
+def test_constant_sparse_data(tmp_path):
+    sparse.save_npz(tmp_path / "x.npz", sparse.csr_array(np.outer(np.ones(4), [1.0, 0.0, 2.0])))
+    assert "every column is constant" in error("fit", tmp_path / "x.npz", "-o", tmp_path / "out")
+
+
+def test_usage_errors(table, tmp_path):
+    out = ("-o", tmp_path / "out")
+    assert "did you mean 'point_laplace'" in error("fit", table, *out, "--prior", "point_laplas")
+    assert "did you mean 'gene 3'" in error("fit", table, *out, "--drop", "gen 3")
+    assert "no columns are left" in error("fit", table, *out, "--drop", "*")
+    for bad in (("-k", "0"), ("-k", "many"), ("--noise", "loud"), ("--separator", "xy")):
+        assert run("fit", table, *out, *bad).exit_code == 2
+    assert run("fit", table).exit_code == 2
+    assert run("fit", table, *out, "--no-such-option").exit_code == 2
+    assert not (tmp_path / "out").exists()
+
+
+def test_separator_by_name(tmp_path):
+    (tmp_path / "x.txt").write_text("a|b\n1|2\n3|5\n4|4\n")
+    ok("fit", tmp_path / "x.txt", "-o", tmp_path / "out", "-k", 1, "--separator", "pipe")
+
+
+def test_standard_input(table, tmp_path):
+    result = ok("fit", "-", "-o", tmp_path / "out", "-k", 1, "--json", input=table.read_bytes())
+    assert json.loads(result.stdout)["title"] == "Components of standard input"
+
+
+def test_existing_results_are_kept_without_force(table, tmp_path):
+    out = tmp_path / "out"
+    ok("fit", table, "-o", out, "-k", 1, *QUICK)
+    before = {file.name: file.read_bytes() for file in out.iterdir()}
+    assert "--force" in error("fit", table, "-o", out, "-k", 2)
+    assert {file.name: file.read_bytes() for file in out.iterdir()} == before
+    ok("fit", table, "-o", out, "-k", 2, *QUICK, "--force")
+    assert ebcd.load(out / "model.npz").n_components_ == 2
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["counts.csv", "out"]
+
+
+def test_force_never_destroys_other_files(table, tmp_path):
+    (tmp_path / "thesis.tex").write_text("years of work")
+    assert "thesis.tex" in error("fit", table, "-o", tmp_path, "--force")
+    assert "is a file" in error("fit", table, "-o", table, "--force")
+    assert "is a file" in error("fit", table, "-o", table / "out")
+    assert (tmp_path / "thesis.tex").read_text() == "years of work"
+
+
+def test_no_permission_to_write_is_said_before_the_fit(table, tmp_path, monkeypatch):
+    monkeypatch.setattr(os, "access", lambda path, mode, **options: mode != os.W_OK)
+    assert "no permission" in error("fit", table, "-o", tmp_path / "out")
+
+
+@pytest.mark.parametrize("existing", [False, True])
+def test_failure_while_writing_leaves_everything_as_it_was(table, tmp_path, monkeypatch, existing):
+    out = tmp_path / "out"
+    if existing:
+        ok("fit", table, "-o", out, "-k", 1, *QUICK)
+
+    def full(*arguments, **options):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(_fit, "write_report", full)
+    message = error("fit", table, "-o", out, "-k", 2, *QUICK, "--force")
+    assert "No space left on device" in message
+    assert out.exists() == existing
+    if existing:
+        assert ebcd.load(out / "model.npz").n_components_ == 1
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["counts.csv"] + ["out"] * existing
+
+
+def test_interrupted(table, tmp_path, monkeypatch):
+    def interrupt(*arguments, **options):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(_fit, "write_report", interrupt)
+    result = run("fit", table, "-o", tmp_path / "out", "-k", 1, *QUICK)
+    assert result.exit_code == 130
+    assert "interrupted" in result.stderr
+    assert [file.name for file in tmp_path.iterdir()] == ["counts.csv"]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no SIGINT for one process")
+def test_control_c_leaves_nothing_behind(tmp_path):
+    np.save(tmp_path / "x.npy", np.random.default_rng(0).normal(size=(300, 300)).cumsum(axis=0))
+    command = [sys.executable, "-m", "ebcd", "fit", tmp_path / "x.npy", "-o", tmp_path / "out"]
+    command += ["-k", "40", "--prior", "npmle", "--tol", "0"]
+    environment = {**os.environ, "PYTHONPATH": str(PACKAGE)}
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment) as running:
+        while "start" not in running.stderr.readline():
+            assert running.poll() is None
+        time.sleep(0.3)
+        running.send_signal(signal.SIGINT)
+        rest = running.stderr.read()
+        assert running.wait() == 130
+    assert "interrupted; nothing was written" in rest
+    assert "Traceback" not in rest
+    assert [file.name for file in tmp_path.iterdir()] == ["x.npy"]
+
+
+def test_demo(tmp_path):
+    result = ok("demo", "-o", tmp_path / "out")
+    assert result.stdout.rstrip().endswith(str(tmp_path / "out" / "report.html"))
+    header, months, scores = read(tmp_path / "out" / "scores.csv")
+    assert (header[0], months[0], months[-1]) == ("month", "2006-02", "2015-12")
+    assert months[int(np.argmin(scores[:, 0]))] == "2009-04"  # the depth of the recession
+    summary = json.loads((tmp_path / "out" / "summary.json").read_text(encoding="utf-8"))
+    assert [round(100 * c["explained_variance_ratio"]) for c in summary["components"]] == [48, 9, 7]
+    assert [c["n_sure"] for c in summary["components"]] == [12, 3, 3]
+    assert summary["components"][0]["top_features"][0]["name"] == "construction"
+
+
+def test_report_again(fitted):
+    out, _ = fitted
+    before = (out / "report.html").read_text(encoding="utf-8")
+    (out / "report.html").unlink()
+    result = ok("report", out)
+    assert result.stdout.strip() == str(out / "report.html")
+    assert (out / "report.html").read_text(encoding="utf-8") == before
+
+
+def test_report_of_something_else(fitted, tmp_path):
+    out, _ = fitted
+    assert "there is no" in error("report", tmp_path / "nothing")
+    assert "no model.npz" in error("report", tmp_path)
+    assert "is a file" in error("report", out / "model.npz")
+    (tmp_path / "model.npz").write_bytes((out / "model.npz").read_bytes())
+    assert "no summary.json" in error("report", tmp_path)
+
+
+def test_transform(fitted, tmp_path):
+    out, path = fitted
+    scores = tmp_path / "scores.csv"
+    ok("transform", out, path, "-o", scores)
+    assert read(scores)[:2] == read(out / "scores.csv")[:2]
+    np.testing.assert_allclose(read(scores)[2], read(out / "scores.csv")[2], rtol=1e-12)
+    assert "--force" in error("transform", out, path, "-o", scores)
+    ok("transform", out / "model.npz", path, "-o", scores, "--force", "--quiet")
+    assert "is a directory" in error("transform", out, path, "-o", tmp_path)
+    printed = ok("transform", out, path, "--quiet").stdout
+    assert printed == scores.read_text(encoding="utf-8")
+
+
+def test_transform_matches_columns_by_name(fitted, tmp_path):
+    out, path = fitted
+    lines = [line.split(",") for line in path.read_text(encoding="utf-8").splitlines()]
+    shuffled = [[line[0], "text", *reversed(line[1:])] for line in lines]
+    other = tmp_path / "other.csv"
+    other.write_text("\n".join(",".join(line) for line in shuffled), encoding="utf-8")
+    ok("transform", out, other, "-o", tmp_path / "scores.csv")
+    expected = read(out / "scores.csv")[2]
+    np.testing.assert_allclose(read(tmp_path / "scores.csv")[2], expected, rtol=1e-12)
+    other.write_text("\n".join(",".join(line[:-2]) for line in lines), encoding="utf-8")
+    message = error("transform", out, other)
+    assert "2 of the 8 features of the model are missing: gene 6, gene 7" in message
+
+
+def test_transform_of_a_matrix_without_names(fitted, tmp_path):
+    out, _ = fitted
+    np.save(tmp_path / "x.npy", COUNTS)
+    result = ok("transform", out, tmp_path / "x.npy", "-o", tmp_path / "scores.csv")
+    assert "no names" in result.stderr
+    np.testing.assert_allclose(
+        read(tmp_path / "scores.csv")[2], read(out / "scores.csv")[2], rtol=1e-12
+    )
+    np.save(tmp_path / "x.npy", COUNTS[:, 1:])
+    assert "missing" in error("transform", out, tmp_path / "x.npy")
+
+
+def test_transform_of_a_transposed_file(tmp_path):
+    np.save(tmp_path / "x.npy", COUNTS.T)
+    ok("fit", tmp_path / "x.npy", "-o", tmp_path / "out", "-k", 1, "--transpose", *QUICK)
+    ok("transform", tmp_path / "out", tmp_path / "x.npy", "-o", tmp_path / "scores.csv")
+    np.testing.assert_allclose(
+        read(tmp_path / "scores.csv")[2], read(tmp_path / "out" / "scores.csv")[2], rtol=1e-12
+    )
+
+
+def test_compare(table):
+    result = ok("compare", table, "-k", 2, "--json")
+    outcomes = {outcome["method"]: outcome for outcome in json.loads(result.stdout)}
+    assert set(outcomes) > {"point_laplace", "horseshoe", "PCA", "SPC", "EBMF", "EBPCA"}
+    model = ebcd.EBCD(2).fit(COUNTS)
+    assert outcomes["point_laplace"]["elbo"] == model.elbo_
+    sure = (model.lfsr_ < 0.05).sum(axis=1).tolist()
+    assert outcomes["point_laplace"]["n_nonzero"] == sure
+    centred = COUNTS - COUNTS.mean(axis=0)
+    values = np.linalg.svd(centred, compute_uv=False) ** 2
+    share = values[:2].sum() / values.sum()
+    assert outcomes["PCA"]["explained_variance_ratio"] == pytest.approx(share)
+    assert outcomes["PCA"]["n_nonzero"] == [8, 8]
+    assert outcomes["PCA"]["elbo"] is None
+
+
+def test_compare_table(table):
+    methods = ("--method", "point_laplace", "--method", "PCA")
+    result = ok("compare", table, *methods, "--standardize", "--quiet")
+    lines = result.stdout.splitlines()
+    assert lines[0].split() == [
+        "method",
+        "components",
+        "variance",
+        "features",
+        "used",
+        "ELBO",
+        "seconds",
+    ]
+    assert lines[1].startswith("EBCD point_laplace")
+    assert lines[2].startswith("PCA")
+    assert result.stderr == ""
+
+
+def test_compare_of_a_covariance(tmp_path):
+    path, _ = covariance_file(tmp_path)
+    options = ("--covariance", "--n-samples", 180, "-k", 2, "--json")
+    methods = ("--method", "normal", "--method", "GPower", "--method", "EBPCA")
+    result = ok("compare", path, *options, *methods)
+    normal, gpower, ebpca = json.loads(result.stdout)
+    assert (normal["kind"], normal["n_components"]) == ("EBCD", 2)
+    assert gpower["n_components"] == 2
+    assert ebpca["n_components"] is None
+    assert ebpca["trouble"]
+    printed = ok("compare", path, *options[:-1], *methods).stdout
+    assert ebpca["trouble"][:20] in printed
+
+
+def test_compare_mistakes(table, tmp_path):
+    assert "did you mean 'EBMF'" in error("compare", table, "--method", "EBMV")
+    np.save(tmp_path / "noise.npy", np.random.default_rng(0).normal(size=(60, 5)))
+    assert "give a number of them with -k" in error("compare", tmp_path / "noise.npy")
+
+
+def test_damaged_model(fitted, tmp_path):
+    (tmp_path / "model.npz").write_bytes(b"PK\x03\x04 no model")
+    assert "model.npz" in error("transform", tmp_path, fitted[1])
+
+
+def test_version(capsys, monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["ebcd", "--version"])
+    runpy.run_module("ebcd", run_name="__main__")
+    assert capsys.readouterr().out == ok("--version").stdout == f"ebcd {ebcd.__version__}\n"
+
+
+def test_module_runs_the_command_line(capsys, monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["ebcd", "report", "no-such-folder"])
+    with pytest.raises(SystemExit) as stopped:
+        runpy.run_module("ebcd", run_name="__main__")
+    assert stopped.value.code == 2
+    assert capsys.readouterr().err.startswith("error: there is no no-such-folder")
+
+
+def test_piped_output_has_no_escape_codes(table, tmp_path):
+    plain = {"FORCE_COLOR": "", "GITHUB_ACTIONS": "", "PY_COLORS": "", "PYTHONPATH": str(PACKAGE)}
+    command = [
+        sys.executable,
+        "-m",
+        "ebcd",
+        "fit",
+        table,
+        "-o",
+        tmp_path / "out",
+        "-k",
+        "1",
+        *QUICK,
+    ]
+    environment = {**os.environ, **plain}
+    result = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+    assert result.returncode == 0, result.stderr
+    assert "\x1b" not in result.stdout + result.stderr
+    assert "fitting: iteration " in result.stderr
+
+
+def test_without_the_extra(capsys, monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["ebcd", "demo"])
+    monkeypatch.setitem(sys.modules, "typer", None)
+    with pytest.raises(SystemExit) as stopped:
+        ebcd.cli.main()
+    assert stopped.value.code == 2
+    message = 'the command line needs Typer and Rich: pip install "ebcd[cli]"\n'
+    assert capsys.readouterr().err == message
+
+
+def completed(words):
+    environment = {"_EBCD_COMPLETE": "complete_bash", "COMP_WORDS": words}
+    environment["COMP_CWORD"] = str(len(words.split(" ")) - 1)
+    return run(prog_name="ebcd", env=environment).stdout.split()
+
+
+def test_completion():
+    script = run(prog_name="ebcd", env={"_EBCD_COMPLETE": "source_bash"}).stdout
+    assert "complete -o default -F _ebcd_completion ebcd" in script
+    assert completed("ebcd re") == ["report"]
+    assert completed("ebcd fit --prior point_e") == ["point_exponential"]
+    assert completed("ebcd compare --method EBP") == ["EBPCA"]
+
+
+@pytest.mark.parametrize("command", ["fit", "demo", "report", "compare", "transform"])
+def test_help(command):
+    assert "Usage: " in ok(command, "--help").stdout

@@ -1,0 +1,455 @@
+"""Tables from files: formats, compressions, and how text tables are understood."""
+
+import bz2
+import gzip
+import lzma
+import os
+import sys
+import threading
+import zipfile
+
+import numpy as np
+import pytest
+from scipy import io as scipy_io
+from scipy import sparse
+
+from ebcd.io._tables import read_table
+
+X = np.array([[1.5, 0.0, -2.0], [0.0, 3.25, 4.0], [7.0, 0.0, 0.5], [1.0, 2.0, 3.0]])
+CSV = b"id,a,b,c\nr1,1.5,0,-2\nr2,0,3.25,4\nr3,7,0,0.5\nr4,1,2,3\n"
+ROWS, COLUMNS = ["r1", "r2", "r3", "r4"], ["a", "b", "c"]
+
+
+def read(tmp_path, content, name="table.csv", **options):
+    path = tmp_path / name
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return read_table(path, **options)
+
+
+def check(table, rows=ROWS, columns=COLUMNS):
+    np.testing.assert_array_equal(
+        table.values.toarray() if sparse.issparse(table.values) else table.values, X
+    )
+    assert table.row_names == rows
+    assert table.column_names == columns
+
+
+def zipped(content, *names):
+    import io
+
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        for name in names:
+            archive.writestr(name, content)
+    return buffer.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("suffix", "compress"),
+    [(".gz", gzip.compress), (".bz2", bz2.compress), (".xz", lzma.compress)],
+)
+def test_compressed_text(tmp_path, suffix, compress):
+    check(read(tmp_path, compress(CSV), f"table.csv{suffix}"))
+    check(read(tmp_path, compress(compress(CSV)), "table"))
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="Windows has no named pipes")
+def test_pipe(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    writer = threading.Thread(target=(tmp_path / "pipe").write_bytes, args=[gzip.compress(CSV)])
+    writer.start()
+    check(read_table(tmp_path / "pipe"))
+    writer.join()
+
+
+def test_zip_with_one_table(tmp_path):
+    check(read(tmp_path, zipped(CSV, "folder/table.csv"), "table.zip"))
+    with pytest.raises(ValueError, match="archive of 2 files"):
+        read(tmp_path, zipped(CSV, "one.csv", "two.csv"), "table.zip")
+    with pytest.raises(ValueError, match="Excel"):
+        read(tmp_path, zipped(b"", "xl/workbook.xml"), "table.xlsx")
+    with pytest.raises(ValueError, match="damaged"):
+        read(tmp_path, zipped(CSV, "one.csv")[:-30], "table.zip")
+
+
+def test_zstd(tmp_path):
+    pa = pytest.importorskip("pyarrow")
+    path = tmp_path / "table.csv.zst"
+    with pa.CompressedOutputStream(str(path), "zstd") as file:
+        file.write(CSV)
+    check(read_table(path))
+
+
+def test_npy_compressed_and_named_wrongly(tmp_path):
+    np.save(tmp_path / "x.npy", X)
+    names = ["x0", "x1", "x2"]
+    content = (tmp_path / "x.npy").read_bytes()
+    check(read(tmp_path, gzip.compress(content), "x.npy.gz"), None, names)
+    table = read(tmp_path, content, "x.csv")
+    check(table, None, names)
+    assert table.notes == ["x.csv is in truth a file of the format NPY, and was read as such"]
+
+
+def test_npy_stays_on_disk(tmp_path):
+    np.save(tmp_path / "x.npy", X)
+    assert isinstance(read_table(tmp_path / "x.npy").values, np.memmap)
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        (np.ones(3), "shape"),
+        (np.ones((2, 2), dtype=complex), "complex128"),
+        (np.array([["a", "b"]]), "real numbers"),
+    ],
+)
+def test_npy_that_is_no_matrix(tmp_path, values, message):
+    np.save(tmp_path / "x.npy", values)
+    with pytest.raises(ValueError, match=message):
+        read_table(tmp_path / "x.npy")
+
+
+def test_npy_with_objects_is_not_executed(tmp_path):
+    np.save(tmp_path / "x.npy", np.array([[print]], dtype=object), allow_pickle=True)
+    with pytest.raises(ValueError, match="damaged"):
+        read_table(tmp_path / "x.npy")
+
+
+def test_columns_of_a_matrix(tmp_path):
+    np.save(tmp_path / "x.npy", X)
+    table = read_table(tmp_path / "x.npy", drop=["x1"], index="x0")
+    assert table.column_names == ["x2"]
+    assert table.row_names == ["1.5", "0", "7", "1"]
+    sparse.save_npz(tmp_path / "x.npz", sparse.csr_array(X))
+    table = read_table(tmp_path / "x.npz", columns=["x1,x2"], index="x0")
+    assert table.row_names == ["1.5", "0", "7", "1"]
+    assert sparse.issparse(table.values)
+
+
+def test_npz(tmp_path):
+    np.savez(tmp_path / "x.npz", a=X, b=X + 1, names=np.array(["u", "v"]))
+    with pytest.raises(ValueError, match=r"2 matrices \(a, b\); choose an array with --key"):
+        read_table(tmp_path / "x.npz")
+    with pytest.raises(ValueError, match="unknown array"):
+        read_table(tmp_path / "x.npz", key="c")
+    check(read_table(tmp_path / "x.npz", key="a"), None, ["x0", "x1", "x2"])
+    np.savez(tmp_path / "x.npz", only=X, names=np.array(["u", "v"]))
+    check(read_table(tmp_path / "x.npz"), None, ["x0", "x1", "x2"])
+
+
+def test_matrix_market_of_10x(tmp_path):
+    scipy_io.mmwrite(tmp_path / "matrix.mtx", sparse.coo_array(X))
+    content = (tmp_path / "matrix.mtx").read_bytes()
+    (tmp_path / "matrix.mtx.gz").write_bytes(gzip.compress(content))
+    features = "".join(f"ENSG{i}\t{name}\tGene Expression\n" for i, name in enumerate(ROWS))
+    (tmp_path / "features.tsv.gz").write_bytes(gzip.compress(features.encode()))
+    (tmp_path / "barcodes.tsv").write_text("a\nb\nc\n")
+    for name in ("matrix.mtx", "matrix.mtx.gz"):
+        table = read_table(tmp_path / name)
+        check(table)
+        assert sparse.issparse(table.values)
+        assert "--transpose" in table.notes[0]
+    turned = table.transposed()
+    assert (turned.row_names, turned.column_names) == (COLUMNS, ROWS)
+    np.testing.assert_array_equal(turned.values.toarray(), X.T)
+    (tmp_path / "matrix.mtx").write_bytes(content[:60])
+    with pytest.raises(ValueError, match="damaged"):
+        read_table(tmp_path / "matrix.mtx")
+
+
+def test_dense_matrix_market(tmp_path):
+    scipy_io.mmwrite(tmp_path / "x.mtx", X)
+    table = read_table(tmp_path / "x.mtx")
+    check(table, None, ["x0", "x1", "x2"])
+    assert table.transposed().column_names == ["x0", "x1", "x2", "x3"]
+
+
+def write_parquet(path, columns, **options):
+    pa = pytest.importorskip("pyarrow")
+    pq = pytest.importorskip("pyarrow.parquet")
+    pq.write_table(pa.table(columns), path, **options)
+
+
+def test_parquet(tmp_path):
+    columns = {"id": ROWS, "a": X[:, 0], "b": X[:, 1].astype(np.float32), "c": X[:, 2]}
+    path = tmp_path / "x.parquet"
+    write_parquet(path, columns)
+    check(read_table(path))
+    check(read(tmp_path, gzip.compress(path.read_bytes()), "x.parquet.gz"))
+    table = read_table(path, columns=["a"], index="id")
+    assert (table.column_names, table.row_names) == (["a"], ROWS)
+    table = read_table(path, columns=["a"], index="none")
+    assert (table.column_names, table.row_names) == (["a"], None)
+    assert read_table(path, columns=["c", "a"], drop=["id"]).column_names == ["a", "c"]
+    content = path.read_bytes()
+    with pytest.raises(ValueError, match="damaged"):
+        read(tmp_path, content[:100], "y.parquet")
+
+
+def test_parquet_with_text_groups_and_missing_cells(tmp_path):
+    path = tmp_path / "x.parquet"
+    write_parquet(path, {"g": ["u", "u", "v"], "a": [1, 2, None], "t": ["1", "2", "3"]})
+    with pytest.raises(ValueError, match=r"'g' \('u'\), 't' \('1'\).*--drop g,t"):
+        read_table(path)
+    with pytest.raises(ValueError, match=r"1 cell is missing, the first in row 3, column 'a'"):
+        read_table(path, drop=["g", "t"])
+
+
+def test_parquet_of_pandas(tmp_path):
+    pd = pytest.importorskip("pandas")
+    pytest.importorskip("pyarrow")
+    days = pd.date_range("2020-01-30", periods=4, name="day")
+    pd.DataFrame(X, columns=COLUMNS, index=days).to_parquet(tmp_path / "x.parquet")
+    table = read_table(tmp_path / "x.parquet")
+    check(table, ["2020-01-30", "2020-01-31", "2020-02-01", "2020-02-02"])
+    assert table.index_name == "day"
+    pd.DataFrame(X, columns=COLUMNS, index=ROWS).to_parquet(tmp_path / "x.parquet")
+    check(read_table(tmp_path / "x.parquet"))
+    pd.DataFrame(X, columns=COLUMNS).to_parquet(tmp_path / "x.parquet")
+    check(read_table(tmp_path / "x.parquet"), None)
+
+
+def write_h5ad(path, values, *, old=False):
+    """Write what the specification of the format asks for; independent of anndata."""
+    h5py = pytest.importorskip("h5py")
+    with h5py.File(path, "w") as file:
+        for name in ("X", "layers/raw"):
+            if sparse.issparse(values):
+                group = file.create_group(name)
+                group.attrs["encoding-type"] = f"{values.format}_matrix"
+                group.attrs["shape"] = values.shape
+                for part in ("data", "indices", "indptr"):
+                    group[part] = getattr(values, part)
+            else:
+                file[name] = values
+            values = values * 2
+        for name, labels in (("obs", ROWS), ("var", COLUMNS)):
+            if old:
+                kind = [("index", h5py.string_dtype())]
+                file[name] = np.array([(label,) for label in labels], dtype=kind)
+            else:
+                group = file.create_group(name)
+                group.attrs["_index"] = "names"
+                group["names"] = labels
+
+
+@pytest.mark.parametrize("make", [np.asarray, sparse.csr_array, sparse.csc_array])
+def test_h5ad(tmp_path, make):
+    path = tmp_path / "x.h5ad"
+    write_h5ad(path, make(X))
+    table = read_table(path)
+    check(table)
+    assert sparse.issparse(table.values) == sparse.issparse(make(X))
+    layer = read_table(path, layer="raw").values
+    np.testing.assert_array_equal(layer.toarray() if sparse.issparse(layer) else layer, 2 * X)
+    with pytest.raises(ValueError, match="did you mean 'raw'"):
+        read_table(path, layer="rav")
+    check(read(tmp_path, gzip.compress(path.read_bytes()), "x.h5ad.gz"))
+
+
+def test_h5ad_of_old_versions_and_other_hdf5(tmp_path):
+    path = tmp_path / "x.h5ad"
+    write_h5ad(path, X, old=True)
+    check(read_table(path))
+    content = path.read_bytes()
+    with pytest.raises(ValueError, match="damaged"):
+        read(tmp_path, content[: len(content) // 2], "y.h5ad")
+    h5py = pytest.importorskip("h5py")
+    with h5py.File(path, "w") as file:
+        file["something"] = X
+    with pytest.raises(ValueError, match="not h5ad"):
+        read_table(path)
+
+
+def test_h5ad_of_anndata(tmp_path):
+    anndata = pytest.importorskip("anndata")
+    pd = pytest.importorskip("pandas")
+    data = anndata.AnnData(
+        sparse.csr_matrix(X), obs=pd.DataFrame(index=ROWS), var=pd.DataFrame(index=COLUMNS)
+    )
+    data.write_h5ad(tmp_path / "x.h5ad")
+    check(read_table(tmp_path / "x.h5ad"))
+
+
+@pytest.mark.parametrize(
+    ("module", "content", "message"),
+    [
+        ("pyarrow", b"PAR1abc", r"Parquet files needs pyarrow: pip install \"ebcd\[io\]\""),
+        ("h5py", b"\x89HDF\r\n\x1a\nabc", r"h5ad files needs h5py: pip install \"ebcd\[io\]\""),
+        ("pyarrow", b"\x28\xb5\x2f\xfdabc", r"zstd files needs pyarrow"),
+    ],
+)
+def test_without_the_extra(tmp_path, monkeypatch, module, content, message):
+    if module == "pyarrow" and "zstd" in message and sys.version_info >= (3, 14):
+        pytest.skip("Python reads zstd by itself")
+    monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(ImportError, match=message):
+        read(tmp_path, content)
+
+
+def test_missing_cells_of_a_sparse_matrix(tmp_path):
+    values = sparse.csr_array(X)
+    values.data[2] = np.nan  # row 1, column 1
+    values.data[3] = np.inf  # row 1, column 2
+    sparse.save_npz(tmp_path / "x.npz", values)
+    with pytest.raises(ValueError, match=r"2 cells are missing or infinite \(1 infinite\)"):
+        read_table(tmp_path / "x.npz")
+    table = read_table(tmp_path / "x.npz", drop_missing="rows")
+    np.testing.assert_array_equal(table.values.toarray(), X[[0, 2, 3]])
+    table = read_table(tmp_path / "x.npz", drop_missing="columns")
+    assert table.column_names == ["x0"]
+
+
+def test_nothing_left_without_missing_cells(tmp_path):
+    with pytest.raises(ValueError, match="all rows have missing cells; --drop-missing columns"):
+        read(tmp_path, "a,b\n1,\n2,\n", drop_missing="rows")
+    assert read(tmp_path, "a,b\n1,\n2,\n", drop_missing="columns").column_names == ["a"]
+
+
+# what a text table means: content, values, names of rows, names of columns
+MEANINGS = {
+    "decimal commas with points between thousands": (
+        "a;b\n1.234,5;2\n0,25;1.000.000\n",
+        [[1234.5, 2], [0.25, 1e6]],
+        None,
+        ["a", "b"],
+    ),
+    "commas between thousands": (
+        'a,b\n"1,234.5",2\n0.25,"1,000,000"\n',
+        [[1234.5, 2], [0.25, 1e6]],
+        None,
+        ["a", "b"],
+    ),
+    "quoted whole numbers with commas": (
+        'a,b\n"1,234",2\n25,"1,000"\n',
+        [[1234, 2], [25, 1000]],
+        None,
+        ["a", "b"],
+    ),
+    "semicolons with whole numbers": ("a;b\n1;2\n3;4\n", [[1, 2], [3, 4]], None, ["a", "b"]),
+    "points that mark decimals": ("a;b\n1.234;2\n3;4\n", [[1.234, 2], [3, 4]], None, ["a", "b"]),
+    "exponents": ("a b\n1e-3 -2E+4\n.5 5.\n", [[1e-3, -2e4], [0.5, 5]], None, ["a", "b"]),
+    "days of Germany": (
+        "Tag;a;b\n31.12.2020;1,5;2\n01.01.2021;2;3,25\n",
+        [[1.5, 2], [2, 3.25]],
+        ["31.12.2020", "01.01.2021"],
+        ["a", "b"],
+    ),
+    "days in front, each twice": (
+        "when,a,b\n2020-01-01,1,2\n2020-01-01,3,4\n",
+        [[1, 2], [3, 4]],
+        ["2020-01-01", "2020-01-01"],
+        ["a", "b"],
+    ),
+    "months as numbers": (
+        "x,a,b\n202001,1,2\n202002,3,4\n202003,5,6\n",
+        [[1, 2], [3, 4], [5, 6]],
+        ["202001", "202002", "202003"],
+        ["a", "b"],
+    ),
+    "numbered rows without a header": (
+        "0,1.5,2\n1,3,4\n2,5,6\n",
+        [[1.5, 2], [3, 4], [5, 6]],
+        ["0", "1", "2"],
+        ["x1", "x2"],
+    ),
+    "numbers as names of columns": (
+        ",0,1\nu,1.5,2\nv,3,4\n",
+        [[1.5, 2], [3, 4]],
+        ["u", "v"],
+        ["0", "1"],
+    ),
+    "names of variants": (
+        "variant,a,b\n1_10,1,2\n1_20,3,4\n",
+        [[1, 2], [3, 4]],
+        ["1_10", "1_20"],
+        ["a", "b"],
+    ),
+    "a first column of numbers is data": ("a,b\n5,2\n7,4\n", [[5, 2], [7, 4]], None, ["a", "b"]),
+    "a name with a separator": ('"a,x",b\n1,2\n3,4\n', [[1, 2], [3, 4]], None, ["a,x", "b"]),
+    "a header in a comment": ("#a\tb\n1\t2\n3\t4\n", [[1, 2], [3, 4]], None, ["#a", "b"]),
+    "columns without a name": (
+        "a,,b\n1,2,3\n4,5,6\n",
+        [[1, 2, 3], [4, 5, 6]],
+        None,
+        ["a", "x1", "b"],
+    ),
+    "table of R with spaces": (
+        '"a" "b"\n"u" 1.5 2\n"v" 3 4\n'.replace('"', ""),
+        [[1.5, 2], [3, 4]],
+        ["u", "v"],
+        ["a", "b"],
+    ),
+}
+
+
+@pytest.mark.parametrize("case", MEANINGS)
+def test_meaning(tmp_path, case):
+    content, values, rows, columns = MEANINGS[case]
+    table = read(tmp_path, content)
+    np.testing.assert_array_equal(table.values, values)
+    assert table.row_names == rows
+    assert table.column_names == columns
+
+
+def test_notes_on_commas(tmp_path):
+    notes = read(tmp_path, 'a,b\n"1,234",2\n25,"1,000"\n').notes
+    assert "1,234 is 1234" in notes[0]
+    notes = read(tmp_path, "a;b\n1,234;2\n25;1,000\n").notes
+    assert notes == ["decimal commas: 1,234 was read as 1.234"]
+    table = read(tmp_path, "a;b\n1,234;2\n25;1,000\n", decimal=".")
+    np.testing.assert_array_equal(table.values, [[1234, 2], [25, 1000]])
+
+
+def test_two_decimal_marks_are_an_error(tmp_path):
+    content = "a;b\n" + "1,5;2\n" * 100 + "1.5;2\n"
+    with pytest.raises(ValueError, match=r"'a' \('1.5' in 1 of 101 rows\)"):
+        read(tmp_path, content)
+
+
+def test_header_can_be_told(tmp_path):
+    content = "1990,2000\n1,2\n3,4\n"
+    assert read(tmp_path, content).values.shape == (3, 2)
+    assert read(tmp_path, content, header=True).column_names == ["1990", "2000"]
+    with pytest.raises(ValueError, match="text"):
+        read(tmp_path, "a,b\n1,2\n", header=False)
+
+
+def test_index_can_be_told(tmp_path):
+    content = "a,day,b\n1,mon,2\n3,tue,4\n"
+    assert read(tmp_path, content, index="day").row_names == ["mon", "tue"]
+    table = read(tmp_path, "id,b\n1,2\n3,4\n", index="none")
+    assert (table.row_names, table.column_names) == (None, ["id", "b"])
+    table = read(tmp_path, "id,b\n1,2\n3,4\n", columns=["id", "b"])
+    assert (table.row_names, table.column_names) == (None, ["id", "b"])
+    with pytest.raises(ValueError, match="--index: unknown column 'dai'; did you mean 'day'"):
+        read(tmp_path, content, index="dai")
+
+
+def test_groups_in_front_of_chosen_columns(tmp_path):
+    table = read(tmp_path, "g,a,b\nu,1,2\nu,3,4\n", columns=["a,b"])
+    assert (table.row_names, table.column_names, table.notes) == (None, ["a", "b"], [])
+    table = read(tmp_path, "date,a,b\n2020,1,2\n2021,3,4\n", drop=["date"])
+    assert (table.row_names, table.column_names) == (None, ["a", "b"])
+
+
+def test_unknown_column_among_many(tmp_path):
+    names = [f"gene_{j}" for j in range(30)]
+    content = ",".join(names) + "\n" + ",".join(["1"] * 30) + "\n"
+    with pytest.raises(ValueError, match=r"--drop: unknown column 'gen_3'.*There are 30 columns"):
+        read(tmp_path, content, drop=["gen_3"])
+
+
+def test_many_text_columns(tmp_path):
+    content = ",".join("abcdefg") + "\n" + ",".join(["u"] * 7) + "\n" + ",".join(["u"] * 7) + "\n"
+    with pytest.raises(ValueError, match=r"7 columns hold text.*and 2 more.*with --columns"):
+        read(tmp_path, content)
+
+
+def test_only(tmp_path):
+    table = read(tmp_path, "id,a,text,b\nr1,1,x,2\nr2,3,y,4\n", only=["b", "a", "other"])
+    assert table.column_names == ["a", "b"]
+    table = read(tmp_path, "group,a\nx,1\nx,3\n", only=["a"])
+    assert (table.row_names, table.column_names) == (None, ["a"])
+    table = read(tmp_path, "id,a\n7,1\n8,3\n", only=["a", "id"])
+    assert (table.row_names, table.column_names) == (None, ["id", "a"])

@@ -1,0 +1,205 @@
+"""The numbers in the page are the model's, to the digits that the page states."""
+
+import base64
+import html
+import json
+import re
+import zlib
+
+import numpy as np
+import pytest
+
+from ebcd import EBCD
+from ebcd.report import _page, write_report
+from ebcd.report._encode import split_decimals
+
+
+def unpack(page):
+    """Read header and numbers back, independently of the code that wrote them."""
+    header = json.loads(re.search(r'id="header">(.*?)</script>', page, re.DOTALL)[1])
+    packed = re.search(r'id="packed">(.*?)</script>', page, re.DOTALL)[1]
+    block = zlib.decompress(base64.b64decode(packed))
+    found = {}
+    for name, entry in header["contents"].items():
+        start = entry["start"]
+        if "length" in entry:
+            found[name] = json.loads(block[start : start + entry["length"]].decode("utf-8"))
+            continue
+        count, width = int(np.prod(entry["shape"])), entry["width"]
+        whole = planes(block, start, count, width)
+        power = planes(block, start + width * count, count, 2)
+        numbers = [
+            float("nan") if w == entry["missing"] else float(f"{w}e{e}")
+            for w, e in zip(whole, power, strict=True)
+        ]
+        found[name] = np.reshape(numbers, entry["shape"])
+    return header, found
+
+
+def planes(block, start, count, width):
+    """Whole numbers whose bytes lie apart, lowest first."""
+    return [
+        int.from_bytes(
+            bytes(block[start + byte * count + i] for byte in range(width)), "little", signed=True
+        )
+        for i in range(count)
+    ]
+
+
+def rounded(values, digits):
+    """Round to significant digits by way of Python's own decimal formatting."""
+    flat = [float(f"{value:.{digits - 1}e}") for value in np.ravel(values)]
+    return np.reshape(flat, np.shape(values))
+
+
+@pytest.fixture(scope="module")
+def data():
+    rng = np.random.default_rng(3)
+    loadings = np.zeros((2, 25))
+    loadings[0, :6], loadings[1, 10:16] = 2.0, [1.0, -1.0] * 3
+    return rng.normal(size=(40, 2)) @ loadings + rng.normal(size=(40, 25))
+
+
+@pytest.fixture(scope="module")
+def model(data):
+    return EBCD(2).fit(data)
+
+
+@pytest.mark.parametrize("digits", [4, 7])
+def test_decimals_are_those_of_python(digits):
+    rng = np.random.default_rng(0)
+    values = rng.normal(size=2000) * 10.0 ** rng.integers(-150, 150, size=2000)
+    whole, power = split_decimals(values, digits)
+    back = np.array([float(f"{w}e{e}") for w, e in zip(whole, power, strict=True)])
+    np.testing.assert_array_equal(back, rounded(values, digits))
+
+
+def test_decimals_of_special_values():
+    values = np.array([0.0, -0.0, np.nan, np.inf, 1e-308, 9.99999, -1e300])
+    whole, power = split_decimals(values, 4)
+    assert whole.tolist() == [0, 0, 10_000, 10_000, 0, 1000, -1000]
+    assert power[[0, 5, 6]].tolist() == [0, -2, 297]
+
+
+def test_numbers_in_the_page(tmp_path, model, data):
+    names = [f"row {i}" for i in range(40)]
+    page = write_report(model, tmp_path / "report.html", X=data, row_names=names)
+    header, found = unpack(page.read_text(encoding="utf-8"))
+    assert header["digits"] == 7
+    for name, values in {
+        "loadings": model.components_,
+        "sd": model.components_sd_,
+        "lfsr": model.lfsr_,
+        "scores": model.transform(data).T,
+        "ratio": model.explained_variance_ratio_,
+        "path": model.elbo_path_ - model.elbo_path_[-1],
+    }.items():
+        np.testing.assert_array_equal(found[name], rounded(values, 7), err_msg=name)
+    assert found["names"] == [f"x{j}" for j in range(25)]
+    assert found["rows"] == names
+    assert header["pathEnd"] == model.elbo_path_[-1]
+
+
+def test_shrinkage_curves(tmp_path, model):
+    page = write_report(model, tmp_path / "report.html").read_text(encoding="utf-8")
+    header, found = unpack(page)
+    error = np.sqrt(model.noise_variance_ / 40)
+    assert header["standardError"] == pytest.approx(error)
+    for k, prior in enumerate(model.priors_):
+        expected = prior.shrink(found["estimate"][k], error)
+        assert found["shrunk"][k] == pytest.approx(expected, rel=2e-3, abs=2e-3 * error)
+        # the density is that of a distribution: most of it lies within the picture
+        step = found["estimate"][k][1] - found["estimate"][k][0]
+        assert 0.9 < found["density"][k].sum() * step < 1.01
+        assert header["priors"][k] == prior.describe()
+
+
+def test_curves_of_scaled_data_are_in_the_units_of_the_priors(tmp_path, data):
+    stretched = data * np.geomspace(1, 30, 25)
+    model = EBCD(2, scale=True).fit(stretched)
+    header, found = unpack(write_report(model, tmp_path / "a.html").read_text(encoding="utf-8"))
+    same = EBCD(2).fit((data - data.mean(axis=0)) / data.std(axis=0))
+    error = np.sqrt(same.noise_variance_ / 40)
+    assert header["standardError"] == pytest.approx(error, rel=1e-4)
+    largest = np.abs(same.components_).max(axis=1)
+    reach = found["estimate"][:, -1]  # components may come in another order
+    np.testing.assert_allclose(np.sort(reach), np.sort(1.15 * largest), rtol=1e-3)
+
+
+def test_many_loadings_have_four_digits(tmp_path, model, data, monkeypatch):
+    monkeypatch.setattr(_page, "_MANY", 20)
+    page = write_report(model, tmp_path / "report.html", X=data).read_text(encoding="utf-8")
+    header, found = unpack(page)
+    assert header["digits"] == 4
+    np.testing.assert_array_equal(found["loadings"], rounded(model.components_, 4))
+    np.testing.assert_array_equal(found["scores"], rounded(model.transform(data).T, 4))
+
+
+def test_too_many_features_leave_the_largest(tmp_path, model, data, monkeypatch):
+    monkeypatch.setattr(_page, "_ENTRIES", 20)
+    monkeypatch.setattr(_page, "_SCORES", 20)
+    page = write_report(model, tmp_path / "report.html", X=data).read_text(encoding="utf-8")
+    header, found = unpack(page)
+    share = np.abs(model.components_ / np.linalg.norm(model.components_, axis=1)[:, None])
+    largest = sorted(np.argsort(-share.max(axis=0))[:10])
+    assert found["names"] == [f"x{j}" for j in largest]
+    np.testing.assert_array_equal(found["loadings"], rounded(model.components_[:, largest], 7))
+    assert header["features"] == {"shown": 10, "all": 25}
+    assert header["rows"] == {"shown": 10, "all": 40}
+    assert found["scores"].shape == (2, 10)
+    assert "Of 25 features the page has 10" in page
+    assert "Of 40 rows the page has 10" in page
+
+
+def test_page_stays_below_the_limit(tmp_path, monkeypatch):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(20, 400)) + np.outer(rng.normal(size=20), np.ones(400))
+    names = [rng.bytes(2000).hex() for _ in range(400)]  # nothing to compress
+    model = EBCD(1).fit(X)
+    page = write_report(model, tmp_path / "a.html", X=X, feature_names=names)
+    assert page.stat().st_size < 5_000_000
+    monkeypatch.setattr(_page, "LIMIT", 500_000)
+    page = write_report(model, tmp_path / "b.html", X=X, feature_names=names)
+    assert page.stat().st_size < 500_000
+    assert unpack(page.read_text(encoding="utf-8"))[0]["features"]["shown"] < 400
+
+
+HOSTILE = [
+    "</script><script>alert(1)</script>",
+    '"><img src=x onerror=alert(1)>',
+    "<!--",
+    "{{ style }}",
+    "a|b`*_[c](d)",
+    "日本語 ß 𝛑\u2028",
+    "x",
+    "x",
+    "",
+    "line\nbreak",
+]
+
+
+def test_names_cannot_break_out(tmp_path):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(30, 10)) + 3 * np.outer(rng.normal(size=30), np.ones(10))
+    model = EBCD(1).fit(X)
+    rows = [*HOSTILE, *HOSTILE, *HOSTILE]
+    path = write_report(
+        model,
+        tmp_path / "report.html",
+        X=X,
+        feature_names=HOSTILE,
+        row_names=rows,
+        title=HOSTILE[0],
+        source=HOSTILE[1],
+    )
+    page = path.read_text(encoding="utf-8")
+    _, found = unpack(page)
+    assert found["names"] == HOSTILE
+    assert found["rows"] == rows
+    assert page.count("</script>") == 3  # the templates' own
+    assert "<img" not in page
+    assert "<!--" not in page
+    assert f"<title>{html.escape(HOSTILE[0])}</title>" in page
+    text = path.with_suffix(".md").read_text(encoding="utf-8")
+    assert "<script>" not in text.replace("\\<", "")
+    assert r"a\|b\`\*\_\[c\](d)" in text

@@ -1,0 +1,192 @@
+"""The report's sentences say what the numbers say."""
+
+import datetime as dt
+
+import numpy as np
+import pytest
+
+from ebcd import EBCD, PenalizedPCA, datasets
+from ebcd.report import _words, pca_variance_ratio
+from ebcd.report._dates import as_text, days_of
+from ebcd.report._facts import gather
+
+
+def facts_of(model, scores=None, rows=None, names=None, pca=None):
+    return gather(
+        model,
+        scores=scores,
+        row_names=rows,
+        feature_names=names,
+        title=None,
+        source=None,
+        pca_ratio=pca,
+    )
+
+
+@pytest.fixture(scope="module")
+def employment():
+    jobs = datasets.load_us_employment()
+    growth = np.diff(np.log(jobs.data), axis=0)
+    X = (growth - growth.mean(axis=0)) / growth.std(axis=0)
+    model = EBCD(3)
+    scores = model.fit_transform(X)
+    ratio = pca_variance_ratio(model, X)
+    return facts_of(model, scores, jobs.dates[1:], jobs.feature_names, ratio)
+
+
+def test_opening_names_size_shares_and_end(employment):
+    text = _words.opening(employment)
+    assert "119 rows (2006-02 to 2015-12) of 15 features" in text
+    assert "3 such groups" in text
+    assert "63.8% of the variance" in text
+    assert "reach 65.3%" in text
+    assert "point_laplace" in text
+    assert "converged after 6 iterations" in text
+
+
+def test_recession_is_in_the_words_of_the_first_component(employment):
+    """Which sectors moved together in the recession of December 2007 to June 2009."""
+    found = _words.findings(employment)[0]
+    text = " ".join(found.sentences)
+    assert found.heading == "Component 0: 47.7% of the variance"
+    assert text.startswith("12 of 15 features move together: construction, ")
+    for sector in ("durable_goods", "retail_trade", "financial_activities"):
+        assert sector in text
+    for sector in ("government", "utilities", "education_and_health_services"):
+        assert sector not in text
+    stretch = _words.stretches(employment, 0)[0]
+    assert stretch.mean < -1
+    assert employment.rows[stretch.first] < "2008-12" < employment.rows[stretch.last]
+    lowest = employment.rows[int(np.argmin(employment.scores[:, 0]))]
+    assert f"Lowest scores: {lowest}" in text
+    assert f"From {employment.rows[stretch.first]} to {employment.rows[stretch.last]}" in text
+    assert "they were together below their usual level" in text
+
+
+def test_opposite_signs_are_told_apart():
+    rng = np.random.default_rng(0)
+    z = rng.normal(size=60)
+    X = np.outer(z, [2.0, 2.0, -1.9, 0.0]) + 0.3 * rng.normal(size=(60, 4))
+    facts = facts_of(EBCD(1).fit(X), names=["a", "b", "c", "d"])
+    first, second = _words.findings(facts)[0].sentences
+    assert first.startswith("3 of 4 features belong to it. These move together: ")
+    assert second == "These move the opposite way: c."
+
+
+def test_stretch_of_opposite_signs():
+    z = np.concatenate([np.zeros(20), np.full(10, 3.0), np.zeros(30)])
+    rng = np.random.default_rng(0)
+    X = np.outer(z, [2.0, -2.0, 2.0]) + 0.1 * rng.normal(size=(60, 3))
+    model = EBCD(1)
+    scores = model.fit_transform(X)
+    rows = [f"{1950 + i}" for i in range(60)]
+    text = " ".join(_words.findings(facts_of(model, scores, rows))[0].sentences)
+    # the largest loading is positive, and the features of its sign come first
+    direction = X[20:30].mean(axis=0) * np.sign(model.components_[0])
+    first, second = ("above", "below") if direction[0] > 0 else ("below", "above")
+    assert (
+        f"From 1970 to 1979 the former were {first} their usual level and the latter {second}"
+        in text
+    )
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_clearest_stretch_by_brute_force(seed):
+    scores = np.random.default_rng(seed).normal(loc=0.8, size=25)
+    totals = {(i, j): (scores[i:j] - 1).sum() for i in range(26) for j in range(i, 26)}
+    first, last = _words.clearest_stretch(scores)
+    assert totals[first, last] == pytest.approx(max(totals.values()))
+
+
+def test_one_feature_alone():
+    rng = np.random.default_rng(0)
+    X = 0.1 * rng.normal(size=(50, 6))
+    X[:, 2] = 3 * rng.normal(size=50)
+    facts = facts_of(EBCD(1).fit(X))
+    assert _words.findings(facts)[0].sentences == ["Only x2 belongs to it."]
+
+
+def test_stretch_of_one_feature_and_of_none():
+    z = np.concatenate([np.full(10, -3.0), np.zeros(40)])
+    rng = np.random.default_rng(0)
+    X = 0.1 * rng.normal(size=(50, 6))
+    X[:, 2] += z
+    model = EBCD(1)
+    scores = model.fit_transform(X)
+    rows = [f"{1950 + i}" for i in range(50)]
+    only, period, _ = _words.findings(facts_of(model, scores, rows))[0].sentences
+    assert only == "Only x2 belongs to it."
+    assert period.startswith("From 1950 to 1959 it was below its usual level (score −")
+    model.lfsr_ = np.ones_like(model.lfsr_)
+    none, period, _ = _words.findings(facts_of(model, scores, rows))[0].sentences
+    assert none == "None of its loadings is sure of sign."
+    assert period.startswith("From 1950 to 1959 the score was low (−")
+
+
+def test_no_feature_is_sure():
+    X = np.random.default_rng(0).normal(size=(50, 6))
+    model = EBCD(1).fit(X)
+    model.lfsr_ = np.full_like(model.lfsr_, 0.5)
+    assert _words.findings(facts_of(model))[0].sentences == [
+        "None of its loadings is sure of sign."
+    ]
+
+
+def test_method_without_uncertainties_says_so():
+    X = np.random.default_rng(0).normal(size=(50, 6))
+    facts = facts_of(PenalizedPCA(2, alpha=0.5).fit(X))
+    assert "fitted with penalty l1, strength 0.5" in _words.opening(facts)
+    missing = " ".join(_words.left_out(facts))
+    for words in ("no uncertainties", "no priors", "no scores", "PCA's explained variance"):
+        assert words in missing
+    assert len(_words.reading(facts)) == 2
+
+
+def test_fit_that_did_not_converge():
+    X = np.random.default_rng(0).normal(size=(30, 20))
+    with pytest.warns(Warning, match="max_iter"):
+        model = EBCD(2, start="svd", tol=0.0, max_iter=1).fit(X)
+    assert "Careful: the fit stopped after 1 iteration before" in _words.opening(facts_of(model))
+
+
+@pytest.mark.parametrize(
+    ("labels", "days"),
+    [
+        (["1970-01-01", "1970-01-03"], [0, 2]),
+        (["1970/01/01", "1970/03/01"], [0, 59]),
+        (["1970-01", "1970-02"], [0, 31]),
+        (["1970", "1971"], [0, 365]),
+        (["197001", "197003"], [0, 59]),
+        (["19700101", "19700102"], [0, 1]),
+        (["1970Q1", "1970Q2", "1970-Q3"], [0, 90, 181]),
+        (["1970-01-01 12:00", "1970-01-01T18:00:00"], [0.5, 0.75]),
+        (["2009-02", "2009-01", "2009-02"], [14276, 14245, 14276]),
+    ],
+)
+def test_dates(labels, days):
+    np.testing.assert_allclose(days_of(labels), days)
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        [],
+        ["a", "b"],
+        ["2009-01", "total"],
+        ["2009-13", "2009-14"],
+        ["1970", "1970"],  # plain numbers
+        ["1", "2", "3"],
+        ["0999", "1000"],
+    ],
+)
+def test_not_dates(labels):
+    assert days_of(labels) is None
+
+
+def test_dates_as_objects():
+    assert as_text(dt.date(2009, 3, 1)) == "2009-03-01"
+    assert as_text(dt.datetime(2009, 3, 1)) == "2009-03-01"
+    assert as_text(dt.datetime(2009, 3, 1, 13, 30)) == "2009-03-01 13:30:00"
+    assert as_text(np.datetime64("2009-03")) == "2009-03"
+    assert as_text("2009-03-01 00:00") == "2009-03-01 00:00"
+    assert as_text(17) == "17"

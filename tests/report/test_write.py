@@ -1,0 +1,191 @@
+"""`write_report` for every estimator and kind of input; nothing is ever half written."""
+
+import warnings
+
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.decomposition import PCA
+
+from ebcd import EBCD, Gram, PenalizedPCA, PenalizedPCACV, datasets
+from ebcd.peers import EBMF, EBPCA, ITSPCA, SPC, USLPCA, GPower
+from ebcd.report import pca_variance_ratio, write_report
+
+
+@pytest.fixture(scope="module")
+def X():
+    rng = np.random.default_rng(5)
+    loadings = np.zeros((2, 20))
+    loadings[0, :6], loadings[1, 8:14] = 2.0, 1.5
+    return rng.normal(size=(50, 2)) @ loadings + rng.normal(size=(50, 20)) + 7.0
+
+
+@pytest.fixture(scope="module")
+def model(X):
+    return EBCD(2).fit(X)
+
+
+ESTIMATORS = [
+    EBCD(2),
+    EBCD(2, noise="per_feature"),
+    EBCD(2, scale=True, prior=["point_normal", "normal"]),
+    EBCD(1, prior="flat"),
+    EBCD(2, center=False),
+    PenalizedPCA(2),
+    PenalizedPCACV(2, alphas=3, cv=2),
+    SPC(2, sumabs=2.0),
+    GPower(2),
+    ITSPCA(2),
+    USLPCA(2, n_nonzero=8),
+    EBMF(2),
+    EBPCA(2),
+]
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS, ids=lambda e: str(e)[:40])
+def test_every_estimator(tmp_path, X, estimator):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = estimator.fit(X)
+    page = write_report(model, tmp_path / "report.html", X=X)
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["report.html", "report.md"]
+    text = page.with_suffix(".md").read_text(encoding="utf-8")
+    assert ("gives no uncertainties" in text) == (not hasattr(model, "lfsr_"))
+    assert ("fits no priors" in text) == (not hasattr(model, "priors_"))
+    assert "| PCA |" in text
+
+
+def test_no_component(tmp_path, X):
+    noise = np.random.default_rng(0).normal(size=(60, 8))
+    with pytest.warns(UserWarning, match="no component"):
+        model = EBCD().fit(noise)
+    page = write_report(model, tmp_path / "report.html", X=noise)
+    assert "It found none" in page.read_text(encoding="utf-8")
+    assert "It found none" in page.with_suffix(".md").read_text(encoding="utf-8")
+
+
+def test_covariance_only(tmp_path):
+    props = datasets.load_pitprops()
+    model = EBCD(2).fit_covariance(props.correlation, n_samples=180)
+    page = write_report(model, tmp_path / "a.html", feature_names=props.feature_names)
+    text = page.with_suffix(".md").read_text(encoding="utf-8")
+    assert "There are no scores" in text
+    assert "topdiam" in text
+
+
+def test_gram_gives_variances_but_no_scores(tmp_path, X):
+    gram = Gram().update(X)
+    model = EBCD(2).fit(gram)
+    text = write_report(model, tmp_path / "a.html", X=gram).with_suffix(".md").read_text("utf-8")
+    assert "There are no scores" in text
+    assert "| PCA |" in text
+
+
+def test_stored_tables_give_the_same_page(tmp_path, X, model):
+    direct = write_report(model, tmp_path / "a.html", X=X)
+    stored = write_report(
+        model,
+        tmp_path / "b.html",
+        scores=model.transform(X),
+        pca_variance_ratio=pca_variance_ratio(model, X),
+    )
+    assert direct.read_text("utf-8") == stored.read_text("utf-8")
+
+
+def test_data_frame_names_features_and_rows(tmp_path, X):
+    pd = pytest.importorskip("pandas")
+    index = pd.date_range("2001-01-31", periods=50, freq="D")
+    frame = pd.DataFrame(X, columns=[f"gene {j}" for j in range(20)], index=index)
+    model = EBCD(2).set_output(transform="pandas").fit(frame)
+    text = write_report(model, tmp_path / "a.html", X=frame).with_suffix(".md").read_text("utf-8")
+    assert "(2001-01-31 to 2001-03-21)" in text
+    assert "gene 3" in text
+    plain = write_report(model, tmp_path / "b.html", X=frame.reset_index(drop=True))
+    assert "2001" not in plain.with_suffix(".md").read_text("utf-8")
+
+
+def test_sparse_data(tmp_path, X, model):
+    counts = sparse.csr_array(np.where(X > 7, X, 0.0))
+    for estimator in (EBCD(1), EBMF(1)):
+        page = write_report(estimator.fit(counts), tmp_path / "a.html", X=counts)
+        assert "| PCA |" in page.with_suffix(".md").read_text("utf-8")
+
+
+def test_missing_entries_leave_pca_out(tmp_path, X):
+    holes = X.copy()
+    holes[3, 4] = np.nan
+    page = write_report(EBMF(1).fit(holes), tmp_path / "a.html", X=holes)
+    assert "PCA's explained variance is not shown" in page.read_text("utf-8").replace("&#x27;", "'")
+
+
+def test_pca_variance_ratio_is_that_of_scikit_learn(X, model):
+    expected = PCA(2).fit(X).explained_variance_ratio_
+    np.testing.assert_allclose(pca_variance_ratio(model, X), expected, rtol=1e-8)
+
+
+def test_pca_variance_ratio_of_scaled_data_is_in_the_units_of_the_data(X):
+    stretched = X * np.geomspace(1, 20, 20)
+    model = EBCD(2, scale=True).fit(stretched)
+    scale = stretched.std(axis=0)
+    pca = PCA(2).fit(stretched / scale)
+    loadings = pca.components_ * np.sqrt(pca.explained_variance_[:, None] * 49 / 50) * scale
+    expected = (loadings**2).sum(axis=1) / (scale**2).sum()
+    ratio = pca_variance_ratio(model, stretched)
+    np.testing.assert_allclose(np.sort(ratio), np.sort(expected), rtol=1e-8)
+
+
+def test_existing_report_is_replaced(tmp_path, X, model):
+    path = tmp_path / "report.html"
+    path.write_text("old")
+    assert write_report(model, path, X=X) == path
+    assert path.read_text("utf-8").startswith("<!doctype html>")
+
+
+def test_failure_leaves_the_old_report(tmp_path, model, monkeypatch):
+    path = tmp_path / "report.html"
+    path.write_text("old")
+    with pytest.raises(ValueError, match="scores must have"):
+        write_report(model, path, scores=np.zeros((4, 9)))
+    monkeypatch.setattr("pathlib.Path.replace", _no_space)
+    with pytest.raises(OSError, match="no space"):
+        write_report(model, path)
+    assert [file.name for file in tmp_path.iterdir()] == ["report.html"]
+    assert path.read_text() == "old"
+
+
+def _no_space(self, target):
+    raise OSError("no space")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        ({"scores": np.zeros((4, 9))}, ValueError, "scores must have .* 2 components"),
+        ({"scores": np.zeros(4)}, ValueError, "scores must have"),
+        ({"row_names": ["a"]}, ValueError, "row_names need the scores"),
+        ({"scores": np.zeros((4, 2)), "row_names": ["a"]}, ValueError, "each of the 4 rows, got 1"),
+        ({"feature_names": ["a"]}, ValueError, "feature_names must have one name"),
+        ({"pca_variance_ratio": [2.0]}, ValueError, "shares between 0 and 1"),
+        ({"pca_variance_ratio": 0.5}, ValueError, "shares between 0 and 1"),
+    ],
+)
+def test_bad_arguments(tmp_path, model, arguments, error, message):
+    with pytest.raises(error, match=message):
+        write_report(model, tmp_path / "report.html", **arguments)
+    assert not list(tmp_path.iterdir())
+
+
+def test_bad_paths(tmp_path, model):
+    with pytest.raises(ValueError, match="does not exist"):
+        write_report(model, tmp_path / "nowhere" / "report.html")
+    with pytest.raises(ValueError, match="is a folder"):
+        write_report(model, tmp_path)
+    with pytest.raises(ValueError, match="that of the page"):
+        write_report(model, tmp_path / "report.md")
+
+
+def test_bad_models(tmp_path):
+    with pytest.raises(TypeError, match="fitted estimator of ebcd"):
+        write_report(PCA(), tmp_path / "report.html")
+    with pytest.raises(ValueError, match="not fitted"):
+        write_report(EBCD(), tmp_path / "report.html")
