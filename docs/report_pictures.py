@@ -58,7 +58,7 @@ def main():
         browser.get(write(Path(name)).as_uri())
         ready = "return document.documentElement.dataset.ready"
         WebDriverWait(browser, 20).until(lambda b: b.execute_script(ready))
-        browser.execute_script("document.querySelector('details').open = false")
+        browser.execute_script("document.querySelector('#summary > details').open = false")
         take(browser, "body", "#components", "report.png")
         take(browser, "#heat", "#scores", "report_scores.png")
         browser.quit()

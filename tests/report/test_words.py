@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 from ebcd import EBCD, PenalizedPCA, datasets
+from ebcd.peers import EBPCA
+from ebcd.priors import make_prior
 from ebcd.report import _words, pca_variance_ratio
 from ebcd.report._dates import as_text, days_of
 from ebcd.report._facts import gather
@@ -140,6 +142,14 @@ def test_method_without_uncertainties_says_so():
     for words in ("no uncertainties", "no priors", "no scores", "PCA's explained variance"):
         assert words in missing
     assert len(_words.reading(facts)) == 2
+
+
+def test_prior_that_was_given_was_not_learnt():
+    X = np.random.default_rng(0).normal(size=(50, 6))
+    prior = make_prior("normal", scale=1.0)
+    text = _words.opening(facts_of(EBCD(1, prior=prior).fit(X)))
+    assert "by a prior that was given, not learnt" in text
+    assert "nothing was tuned" in _words.opening(facts_of(EBPCA(1).fit(X + 3 * X[:, :1])))
 
 
 def test_fit_that_did_not_converge():

@@ -55,6 +55,14 @@ def test_every_estimator(tmp_path, X, estimator):
     assert "| PCA |" in text
 
 
+def test_many_components_are_told_on_demand(tmp_path):
+    X = np.random.default_rng(0).normal(size=(60, 30))
+    model = PenalizedPCA(15, alpha=0.0).fit(X)
+    page = write_report(model, tmp_path / "a.html", X=X).read_text("utf-8")
+    assert "<summary>3 more components</summary>" in page
+    assert page.count("of the variance</h3>") == 15
+
+
 def test_no_component(tmp_path, X):
     noise = np.random.default_rng(0).normal(size=(60, 8))
     with pytest.warns(UserWarning, match="no component"):

@@ -33,6 +33,7 @@ class Facts:
     source: str | None
     method: str
     settings: dict[str, str]
+    prior_given: bool  # with all its parameters, so that it was not learnt
     n_samples: int
     names: list[str]
     components: Array  # k x p
@@ -88,6 +89,7 @@ def gather(
         source=source,
         method=type(model).__name__,
         settings=_settings(model),
+        prior_given=_prior_given(model),
         n_samples=int(model.n_samples_),
         names=[str(name) for name in model._feature_names(feature_names)],
         components=np.asarray(model.components_, dtype=np.float64),
@@ -154,6 +156,12 @@ def _settings(model: Readable) -> dict[str, str]:
         for key, value in given.items()
         if key not in ("verbose", "random_state")
     }
+
+
+def _prior_given(model: Readable) -> bool:
+    prior = getattr(model, "prior", getattr(model, "loadings_prior", None))
+    priors = prior if isinstance(prior, list | tuple) else [prior]
+    return all(isinstance(prior, FittedPrior) for prior in priors)
 
 
 def _standard_error(model: Readable) -> float | None:

@@ -21,6 +21,8 @@ LIMIT = 4_900_000  # bytes of a page
 _ENTRIES = 500_000  # loadings in a page
 _SCORES = 200_000  # scores in a page
 _MANY = 100_000  # numbers above which 4 digits have to do in place of 7
+_LONGEST = 100  # characters of the name of a row
+_TOLD = 12  # components whose words are in sight at first
 
 _SCRIPTS = (
     "data",
@@ -90,8 +92,9 @@ def payload(facts: Facts, n_features: int) -> tuple[dict[str, Any], str]:
         if table is not None:
             block.add_numbers(name, table[:, kept], digits)
     if facts.scores is not None:
-        block.add_numbers("scores", facts.scores[rows].T, 7 if rows.size <= _MANY else 4)
-        block.add_texts("rows", [facts.rows[i] for i in rows] if facts.rows else [])
+        scores = facts.scores[rows].T
+        block.add_numbers("scores", scores, 7 if scores.size <= _MANY else 4)
+        block.add_texts("rows", [facts.rows[i][:_LONGEST] for i in rows] if facts.rows else [])
     if facts.days is not None:
         block.add_numbers("days", facts.days[rows] - facts.days.min(), 7)
     small = {"ratio": facts.ratio, "pca": facts.pca_ratio}
@@ -159,7 +162,12 @@ def _findings(facts: Facts) -> str:
         f"{''.join(f'<p>{_text(line)}</p>' for line in found.sentences)}</li>"
         for found in _words.findings(facts)
     ]
-    return f"<ol class=findings>{''.join(items)}</ol>" if items else ""
+    first, rest = "".join(items[:_TOLD]), "".join(items[_TOLD:])
+    told = f"<ol class=findings>{first}</ol>" if first else ""
+    if rest:
+        more = f"<summary>{len(items) - _TOLD} more components</summary>"
+        told += f"<details class=more>{more}<ol class=findings>{rest}</ol></details>"
+    return told
 
 
 def _text(words: str) -> str:

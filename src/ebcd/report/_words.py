@@ -60,12 +60,10 @@ def _result(facts: Facts) -> str:
         return "It found none: nothing stands out from noise."
     asked = facts.settings.get("n_components", "")
     chosen = " (it chose the number itself)" if asked == "auto" else ""
-    text = (
-        f"It found {count(k, 'such group')}, called components{chosen}"
-        if k > 1
-        else (f"It found one such group, called a component{chosen}")
+    groups = (
+        "one such group, called a component" if k == 1 else f"{k} such groups, called components"
     )
-    text += f", with {percent(facts.ratio.sum())} of the variance"
+    text = f"It found {groups}{chosen}, with {percent(facts.ratio.sum())} of the variance"
     if facts.pca_ratio is not None and len(facts.pca_ratio) >= k:
         best = percent(facts.pca_ratio[:k].sum())
         text += f"; ordinary principal components, which may use every feature, reach {best}"
@@ -73,11 +71,14 @@ def _result(facts: Facts) -> str:
 
 
 def _method(facts: Facts) -> str:
-    if "prior" in facts.settings or "loadings_prior" in facts.settings:
-        prior = facts.settings.get("prior", facts.settings.get("loadings_prior", ""))
+    family = facts.settings.get("prior", facts.settings.get("loadings_prior"))
+    if facts.prior_given:
+        return "Loadings are drawn to zero by a prior that was given, not learnt."
+    if family or facts.curves:
+        named = f" (family of priors: {family})" if family else ""
         return (
-            "How strongly loadings are drawn to zero was learnt from the data "
-            f"(family of priors: {prior}); nothing was tuned by hand."
+            f"How strongly loadings are drawn to zero was learnt from the data{named}; nothing was "
+            "tuned by hand."
         )
     told = {"penalty": "penalty", "alpha": "strength"}
     said = [f"{word} {facts.settings[key]}" for key, word in told.items() if key in facts.settings]
