@@ -11,11 +11,11 @@ import numpy as np
 from ebcd._numerics import LOG_SQRT_2PI, Array
 from ebcd.priors import _kernels as kernels
 from ebcd.priors._columns import Columns
-from ebcd.priors._family import AbstractPriorFamily, Fits, Parameters, evaluate
+from ebcd.priors._family import AbstractPriorFamily, Fits, Parameters
 from ebcd.priors._fitted import FittedPrior, FlatPrior
 from ebcd.priors._mixture_prior import MixturePrior
 from ebcd.priors._slabs import AbstractSlabKind, ExponentialSlab, LaplaceSlab, NormalSlab
-from ebcd.priors._two_group import fit_two_groups
+from ebcd.priors._two_group import TwoGroupFit, fit_two_groups
 from ebcd.priors._validation import as_mode, as_probability, as_scale
 
 # Where |x| / s is larger, the null's log-likelihood is so low that the sum loses digits.
@@ -68,8 +68,18 @@ class _TwoGroups(AbstractPriorFamily):
         ]
         value = columns.null_log_likelihood + fit.ratio
         if columns.largest > _CANCELS_FROM:
-            value = evaluate([g.rescaled(1 / unit) for g in priors], columns, value).log_likelihood
+            value = self._uncancelled(columns, fit)
         return Fits(priors, value, fit.mean, fit.variance, np.full(value.shape, np.nan))
+
+    def _uncancelled(self, columns: Columns, fit: TwoGroupFit) -> Array:
+        """Log-likelihood, summed so that what strong entries add to the null's does not cancel."""
+        scale = np.where(fit.scale > 0, fit.scale, 1.0)[:, None]
+        rate, weight = columns.s / scale, fit.weight[:, None]
+        slab = self.slab.terms(columns, rate)
+        entries = np.log(weight * slab.odds + (1 - weight))
+        entries += np.where(weight > 0, self.slab.fall(columns, rate, slab.excess), 0.0)
+        entries -= np.where(weight > 0, 0.0, 0.5 * columns.z**2) + LOG_SQRT_2PI + np.log(columns.s)
+        return columns.sum(entries)
 
 
 def _starting_values(

@@ -50,6 +50,15 @@ class AbstractSlabKind(ABC):
     ) -> tuple[Array, Array]:
         """Posterior mean and variance under the slab, in units of the noise."""
 
+    def fall(self, columns: Columns, rate: Array, excess: Array | None) -> Array:
+        """``excess - z^2 / 2``, in which strong entries would lose digits."""
+        fall = -0.5 * columns.z * columns.z
+        return fall if excess is None else np.where(excess > 0, self._far(columns, rate), fall)
+
+    @abstractmethod
+    def _far(self, columns: Columns, rate: Array) -> Array:
+        """``excess - z^2 / 2`` where there is an excess."""
+
     def log_odds(self, columns: Columns, rate: Array) -> Array:
         """Log ratio of the marginals."""
         slab = self.terms(columns, rate)
@@ -164,6 +173,10 @@ class LaplaceSlab(AbstractSlabKind):
         variance += 1
         return mean, variance
 
+    def _far(self, columns: Columns, rate: Array) -> Array:
+        """``((rate - |z|)^2 - MILLS_LOWER^2 - z^2) / 2``."""
+        return np.asarray(rate * (0.5 * rate - columns.size) - 0.5 * num.MILLS_LOWER**2)
+
 
 class ExponentialSlab(AbstractSlabKind):
     """Exponential slab on the positive side: the posterior is ``N(z - rate, 1)`` above zero."""
@@ -192,6 +205,10 @@ class ExponentialSlab(AbstractSlabKind):
         mean, variance = inner
         return mean, variance
 
+    def _far(self, columns: Columns, rate: Array) -> Array:
+        """``((rate - |z|)^2 - MILLS_LOWER^2 - z^2) / 2``."""
+        return np.asarray(rate * (0.5 * rate - columns.size) - 0.5 * num.MILLS_LOWER**2)
+
 
 class NormalSlab(AbstractSlabKind):
     """Normal slab, which has the share ``1 / (1 + rate^2)`` of the variance of ``z``."""
@@ -219,3 +236,8 @@ class NormalSlab(AbstractSlabKind):
         """Posterior mean and variance under the slab, in units of the noise."""
         (share,) = inner
         return share * columns.z, share
+
+    def _far(self, columns: Columns, rate: Array) -> Array:
+        """``(share - 1) z^2 / 2``, less what was left in the exponent."""
+        rest = rate * rate / (1 + rate * rate)
+        return np.asarray(-0.5 * rest * columns.z * columns.z - _LARGEST_EXPONENT)
