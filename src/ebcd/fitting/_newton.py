@@ -39,6 +39,7 @@ def newton_step(
     reach: float,
     accuracy: float,
     most: int,
+    enough: float = 0.0,
 ) -> tuple[Array, Array, float]:
     """Give ``D``, ``S D``, and the length of ``D``, which is at most `reach`, as an angle.
 
@@ -54,6 +55,8 @@ def newton_step(
         Share of the gradient at which to stop.
     most : int
         Most steps, that is products with ``S``.
+    enough : float
+        Gain of a plain step, in the units of (1), below which there is nothing to do.
     """
     curvature = _symmetric(b @ gradient.T)
     own, axes = np.linalg.eigh(curvature)
@@ -84,7 +87,7 @@ def newton_step(
     step, s_step = np.zeros_like(b), np.zeros_like(b)
     direction, s_direction = z, s_z = preconditioned(residual, s_residual)
     first = slope = float(np.vdot(s_residual, z))
-    if not slope > _FLAT**2 * own.sum():
+    if not slope > max(_FLAT**2 * own.sum(), enough):
         return step, s_step, 0.0
     for _ in range(most):
         bent = bend * s_direction
