@@ -68,6 +68,15 @@ class DataMatrix(AbstractCovariance):
         scores /= self.n_samples
         return self.transposed(scores)
 
+    def rows_product(self, rows: Array) -> Array:
+        """``rows @ S``, through products in whose order nothing needs to be copied."""
+        if is_sparse(self._x) or self._centred or not self._common:
+            return super().rows_product(rows)
+        x = self._x
+        scores = rows.astype(x.dtype, copy=False) @ x.T
+        scores = scores.astype(np.float64) / (self.n_samples * self._common**2)
+        return np.asarray(scores.astype(x.dtype) @ x, dtype=np.float64)
+
     def transposed(self, scores: Array) -> Array:
         """Product of the transpose of the centred and scaled data with `scores`."""
         if self._common and self._common != 1:
@@ -87,7 +96,10 @@ class DataMatrix(AbstractCovariance):
     def leading(self, k: int, products: int = PRODUCTS) -> tuple[Array, Array]:
         """Give the leading eigenpairs, exactly if the smaller Gram matrix is cheap."""
         rows, columns = self._x.shape
-        if rows * columns * min(rows, columns) > _CHEAP:
+        smaller = min(rows, columns)
+        operations = rows * columns * smaller
+        dense = not is_sparse(self._x)
+        if operations > _CHEAP and not (dense and smaller <= 4 * products * self.block_size(k)):
             return super().leading(k, products)
         if columns <= rows:
             eigenvalues, vectors = np.linalg.eigh(self._column_gram())

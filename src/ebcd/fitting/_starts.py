@@ -31,6 +31,7 @@ _LARGEST_RHO = 0.8
 _ROTATIONS = 8
 _FEW_ROTATIONS = 3
 _ENOUGH_FEATURES = 1_000
+_MANY_FEATURES = 100_000
 _CHEAP_FEATURES = 100
 _DEAR = 2_000_000  # entries of the data
 _EXTRA_DIRECTIONS = 10
@@ -203,13 +204,27 @@ def best_start(problem: Problem, k: int, rng: np.random.Generator) -> tuple[Stat
         state = _search(compressed, principal, rng, careful=True)
         return problem.plain(state, state.mean), True
     features = _telling(principal, rng)
-    some = small.among(features)
-    among = Problem(some, problem.shrinker, type(problem.noise)(some))
+    among = _part(problem, small, features)
     state = _search(among, principal[:, features], rng, careful=True)
     weights = small.whole_weights(state.weights, features)
-    state = compressed.iterate(weights, state.precision, state.components, state.fitted)
-    state = alternate(compressed, state, tol=_COARSE, max_iter=60, look_around=False).state
+    if covariance.n_features > 2 * _MANY_FEATURES:  # not all at once: an iteration is dear there
+        features = np.sort(rng.choice(covariance.n_features, _MANY_FEATURES, replace=False))
+        state = _moved(_part(problem, small, features), state, weights[:, features])
+        weights = small.whole_weights(state.weights, features)
+    state = _moved(compressed, state, weights)
     return problem.plain(state, state.mean), True
+
+
+def _part(problem: Problem, covariance: LowRank, features: np.ndarray) -> Problem:
+    """Give the problem of some of the features."""
+    some = covariance.among(features)
+    return Problem(some, problem.shrinker, type(problem.noise)(some))
+
+
+def _moved(problem: Problem, state: State, weights: Array) -> State:
+    """Go on from scores of a part of the features."""
+    state = problem.iterate(weights, state.precision, state.components, state.fitted)
+    return alternate(problem, state, tol=_COARSE, max_iter=60, look_around=False).state
 
 
 def _telling(principal: Array, rng: np.random.Generator) -> np.ndarray:
