@@ -92,6 +92,26 @@ class Columns:
         return self.size if self.largest <= STRONG else np.minimum(self.size, STRONG)
 
     @_lazy
+    def minus_weak_size(self) -> Array:
+        """Minus `weak_size`."""
+        return -self.weak_size
+
+    @_lazy
+    def beyond(self) -> tuple[Array, Array]:
+        """Give what `weak_size` cuts off, and the middle between `size` and the cut."""
+        return self.size - self.weak_size, 0.5 * (self.size + self.weak_size)
+
+    @_lazy
+    def square(self) -> Array:
+        """Square of the observations in units of their noise."""
+        return self.z * self.z
+
+    @_lazy
+    def log_s(self) -> Array:
+        """Logarithm of the noise."""
+        return np.log(self.s)
+
+    @_lazy
     def inverse_density(self) -> Array:
         """``exp(z^2 / 2)``, cut off at `STRONG`."""
         size = self.weak_size
@@ -111,7 +131,10 @@ class Columns:
     @_lazy
     def null_log_likelihood(self) -> Array:
         """Log-likelihood of each column if all its values are zero."""
-        return self.sum(-0.5 * (self.z * self.z) - (LOG_SQRT_2PI + np.log(self.s)))
+        exponent = self.dot(self.z, self.z)
+        if self.s.size == 1:
+            return -0.5 * exponent - self.totals * (LOG_SQRT_2PI + self.log_s[0, 0])
+        return -0.5 * exponent - (self.totals * LOG_SQRT_2PI + self.sum(self.log_s))
 
     @_lazy
     def reach(self) -> Array:
@@ -158,7 +181,7 @@ class Columns:
 
     def merged(self) -> Columns:
         """Merge entries of the only column that are alike in ``x / s`` and in ``s``."""
-        z, log_s = self.z[0], np.log(self.s[0])
+        z, log_s = self.z[0], self.log_s[0]
         cell = np.stack([np.floor(_CELLS * _bend(z)), np.floor(_CELLS * log_s)]).astype(np.int64)
         cell -= cell.min(axis=1, keepdims=True)
         _, index = np.unique(cell[0] * (int(cell[1].max()) + 1) + cell[1], return_inverse=True)

@@ -26,7 +26,7 @@ import numpy as np
 
 from ebcd._numerics import Array
 from ebcd.priors._columns import Columns
-from ebcd.priors._slabs import AbstractSlabKind, Slab
+from ebcd.priors._slabs import AbstractSlabKind, Ratio
 
 # A step of Newton's method of relative length e that promises a gain leaves about gain * e^2; where
 # that is less than this, in nats, the step needs no confirmation.
@@ -72,59 +72,41 @@ def _rate(columns: Columns, log_scale: Array) -> Array:
 
 def _evaluate(columns: Columns, kind: AbstractSlabKind, weight: Array, log_scale: Array) -> Array:
     """Evaluate (1) to (4): one row per entry of `_Sums`, one column per column."""
-    blocks = [
-        _sums(part, kind.terms(part, _rate(part, log_scale)), weight)[0] for part in columns.blocks
-    ]
+    blocks = [_sums(part, kind, weight, _rate(part, log_scale)) for part in columns.blocks]
     return blocks[0] if len(blocks) == 1 else np.sum(blocks, axis=0)
 
 
-def _sums(columns: Columns, slab: Slab, weight: Array) -> tuple[Array, Array, Array]:
-    """Evaluate (1) to (4), ``q`` and ``1 / (1 + w (R - 1))`` of every entry."""
-    w = weight[:, None]
-    q = w * slab.odds
-    inverse = q + (1 - w)  # 1 + w (odds - 1), without losing tiny odds
-    log_density = np.log(inverse)
-    if slab.excess is not None:
-        log_density += slab.excess
-    np.divide(1, inverse, out=inverse)
-    gradient = slab.odds - 1
-    gradient *= inverse
-    q *= inverse
-    q_first = q * slab.first
-    crossed = q_first * inverse
-    sums = np.array(
+def _sums(columns: Columns, kind: AbstractSlabKind, weight: Array, rate: Array) -> Array:
+    ratio = kind.ratio(columns, rate)
+    first, second = kind.derivatives(columns, rate, ratio)
+    log_density, p, inverse = _densities(ratio, weight[:, None])
+    gradient = p - inverse
+    value, d_weight = columns.sum(log_density), columns.sum(gradient)
+    crossed = np.multiply(p, inverse, out=inverse)
+    crossed *= first
+    rest = 1 - weight
+    return np.array(
         [
-            columns.sum(log_density),
-            columns.sum(gradient),
-            columns.sum(q_first),
+            value,
+            d_weight,
+            weight * columns.dot(p, first),
             -columns.dot(gradient, gradient),
-            (1 - weight) * columns.dot(crossed, slab.first) + columns.dot(q, slab.second),
-            columns.sum(crossed) / weight,
-            columns.sum(q),
+            weight * (rest * columns.dot(crossed, first) + columns.dot(p, second)),
+            columns.sum(crossed),
+            weight * (columns.totals + rest * d_weight),
         ]
     )
-    return sums, q, inverse
 
 
-def _moments(
-    columns: Columns,
-    kind: AbstractSlabKind,
-    rate: Array,
-    slab: Slab,
-    parts: tuple[Array, Array, Array],
-) -> tuple[Array, Array]:
-    """Posterior mean and variance in the units of `columns`; `parts` is w, q and the inverse."""
-    w, q, inverse = parts
-    mean, variance = kind.moments(columns, rate, slab.inner)
-    shrunk = q * mean
-    variance = q * variance
-    mean = mean * shrunk
-    mean *= inverse
-    mean *= 1 - w
-    variance += mean
-    if columns.s.size == 1 and columns.s[0, 0] == 1:
-        return shrunk, variance
-    return shrunk * columns.s, variance * columns.s**2
+def _densities(ratio: Ratio, w: Array) -> tuple[Array, Array, Array]:
+    """Log of ``1 + w (R - 1)``; ``R`` over that, which is ``q / w``; and its inverse."""
+    inverse = w * ratio.odds
+    inverse += 1 - w  # not 1 + w (odds - 1), which loses tiny odds
+    log_density = np.log(inverse)
+    if ratio.excess is not None:
+        log_density += ratio.excess
+    np.divide(1, inverse, out=inverse)
+    return log_density, np.multiply(ratio.odds, inverse, out=ratio.odds), inverse
 
 
 def _finish(
@@ -135,15 +117,20 @@ def _finish(
     blocks = []
     for part in columns.blocks:
         rate = _rate(part, log_scale)
-        slab = kind.terms(part, rate)
-        q = w * slab.odds
-        density = q + (1 - w)
-        log_density = np.log(density)
-        if slab.excess is not None:
-            log_density += slab.excess
-        np.divide(1, density, out=density)
-        q *= density
-        blocks.append((part.sum(log_density), *_moments(part, kind, rate, slab, (w, q, density))))
+        ratio = kind.ratio(part, rate)
+        mean, variance = kind.moments(part, rate, ratio)
+        log_density, q, inverse = _densities(ratio, w)
+        q *= w
+        shrunk = q * mean
+        variance *= q
+        mean *= shrunk  # times 1 - q: the variance between spike and slab
+        mean *= inverse
+        mean *= 1 - w
+        variance += mean
+        if part.s.size > 1 or part.s[0, 0] != 1:
+            shrunk *= part.s
+            variance *= part.s * part.s
+        blocks.append((part.sum(log_density), shrunk, variance))
     if len(blocks) == 1:
         return blocks[0]
     ratios, means, variances = zip(*blocks, strict=True)
@@ -305,7 +292,8 @@ def _search(
     rows = np.repeat(np.arange(columns.n_columns), grid.size)
     wide = columns.select(rows)
     scales = np.tile(grid, columns.n_columns)
-    log_odds = kind.log_odds(wide, _rate(wide, scales))
+    odds, excess, _ = kind.ratio(wide, _rate(wide, scales))
+    log_odds = np.log(odds) if excess is None else np.log(odds) + excess
     if fixed_weight:
         weight, value = np.ones(rows.size), wide.sum(log_odds)
     else:
@@ -393,10 +381,19 @@ def fit_two_groups(
         state = _cold(columns, kind, fixed_weight)
     else:
         state = _warm(columns, kind, fixed_weight, *start)
-    ratio, mean, variance = _finish(columns, kind, state.weight, state.log_scale)
-    fit = TwoGroupFit(state.weight, np.exp(state.log_scale), ratio, mean, variance)
-    null = ratio <= 0
+    some = state.ratio > 0
+    if some.all():
+        finished = _finish(columns, kind, state.weight, state.log_scale)
+    else:  # what no slab improves needs no posterior
+        finished = state.ratio, *np.zeros((2, some.size, columns.x.shape[1]))
+        if some.any():
+            part = state.take(some)
+            parts = _finish(columns.select(some), kind, part.weight, part.log_scale)
+            for whole, values in zip(finished, parts, strict=True):
+                whole[some] = values
+    fit = TwoGroupFit(state.weight, np.exp(state.log_scale), *finished)
+    null = fit.ratio <= 0
     if null.any():
-        for part in fit:
-            part[null] = 0.0
+        for values in fit:
+            values[null] = 0.0
     return fit
