@@ -28,6 +28,7 @@ _DENSITY = 40
 _BEND = 8.0
 _CHUNK = 8_192
 _CELLS = 16  # of merged entries, per unit of noise
+_SPREAD = 8  # points of a coarse grid per unit of noise
 _BLOCK = 16_384  # entries of all columns that are evaluated at once
 # Distance from zero, in units of the noise, from which exp(z^2 / 2) is left to special functions.
 STRONG = 30.0
@@ -132,9 +133,9 @@ class Columns:
     def null_log_likelihood(self) -> Array:
         """Log-likelihood of each column if all its values are zero."""
         exponent = self.dot(self.z, self.z)
-        if self.s.size == 1:
-            return -0.5 * exponent - self.totals * (LOG_SQRT_2PI + self.log_s[0, 0])
-        return -0.5 * exponent - (self.totals * LOG_SQRT_2PI + self.sum(self.log_s))
+        common = self.s.size == 1
+        log_noise = self.totals * self.log_s[0] if common else self.sum(self.log_s)
+        return -0.5 * exponent - (self.totals * LOG_SQRT_2PI + log_noise)
 
     @_lazy
     def reach(self) -> Array:
@@ -178,6 +179,27 @@ class Columns:
             )
             for part in (slice(i, i + size) for i in range(0, n, size))
         ]
+
+    def spread(self, symmetric: bool) -> Columns:
+        """Spread entries with common noise over the two nearest points of a coarse grid.
+
+        Entries of both signs are put together if that makes no difference.
+        """
+        place = _SPREAD * _bend(self.size if symmetric else self.z)
+        floor = np.floor(place)
+        first, last = (int(end) for end in (floor.min(), floor.max()))
+        n_nodes = last - first + 2
+        far = place - floor
+        cell = floor.astype(np.intp) - first
+        near = 1 - far
+        if self.counts is not None:
+            near, far = self.counts * near, self.counts * far
+        cell = cell + n_nodes * np.arange(self.n_columns)[:, None]
+        counts = np.zeros(self.n_columns * n_nodes)
+        for at, share in ((cell, near), (cell + 1, far)):
+            counts += np.bincount(at.ravel(), weights=share.ravel(), minlength=counts.size)
+        nodes = _BEND * np.sinh((np.arange(n_nodes) + first) / (_SPREAD * _BEND))
+        return Columns(self.s * nodes, self.s, counts.reshape(-1, n_nodes))
 
     def merged(self) -> Columns:
         """Merge entries of the only column that are alike in ``x / s`` and in ``s``."""

@@ -37,6 +37,7 @@ class AbstractSlabKind(ABC):
     """One shape of slab, centred at the spike."""
 
     em_power: float  # EM multiplies scale ** em_power by the mean of a sufficient statistic
+    symmetric: bool = True
 
     @abstractmethod
     def ratio(self, columns: Columns, rate: Array) -> Ratio:
@@ -169,6 +170,7 @@ class ExponentialSlab(AbstractSlabKind):
     """Exponential slab on the positive side: the posterior is ``N(z - rate, 1)`` above zero."""
 
     em_power = 1.0
+    symmetric = False
 
     def ratio(self, columns: Columns, rate: Array) -> Ratio:
         """Ratio of the marginals."""
@@ -208,8 +210,8 @@ class NormalSlab(AbstractSlabKind):
         exponent = (0.5 * share) * columns.square
         excess = None
         if exponent.max() > _LARGEST_EXPONENT:
-            excess = np.maximum(exponent - _LARGEST_EXPONENT, 0.0)
-            exponent -= excess
+            clipped = np.minimum(exponent, _LARGEST_EXPONENT)
+            exponent, excess = clipped, exponent - clipped
         odds = np.exp(exponent, out=exponent)
         odds *= rate * np.sqrt(share)
         return Ratio(odds, excess, share)

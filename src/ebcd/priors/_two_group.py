@@ -26,6 +26,7 @@ import numpy as np
 
 from ebcd._numerics import Array
 from ebcd.priors._columns import Columns
+from ebcd.priors._scale_search import search_scales
 from ebcd.priors._slabs import AbstractSlabKind, Ratio
 
 # A step of Newton's method of relative length e that promises a gain leaves about gain * e^2; where
@@ -243,77 +244,15 @@ def _climb(
     return _State(np.array(weights), np.array(scales), ratio, ratio - first)
 
 
-def best_weight(columns: Columns, log_odds: Array, accuracy: float = 1e-12) -> tuple[Array, Array]:
-    """Maximise (1) over the weight for given log ratios, by bracketed Newton steps.
-
-    Returns the weight of each column and the value of (1).
-    """
-    capped = np.minimum(log_odds, 600.0)
-    odds = np.exp(capped)
-    surplus = odds - 1
-    full = columns.sum(surplus / odds) >= 0
-    empty = columns.sum(surplus) <= 0
-    low, high = 1e-3 / columns.totals, np.ones(columns.n_columns)
-    weight = np.sqrt(low * high)
-    for _ in range(60):
-        gradient = surplus / (1 + weight[:, None] * surplus)
-        slope, curvature = columns.sum(gradient), columns.dot(gradient, gradient)
-        low, high = np.where(slope > 0, weight, low), np.where(slope > 0, high, weight)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            newton = weight + slope / curvature
-        inside = (newton > low) & (newton < high)
-        new = np.where(inside, newton, np.sqrt(low * high))
-        done = full | empty | (np.abs(new - weight) <= accuracy * weight)
-        weight = new
-        if done.all():
-            break
-    weight = np.where(empty, 0.0, np.where(full, 1.0, weight))
-    w = weight[:, None]
-    value = np.log1p(w * surplus) + np.where(w > 0, log_odds - capped, 0.0)
-    return weight, columns.sum(value)
-
-
-def peaks(values: Array, most: int) -> np.ndarray:
-    """Mark the best `most` local maxima of every row; of a run of ties only the first counts."""
-    padded = np.pad(values, ((0, 0), (1, 1)), constant_values=-np.inf)
-    peak = (values > padded[:, :-2]) & (values >= padded[:, 2:])
-    ranked = np.sort(np.where(peak, values, -np.inf), axis=1)[:, ::-1]
-    return peak & (values >= ranked[:, [min(most, values.shape[1]) - 1]])
-
-
-def _search(
-    columns: Columns, kind: AbstractSlabKind, fixed_weight: bool
-) -> tuple[np.ndarray, Array, Array]:
-    """Best weights on a grid of scales; return column, weight and log scale of promising ones."""
-    typical = float(np.exp(np.median(np.log(columns.s))))
-    top = max(float(columns.reach.max()) / typical, 1.0)
-    low = min(math.log(0.1), math.log(float(columns.s.min()) / typical))
-    grid = np.arange(low, math.log(top) + 1.0, math.log(2.0)) + math.log(typical)
-    rows = np.repeat(np.arange(columns.n_columns), grid.size)
-    wide = columns.select(rows)
-    scales = np.tile(grid, columns.n_columns)
-    odds, excess, _ = kind.ratio(wide, _rate(wide, scales))
-    log_odds = np.log(odds) if excess is None else np.log(odds) + excess
-    if fixed_weight:
-        weight, value = np.ones(rows.size), wide.sum(log_odds)
-    else:
-        weight, value = best_weight(wide, log_odds, accuracy=1e-2)
-    value = value.reshape(columns.n_columns, grid.size)
-    best = value.max(axis=1, keepdims=True)
-    # a second peak is worth a climb only if it could still win between grid points
-    keep = (peaks(value, 3) & (value >= best - np.maximum(10.0, 0.2 * best))).ravel()
-    return rows[keep], weight[keep], scales[keep]
-
-
 def _starts(
     columns: Columns, kind: AbstractSlabKind, fixed_weight: bool
 ) -> tuple[np.ndarray, Array, Array]:
     if columns.s.size == 1 or columns.x.shape[1] < _COARSE_FROM:
-        return _search(columns, kind, fixed_weight)
+        return search_scales(columns, kind, fixed_weight)
     found = []
     for k in range(columns.n_columns):  # on merged entries, where a search costs little
         coarse = columns.select(np.array([k])).merged()
-        rows, weight, log_scale = _search(coarse, kind, fixed_weight)
+        rows, weight, log_scale = search_scales(coarse, kind, fixed_weight)
         state = _climb(coarse.select(rows), kind, weight, log_scale, fixed_weight)
         near_best = state.ratio >= state.ratio.max() - 20.0
         found.append((rows[near_best] + k, state.weight[near_best], state.log_scale[near_best]))
