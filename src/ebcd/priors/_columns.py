@@ -73,9 +73,24 @@ class Columns:
         return int((self.x if self.counts is None else self.counts).shape[0])
 
     @_lazy
+    def unit_noise(self) -> bool:
+        """Tell whether the noise is one throughout."""
+        return bool(self.s.size == 1 and self.s[0, 0] == 1)
+
+    @_lazy
+    def smallest_s(self) -> float:
+        """Smallest noise."""
+        return float(self.s.min())
+
+    @_lazy
+    def largest_s(self) -> float:
+        """Largest noise."""
+        return float(self.s.max())
+
+    @_lazy
     def z(self) -> Array:
         """Observations in units of their noise."""
-        return self.x if self.s.size == 1 and self.s[0, 0] == 1 else self.x / self.s
+        return self.x if self.unit_noise else self.x / self.s
 
     @_lazy
     def size(self) -> Array:
@@ -85,6 +100,8 @@ class Columns:
     @_lazy
     def largest(self) -> float:
         """Largest distance from zero in units of the noise."""
+        if self.unit_noise and self.counts is None:
+            return float(max(self.reach.tolist()))
         return float(self.size.max())
 
     @_lazy
@@ -141,7 +158,7 @@ class Columns:
     def reach(self) -> Array:
         """Largest ``|x|`` in each column."""
         if self.counts is None:
-            return np.asarray(np.abs(self.x).max(axis=1))
+            return np.asarray((self.size if self.unit_noise else np.abs(self.x)).max(axis=1))
         return np.asarray(np.abs(np.where(self.counts != 0, self.x, 0.0)).max(axis=1))
 
     def sum(self, values: Array) -> Array:
@@ -155,6 +172,12 @@ class Columns:
         if self.counts is None:
             return np.asarray(np.vecdot(a, b))
         return np.asarray(np.vecdot(self.counts, a * b))
+
+    def each(self) -> list[Columns]:
+        """Take the columns apart."""
+        if self.n_columns == 1:
+            return [self]
+        return [self.select(np.array([k])) for k in range(self.n_columns)]
 
     def select(self, index: np.ndarray) -> Columns:
         """Pick columns by number, repeats allowed."""
@@ -201,15 +224,21 @@ class Columns:
         nodes = _BEND * np.sinh((np.arange(n_nodes) + first) / (_SPREAD * _BEND))
         return Columns(self.s * nodes, self.s, counts.reshape(-1, n_nodes))
 
+    @_lazy
     def merged(self) -> Columns:
         """Merge entries of the only column that are alike in ``x / s`` and in ``s``."""
         z, log_s = self.z[0], self.log_s[0]
-        cell = np.stack([np.floor(_CELLS * _bend(z)), np.floor(_CELLS * log_s)]).astype(np.int64)
-        cell -= cell.min(axis=1, keepdims=True)
-        _, index = np.unique(cell[0] * (int(cell[1].max()) + 1) + cell[1], return_inverse=True)
-        counts = np.bincount(index).astype(np.float64)
-        s = np.exp(np.bincount(index, weights=log_s) / counts)
-        x = s * np.bincount(index, weights=z) / counts
+        cell_z, cell_s = (np.floor(_CELLS * place).astype(np.int64) for place in (_bend(z), log_s))
+        cell_z -= cell_z.min()
+        cell_s -= cell_s.min()
+        cell = cell_z * (int(cell_s.max()) + 1) + cell_s
+        if int(cell.max()) > 4 * z.size:  # too many to count those that are empty as well
+            cell = np.unique(cell, return_inverse=True)[1]
+        found = np.bincount(cell)
+        some = np.flatnonzero(found)
+        counts = found[some].astype(np.float64)
+        s = np.exp(np.bincount(cell, weights=log_s)[some] / counts)
+        x = s * np.bincount(cell, weights=z)[some] / counts
         return Columns(x[None], s[None], counts[None])
 
     def shifted(self, origin: float) -> Columns:

@@ -14,12 +14,14 @@ from ebcd.priors._columns import Columns
 from ebcd.priors._family import AbstractPriorFamily, Fits, Parameters, evaluate
 from ebcd.priors._fitted import FittedPrior, FlatPrior
 from ebcd.priors._mixture_prior import MixturePrior
+from ebcd.priors._posterior import sign_rates
 from ebcd.priors._slabs import AbstractSlabKind, ExponentialSlab, LaplaceSlab, NormalSlab
 from ebcd.priors._two_group import fit_two_groups
 from ebcd.priors._validation import as_mode, as_probability, as_scale
 
 # Where |x| / s is larger, the null's log-likelihood is so low that the sum loses digits.
 _CANCELS_FROM = 1e3
+_ORDINARY = 1e6  # ratio of noise and scale up to which squares are no concern
 
 
 @dataclass(frozen=True)
@@ -51,6 +53,16 @@ class _TwoGroups(AbstractPriorFamily):
         lengths = {key: parameters[key] * factor for key in ("scale", "mode")}
         return {**parameters, **lengths}
 
+    @classmethod
+    def sign_rates(cls, prior: FittedPrior, column: Columns) -> Array:
+        """Local false sign rates of the only column under a prior of the family."""
+        weight, scale = prior.parameters.get("weight", 1.0), prior.parameters["scale"]
+        widest = _ORDINARY * column.smallest_s
+        ordinary = column.largest_s / _ORDINARY < scale < widest
+        if prior.parameters["mode"] or not weight or not ordinary:
+            return super().sign_rates(prior, column)
+        return sign_rates(column, cls.slab, weight, scale)
+
     def fit_column(self, column: Columns, start: FittedPrior | None) -> tuple[FittedPrior, float]:
         """Fit the only column, with the mode at zero."""
         fits = self.fit(column, [start])
@@ -64,7 +76,7 @@ class _TwoGroups(AbstractPriorFamily):
         fit = fit_two_groups(columns, self.slab, not self.has_spike, begin)
         priors = [
             self.build(weight=weight, scale=scale * unit, mode=0.0)
-            for weight, scale in zip(fit.weight.tolist(), fit.scale.tolist(), strict=True)
+            for weight, scale in zip(fit.weight, fit.scale, strict=True)
         ]
         value = columns.null_log_likelihood + fit.ratio
         if columns.largest > _CANCELS_FROM:
@@ -74,17 +86,13 @@ class _TwoGroups(AbstractPriorFamily):
 
 def _starting_values(
     starts: Sequence[FittedPrior | None], unit: float
-) -> tuple[Array, Array] | None:
+) -> tuple[list[float], list[float]] | None:
+    """Weights and scales to start from; zero where there is no start."""
     if all(start is None for start in starts):
         return None
-    values = [
-        (0.0, 0.0)
-        if start is None
-        else (start.parameters.get("weight", 1.0), start.parameters["scale"])
-        for start in starts
-    ]
-    weight, scale = np.array(values, dtype=np.float64).T
-    return weight, scale / unit
+    found = [{"scale": 0.0} if start is None else start.parameters for start in starts]
+    weight = [float(parameters.get("weight", 1.0)) for parameters in found]
+    return weight, [float(parameters["scale"]) / unit for parameters in found]
 
 
 @dataclass(frozen=True)

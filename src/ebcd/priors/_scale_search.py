@@ -13,7 +13,7 @@ import numpy as np
 
 from ebcd._numerics import Array
 from ebcd.priors._columns import Columns
-from ebcd.priors._slabs import AbstractSlabKind
+from ebcd.priors._slabs import AbstractSlabKind, relative_noise
 
 _ACCURACY = 0.1  # of the weights before the last step, which squares it
 _FIRST_WEIGHT = 0.1
@@ -22,31 +22,30 @@ _MOST_PEAKS = 3
 
 def search_scales(
     columns: Columns, kind: AbstractSlabKind, fixed_weight: bool
-) -> tuple[np.ndarray, Array, Array]:
+) -> tuple[list[int], list[float], list[float]]:
     """Best weights on a grid of scales; return column, weight and log scale of promising ones."""
     common = columns.s.size == 1
     typical = float(columns.log_s[0, 0] if common else np.median(columns.log_s))
     top = math.log(max(float(columns.reach.max()), 1e-300)) - typical
-    low = min(math.log(0.1), math.log(float(columns.s.min())) - typical)
+    low = min(math.log(0.1), math.log(columns.smallest_s) - typical)
     scales = np.arange(low, max(top, 0.0) + 1.0, math.log(2.0)) + typical
     if common:
         weight, value = _profiles(columns.spread(kind.symmetric), kind, scales, fixed_weight)
     else:
-        every = [columns.select(np.array([k])) for k in range(columns.n_columns)]
-        parts = [_profiles(column, kind, scales, fixed_weight) for column in every]
+        parts = [_profiles(column, kind, scales, fixed_weight) for column in columns.each()]
         weight, value = (np.concatenate(part) for part in zip(*parts, strict=True))
     best = value.max(axis=1, keepdims=True)
     # a second peak is worth a climb only if it could still win between grid points
     keep = peaks(value, _MOST_PEAKS) & (value >= best - np.maximum(10.0, 0.2 * best))
     rows, at = np.nonzero(keep)
-    return rows, weight[keep], scales[at]
+    return rows.tolist(), weight[keep].tolist(), scales[at].tolist()
 
 
 def _profiles(
     columns: Columns, kind: AbstractSlabKind, scales: Array, fixed_weight: bool
 ) -> tuple[Array, Array]:
     """Best weight and log-likelihood ratio to the null: columns of equal entries x scales."""
-    odds, excess, _ = kind.ratio(columns, columns.s * np.exp(-scales)[:, None])
+    odds, excess, _ = kind.ratio(columns, relative_noise(columns, scales.tolist()))
     counts = None if columns.counts is None else columns.counts[:, None]
     shape = columns.n_columns, scales.size
     weight = np.ones(shape)

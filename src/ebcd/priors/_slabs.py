@@ -6,7 +6,9 @@ are evaluated once and every other quantity follows from them algebraically.
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -19,6 +21,20 @@ from ebcd.priors._columns import STRONG, Columns
 _LARGEST_EXPONENT = 600.0
 _NARROW = 30.0  # noise over the scale of a slab
 _FAR = 50.0  # argument of the Mills ratio from which its series is needed
+
+
+class Noise(NamedTuple):
+    """Noise over the scale of the slab: one row per column, and the largest of all."""
+
+    rate: Array
+    largest: float
+
+
+def relative_noise(columns: Columns, log_scales: Sequence[float]) -> Noise:
+    """Noise over the scale of the slab of every column."""
+    rate = np.array([math.exp(-b) for b in log_scales])[:, None]
+    largest = columns.largest_s * math.exp(-min(log_scales))
+    return Noise(rate if columns.unit_noise else columns.s * rate, largest)
 
 
 class Ratio(NamedTuple):
@@ -40,16 +56,20 @@ class AbstractSlabKind(ABC):
     symmetric: bool = True
 
     @abstractmethod
-    def ratio(self, columns: Columns, rate: Array) -> Ratio:
+    def ratio(self, columns: Columns, noise: Noise) -> Ratio:
         """Ratio of the marginals."""
 
     @abstractmethod
-    def derivatives(self, columns: Columns, rate: Array, ratio: Ratio) -> tuple[Array, Array]:
+    def derivatives(self, columns: Columns, noise: Noise, ratio: Ratio) -> tuple[Array, Array]:
         """First and second derivative of the logarithm of the ratio in the log scale."""
 
     @abstractmethod
-    def moments(self, columns: Columns, rate: Array, ratio: Ratio) -> tuple[Array, Array]:
+    def moments(self, columns: Columns, noise: Noise, ratio: Ratio) -> tuple[Array, Array]:
         """Posterior mean and variance under the slab, in units of the noise; new arrays."""
+
+    @abstractmethod
+    def rarer_sign(self, columns: Columns, noise: Noise, ratio: Ratio) -> Array:
+        """Posterior probability under the slab of the sign that is less likely."""
 
 
 def _clipped(gap: Array) -> tuple[Array, Array | None]:
@@ -74,14 +94,37 @@ class LaplaceSlab(AbstractSlabKind):
 
     em_power = 1.0
 
-    def ratio(self, columns: Columns, rate: Array) -> Ratio:
+    def ratio(self, columns: Columns, noise: Noise) -> Ratio:
         """Ratio of the marginals."""
-        return self._sides(columns, rate)
+        (rate, largest), strongest = noise, columns.largest
+        if min(strongest, STRONG) + largest > -num.MILLS_LOWER:
+            return self._strong(columns.size, rate)
+        # the normal cdf is thrice as fast, and exp(z^2 / 2) is the same in every evaluation
+        size = columns.weak_size
+        tilt = rate * size
+        np.exp(tilt, out=tilt)
+        near = size - rate
+        special.ndtr(near, out=near)
+        far = columns.minus_weak_size - rate
+        special.ndtr(far, out=far)
+        far *= tilt
+        far *= tilt
+        lean = near - far
+        near += far
+        lean /= near
+        near *= columns.inverse_density
+        near /= tilt
+        near *= num.SQRT_HALF_PI * rate * np.exp(0.5 * rate * rate)
+        if strongest <= STRONG:
+            return Ratio(near, None, lean)
+        # beyond STRONG the far side is nothing: only the exponent (rate - |z|)^2 / 2 grows
+        over, middle = columns.beyond
+        return Ratio(near, over * (middle - rate), lean)
 
-    def derivatives(self, columns: Columns, rate: Array, ratio: Ratio) -> tuple[Array, Array]:
+    def derivatives(self, columns: Columns, noise: Noise, ratio: Ratio) -> tuple[Array, Array]:
         """First and second derivative of the logarithm of the ratio in the log scale."""
-        odds, _, lean = ratio
-        if rate.max() > _NARROW:
+        (odds, _, lean), (rate, largest) = ratio, noise
+        if largest > _NARROW:
             distance, square, _ = self._halves(columns, rate, lean)
             first = rate * distance
             second = rate * rate * (square - distance**2) - first
@@ -103,33 +146,6 @@ class LaplaceSlab(AbstractSlabKind):
         return moved, second
 
     @staticmethod
-    def _sides(columns: Columns, rate: Array) -> Ratio:
-        """Ratio of the marginals, with ``lean`` beside it."""
-        if min(columns.largest, STRONG) + rate.max() > -num.MILLS_LOWER:
-            return LaplaceSlab._strong_sides(columns.size, rate)
-        # the normal cdf is thrice as fast, and exp(z^2 / 2) is the same in every evaluation
-        size = columns.weak_size
-        tilt = rate * size
-        np.exp(tilt, out=tilt)
-        near = size - rate
-        special.ndtr(near, out=near)
-        far = columns.minus_weak_size - rate
-        special.ndtr(far, out=far)
-        far *= tilt
-        far *= tilt
-        lean = near - far
-        near += far
-        lean /= near
-        near *= columns.inverse_density
-        near /= tilt
-        near *= num.SQRT_HALF_PI * rate * np.exp(0.5 * rate * rate)
-        if columns.largest <= STRONG:
-            return Ratio(near, None, lean)
-        # beyond STRONG the far side is nothing: only the exponent (rate - |z|)^2 / 2 grows
-        over, middle = columns.beyond
-        return Ratio(near, over * (middle - rate), lean)
-
-    @staticmethod
     def _halves(columns: Columns, rate: Array, lean: Array) -> tuple[Array, Array, Array]:
         """Give ``E|t|``, ``E t^2`` and ``E t`` towards z, from either side of zero.
 
@@ -142,17 +158,17 @@ class LaplaceSlab(AbstractSlabKind):
         return parts[0] + parts[1], np.asarray(square), parts[0] - parts[1]
 
     @staticmethod
-    def _strong_sides(size: Array, rate: Array) -> Ratio:
+    def _strong(size: Array, rate: Array) -> Ratio:
         gap, excess = _clipped(rate - size)
         near = special.erfcx(num.SQRT_HALF * gap)
         far = special.erfcx(num.SQRT_HALF * (rate + size))
         lean = (near - far) / (near + far)
         return Ratio((0.5 * num.SQRT_HALF_PI) * rate * (near + far), excess, lean)
 
-    def moments(self, columns: Columns, rate: Array, ratio: Ratio) -> tuple[Array, Array]:
+    def moments(self, columns: Columns, noise: Noise, ratio: Ratio) -> tuple[Array, Array]:
         """Posterior mean and variance under the slab, in units of the noise."""
-        odds, _, lean = ratio
-        if rate.max() > _NARROW:
+        (odds, _, lean), (rate, largest) = ratio, noise
+        if largest > _NARROW:
             _, square, mean = self._halves(columns, rate, lean)
             return np.copysign(mean, columns.z), square - mean**2
         mean = rate * lean
@@ -165,6 +181,15 @@ class LaplaceSlab(AbstractSlabKind):
         variance += 1
         return mean, variance
 
+    def rarer_sign(self, columns: Columns, noise: Noise, ratio: Ratio) -> Array:
+        """Posterior probability under the slab of the sign that is less likely."""
+        far = noise.rate + columns.size
+        far *= num.SQRT_HALF
+        special.erfcx(far, out=far)  # not (1 - lean) / 2, which cancels
+        far *= (0.5 * num.SQRT_HALF_PI) * noise.rate
+        far /= ratio.odds
+        return far if ratio.excess is None else far * np.exp(-ratio.excess)
+
 
 class ExponentialSlab(AbstractSlabKind):
     """Exponential slab on the positive side: the posterior is ``N(z - rate, 1)`` above zero."""
@@ -172,25 +197,27 @@ class ExponentialSlab(AbstractSlabKind):
     em_power = 1.0
     symmetric = False
 
-    def ratio(self, columns: Columns, rate: Array) -> Ratio:
+    def ratio(self, columns: Columns, noise: Noise) -> Ratio:
         """Ratio of the marginals."""
+        rate = noise.rate
         gap, excess = _clipped(rate - columns.z)
         mills = special.erfcx(num.SQRT_HALF * gap)
         mills *= num.SQRT_HALF_PI
         return Ratio(rate * mills, excess, mills)
 
-    def derivatives(self, columns: Columns, rate: Array, ratio: Ratio) -> tuple[Array, Array]:
+    def derivatives(self, columns: Columns, noise: Noise, ratio: Ratio) -> tuple[Array, Array]:
         """First and second derivative of the logarithm of the ratio in the log scale."""
-        mean, variance = self.moments(columns, rate, ratio)
+        rate = noise.rate
+        mean, variance = self.moments(columns, noise, ratio)
         mean *= rate
         variance *= rate * rate
         variance -= mean
         mean -= 1
         return mean, variance
 
-    def moments(self, columns: Columns, rate: Array, ratio: Ratio) -> tuple[Array, Array]:
+    def moments(self, columns: Columns, noise: Noise, ratio: Ratio) -> tuple[Array, Array]:
         """Posterior mean and variance under the slab, in units of the noise."""
-        gap = rate - columns.z
+        gap = noise.rate - columns.z
         if gap.max() >= _FAR:
             return num.half_line_moments(gap)
         hazard = 1 / ratio.inner
@@ -198,14 +225,19 @@ class ExponentialSlab(AbstractSlabKind):
         hazard *= mean
         return mean, np.subtract(1, hazard, out=hazard)
 
+    def rarer_sign(self, columns: Columns, noise: Noise, ratio: Ratio) -> Array:
+        """Posterior probability under the slab of the sign that is less likely: none has it."""
+        return np.zeros_like(ratio.odds)
+
 
 class NormalSlab(AbstractSlabKind):
     """Normal slab, which has the share ``1 / (1 + rate^2)`` of the variance of ``z``."""
 
     em_power = 2.0
 
-    def ratio(self, columns: Columns, rate: Array) -> Ratio:
+    def ratio(self, columns: Columns, noise: Noise) -> Ratio:
         """Ratio of the marginals."""
+        rate = noise.rate
         share = 1 / (1 + rate * rate)
         exponent = (0.5 * share) * columns.square
         excess = None
@@ -216,17 +248,21 @@ class NormalSlab(AbstractSlabKind):
         odds *= rate * np.sqrt(share)
         return Ratio(odds, excess, share)
 
-    def derivatives(self, columns: Columns, rate: Array, ratio: Ratio) -> tuple[Array, Array]:
+    def derivatives(self, columns: Columns, noise: Noise, ratio: Ratio) -> tuple[Array, Array]:
         """First and second derivative of the logarithm of the ratio in the log scale."""
         square, share = columns.square, ratio.inner
-        rest = rate * rate * share
+        rest = noise.rate * noise.rate * share
         first = (share * rest) * square
         first -= share
         second = (2 * share * rest * (rest - share)) * square
         second -= 2 * share * rest
         return first, second
 
-    def moments(self, columns: Columns, rate: Array, ratio: Ratio) -> tuple[Array, Array]:
+    def moments(self, columns: Columns, noise: Noise, ratio: Ratio) -> tuple[Array, Array]:
         """Posterior mean and variance under the slab, in units of the noise."""
         mean = ratio.inner * columns.z
         return mean, np.broadcast_to(ratio.inner, mean.shape).copy()
+
+    def rarer_sign(self, columns: Columns, noise: Noise, ratio: Ratio) -> Array:
+        """Posterior probability under the slab of the sign that is less likely."""
+        return np.asarray(special.ndtr(-np.sqrt(ratio.inner) * columns.size))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -18,6 +19,7 @@ _BIN_RATIO = 4
 # Entries that are checked against the grid, and how well they must agree.
 _CHECKED = 50
 _AGREEMENT = 1e-6
+_SOME = 1_000  # entries that tell the unit
 
 Prior = AbstractPriorFamily | FittedPrior
 
@@ -46,7 +48,7 @@ def solve_columns(
     Fits
     """
     s = np.asarray(s, dtype=np.float64)
-    unit = float(s) if s.ndim == 0 else float(np.exp(np.median(np.log(s))))
+    unit = float(s) if s.ndim == 0 else _typical(s)
     noise = np.ones((1, 1)) if s.ndim == 0 else (s / unit)[None]
     if starts is None:
         starts = [None] * len(priors)
@@ -57,6 +59,12 @@ def solve_columns(
         for begin in [[starts[k] for k in group]]
     ]
     return _in_units(fits[0] if len(fits) == 1 else _together(fits, groups), unit, x.shape[1])
+
+
+def _typical(s: Array) -> float:
+    """Median noise, or that of some entries: any unit of about the right size will do."""
+    some = s[:: max(1, s.size // _SOME)]
+    return float(np.exp(np.median(np.log(some))))
 
 
 def _solve_group(
@@ -96,12 +104,13 @@ def _in_units(fit: Fits, unit: float, n: int) -> Fits:
     """Go back to the units of the data."""
     if unit == 1:
         return fit
-    improper = np.array([isinstance(prior, FlatPrior) for prior in fit.priors])
-    return fit._replace(
-        log_likelihood=np.where(improper, 0.0, fit.log_likelihood - n * np.log(unit)),
-        mean=unit * fit.mean,
-        variance=unit**2 * fit.variance,
-    )
+    value = fit.log_likelihood - n * math.log(unit)
+    for k, prior in enumerate(fit.priors):
+        if isinstance(prior, FlatPrior):  # improper
+            value[k] = 0.0
+    mean = np.multiply(fit.mean, unit, out=fit.mean)
+    variance = np.multiply(fit.variance, unit**2, out=fit.variance)
+    return fit._replace(log_likelihood=value, mean=mean, variance=variance)
 
 
 def _fit(
@@ -134,11 +143,9 @@ def sign_rates(x: Array, s: Array, prior: FittedPrior) -> Array:
             below, above = binned.interpolate(np.log(np.maximum(tails, 1e-300))[:, None])
             smaller = np.minimum(below[0], above[0], out=below[0])
             return np.asarray(np.exp(np.minimum(smaller, 0.0, out=smaller), out=smaller))
-    if isinstance(prior, FlatPrior):
-        return prior.posterior(x, s).lfsr
-    unit = float(np.exp(np.median(np.log(s))))
-    noise = np.broadcast_to(s / unit, x.shape)
-    return np.minimum(*prior.rescaled(1 / unit).tails(x / unit, noise))
+    unit = float(s) if s.ndim == 0 else _typical(s)
+    column = Columns(x[None] / unit, (s / unit).reshape(1, -1))
+    return PRIORS[prior.family].sign_rates(prior.rescaled(1 / unit), column)
 
 
 def _bin(
