@@ -16,6 +16,7 @@ from ebcd.priors._registry import PRIORS
 # Binning pays from about this many entries, if they are several times the grid.
 _BIN_FROM = 4_000
 _BIN_RATIO = 4
+_EVEN_RATIO = 40  # from which an even grid costs less than to find the places on a bent one
 # Entries that are checked against the grid, and how well they must agree.
 _CHECKED = 50
 _AGREEMENT = 1e-6
@@ -156,19 +157,21 @@ def _bin(
     if columns.s.size > 1 or n < _BIN_FROM or not family.binned:
         return None
     low, high = float(columns.x.min()), float(columns.x.max())
-    if Binned.n_nodes(low, high, even=not family.smooth_tails) * _BIN_RATIO > n:
+    even = not family.smooth_tails or Binned.n_nodes(low, high, even=True) * _EVEN_RATIO <= n
+    if Binned.n_nodes(low, high, even) * _BIN_RATIO > n:
         return None
-    return Binned(columns.x, even=not family.smooth_tails)
+    return Binned(columns.x, even)
 
 
 def _representable(priors: list[FittedPrior], columns: Columns, binned: Binned) -> bool:
     """Tell whether interpolated log marginals agree with exact ones, on some entries."""
-    one = np.ones(binned.nodes.size)
     step = max(1, columns.x.shape[1] // _CHECKED)
     for k, prior in enumerate(priors):
-        table = prior.log_marginal(binned.nodes, one)
+        nodes, weights = binned.stencils(k, step)
         some = columns.x[k, ::step]
-        exact = prior.log_marginal(some, np.ones(some.size))
-        if np.abs(binned.at(table, k, step) - exact).max() > _AGREEMENT:
+        places = np.concatenate([nodes.ravel(), some])
+        values = prior.log_marginal(places, np.ones(places.size))
+        table, exact = values[: nodes.size].reshape(nodes.shape), values[nodes.size :]
+        if np.abs((weights * table).sum(axis=1) - exact).max() > _AGREEMENT:
             return False
     return True
