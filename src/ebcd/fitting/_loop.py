@@ -25,7 +25,7 @@ from ebcd.fitting._shrinkers import AbstractShrinker
 
 _LARGEST_ANGLE = 0.5
 _FAITHFUL_ANGLE = 0.03  # radians: steps that do not change which optimum is reached
-_ACCURACY = 0.3  # of the step of Newton's method
+_ACCURACY = 0.1  # of the step of Newton's method
 _MOST_PRODUCTS = 10
 _TINY_ANGLE = 1e-6
 _SMALL_ANGLE = 0.1  # below which a step may be lengthened

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from ebcd.fitting._loop import Problem, State, alternate
 from ebcd.fitting._rotation import score_map
 
 _VARIMAX_STEPS = 200
+_VARIMAX_ACCURACY = 1e-3
 _NOTHING_LEFT = 1e-13  # of the variance
 _GREEDY_STEPS = 500
 _FEW_GREEDY_STEPS = 6  # of each component in a search
@@ -24,7 +26,8 @@ _COARSE = 0.1  # nats: where the fit to all data takes over
 _HOPELESS = 5.0  # times what the first start gained in the first round
 _SAME = 0.99  # cosine
 _GREEDY_TOL = 1.0  # nats: how rough the start is hardly matters to where it leads
-_POWER_STEPS = 1000
+_LANCZOS_STEPS = 20
+_RESTARTS = 50
 _ROUGH = 1e-3  # accuracy of a leading singular value where that is enough
 _LARGEST_RHO = 0.8
 # Random rotations are tried as well where an iteration is cheap, and components are many.
@@ -73,7 +76,7 @@ def varimax_start(loadings: Array) -> Array:
         target = rotated * (square - square.mean(axis=1, keepdims=True))
         left, _, right = np.linalg.svd(target @ loadings.T)
         new = left @ right
-        if np.abs(new - rotation).max() < 1e-4:
+        if np.abs(new - rotation).max() < _VARIMAX_ACCURACY:
             break
         rotation = new
     return rotation @ loadings
@@ -154,21 +157,43 @@ class Greedy:
         """Leading singular vector of the residual, times its singular value over sqrt(n)."""
         p = self._covariance.n_features
         scale = np.sqrt(self.precision)  # one for all, or the noise is divided out
-        v = np.random.default_rng(0).standard_normal(p)
-        v /= np.linalg.norm(v)
-        value = 0.0
-        for _ in range(_POWER_STEPS):
-            image = scale * self._residual_product(scale * v)
-            old, value = value, float(v @ image)
-            v = image / max(float(np.linalg.norm(image)), 1e-300)
-            if abs(value - old) < self._accuracy * value:
-                break
+        value, v = _leading_pair(
+            lambda v: scale * self._residual_product(scale * v), p, self._accuracy
+        )
         return np.asarray(np.sqrt(max(value, 0.0)) * v / scale)
 
     def _residual_product(self, v: Array) -> Array:
         product = self._covariance.matmul(v[:, None])[:, 0]
         along_l, along_b = self.loadings @ v, self._b @ v
         return np.asarray(product - self._b.T @ along_l + self.loadings.T @ (along_l - along_b))
+
+
+def _leading_pair(
+    product: Callable[[Array], Array], size: int, accuracy: float
+) -> tuple[float, Array]:
+    """Leading eigenvalue and vector of a symmetric matrix, by the method of Lanczos."""
+    allowed = min(np.sqrt(accuracy), 30 * accuracy)  # residual, as a share of the eigenvalue
+    v = np.random.default_rng(0).standard_normal(size)
+    v /= np.linalg.norm(v)
+    value = 0.0
+    for _ in range(_RESTARTS):
+        basis, inner = np.empty((0, size)), np.zeros((_LANCZOS_STEPS, _LANCZOS_STEPS))
+        for m in range(min(_LANCZOS_STEPS, size)):
+            basis = np.vstack([basis, v])
+            v = product(v)
+            inner[m, m] = v @ basis[m]
+            for _ in range(2):  # twice, against rounding
+                v = v - (basis @ v) @ basis
+            length = float(np.linalg.norm(v))
+            values, vectors = np.linalg.eigh(inner[: m + 1, : m + 1])
+            value, residual = float(values[-1]), length * abs(float(vectors[-1, -1]))
+            if residual <= max(allowed * abs(value), 1e-300):
+                return value, vectors[:, -1] @ basis
+            v /= length
+            if m + 1 < _LANCZOS_STEPS:
+                inner[m, m + 1] = inner[m + 1, m] = length
+        v = vectors[:, -1] @ basis
+    return value, v
 
 
 def greedy_start(
