@@ -17,6 +17,7 @@ _OVERSAMPLING = 8
 PRODUCTS = 5
 _SEARCH_PRODUCTS = 3
 _EXACT_UP_TO = 400
+_SAFE = 1e-6  # smallest eigenvalue of a Gram matrix of columns of length one
 
 
 class AbstractCovariance(ABC):
@@ -44,18 +45,22 @@ class AbstractCovariance(ABC):
     def diagonal(self) -> Array:
         """Diagonal of ``S``."""
 
+    def rows_product(self, rows: Array) -> Array:
+        """``rows @ S``, C-ordered and new, for a matrix of shape (k, n_features)."""
+        return np.ascontiguousarray(self.matmul(rows.T).T)
+
     def leading(self, k: int, products: int = PRODUCTS) -> tuple[Array, Array]:
         """Give the `k` leading eigenvalues, decreasing, and eigenvectors (p x k).
 
         From a Krylov space of blocks (Musco and Musco, 2015) with a fixed random start, which
         takes fewer products than randomised PCA to the same accuracy.
         """
-        size = min(k // 2 + _OVERSAMPLING, self.n_features)
+        size = min(self.block_size(k), self.n_features)
         block = np.random.default_rng(0).standard_normal((self.n_features, size))
         basis, images = np.empty((self.n_features, 0)), []
         for _ in range(products):
             for _ in range(2):  # twice is enough to be orthogonal to rounding
-                block = np.linalg.qr(block - basis @ (basis.T @ block))[0]
+                block = orthonormal(block - basis @ (basis.T @ block))
             basis = np.hstack([basis, block])
             images.append(self.matmul(block))
             block = images[-1]
@@ -65,6 +70,11 @@ class AbstractCovariance(ABC):
         values, rotation = np.linalg.eigh(0.5 * (inner + inner.T))
         order = np.argsort(-values)[:k]
         return np.maximum(values[order], 0.0), basis @ rotation[:, order]
+
+    @staticmethod
+    def block_size(k: int) -> int:
+        """Width of the blocks from which `k` eigenpairs are found."""
+        return k // 2 + _OVERSAMPLING
 
     def trace(self) -> float:
         """Trace of ``S``."""
@@ -131,7 +141,11 @@ class LowRank(AbstractCovariance):
 
     def matmul(self, v: Array) -> Array:
         """Product with the leading part."""
-        return np.asarray(self._vectors @ (self._values[:, None] * (self._vectors.T @ v)))
+        return self.rows_product(v.T).T
+
+    def rows_product(self, rows: Array) -> Array:
+        """Product of rows with the leading part."""
+        return np.asarray(((rows @ self._vectors) * self._values) @ self._vectors.T)
 
     def diagonal(self) -> Array:
         """Diagonal of the whole covariance."""
@@ -140,6 +154,20 @@ class LowRank(AbstractCovariance):
     def leading(self, k: int, products: int = PRODUCTS) -> tuple[Array, Array]:
         """Give the leading eigenpairs, of those that there are."""
         return self._values[:k], self._vectors[:, :k]
+
+
+def orthonormal(block: Array) -> Array:
+    """Give an orthonormal basis of the columns of a tall matrix.
+
+    Through its Gram matrix where that is safe, which is several times faster than a QR
+    decomposition; a little less orthogonal, so to be done twice.
+    """
+    size = np.linalg.norm(block, axis=0)
+    block = block / np.where(size > 0, size, 1.0)
+    values, vectors = np.linalg.eigh(block.T @ block)
+    if values[0] < _SAFE:
+        return np.asarray(np.linalg.qr(block)[0])
+    return np.asarray(block @ (vectors / np.sqrt(values)))
 
 
 def working_unit(variances: Array) -> float:

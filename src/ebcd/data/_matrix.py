@@ -25,7 +25,7 @@ class DataMatrix(AbstractCovariance):
     Parameters
     ----------
     x : array or sparse matrix, n x p
-        The data; neither copied nor changed.
+        The data; not changed, and copied only if they are small.
     mean, scale : array of length p
         What is subtracted from each column and what it is then divided by.
     variances : array of length p
@@ -38,12 +38,14 @@ class DataMatrix(AbstractCovariance):
         self, x: Any, mean: Array, scale: Array, variances: Array, n_samples: int | None = None
     ) -> None:
         rows, self.n_features = x.shape
-        entries = x.nnz if is_sparse(x) else x.size
-        if x.dtype != np.float64 and entries <= _SMALL:
-            x = x.astype(np.float64)  # single precision stops fits early, and saves nothing here
         self.n_samples = rows if n_samples is None else n_samples
         self.unit = working_unit(variances)
-        self._x, self._mean, self._scale = x, mean, scale * self.unit
+        scale = scale * self.unit
+        if not is_sparse(x) and x.size <= _SMALL:  # operators would cost more than a copy
+            x, mean, scale = (x - mean) / scale, np.zeros_like(mean), np.ones_like(scale)
+        elif x.dtype != np.float64 and is_sparse(x) and x.nnz <= _SMALL:
+            x = x.astype(np.float64)  # single precision stops fits early, and saves nothing here
+        self._x, self._mean, self._scale = x, mean, scale
         self._diagonal = variances / self.unit / self.unit
         self._centred = bool(mean.any())
         # one scale for all features is applied to the scores, which are fewer
@@ -56,7 +58,7 @@ class DataMatrix(AbstractCovariance):
         product = np.asarray(product, dtype=np.float64)
         if self._centred:
             product -= self._mean @ scaled
-        if self._common:
+        if self._common and self._common != 1:
             product /= self._common
         return product
 
@@ -66,9 +68,18 @@ class DataMatrix(AbstractCovariance):
         scores /= self.n_samples
         return self.transposed(scores)
 
+    def rows_product(self, rows: Array) -> Array:
+        """``rows @ S``, through products in whose order nothing needs to be copied."""
+        if is_sparse(self._x) or self._centred or not self._common:
+            return super().rows_product(rows)
+        x = self._x
+        scores = rows.astype(x.dtype, copy=False) @ x.T
+        scores = scores.astype(np.float64) / (self.n_samples * self._common**2)
+        return np.asarray(scores.astype(x.dtype) @ x, dtype=np.float64)
+
     def transposed(self, scores: Array) -> Array:
         """Product of the transpose of the centred and scaled data with `scores`."""
-        if self._common:
+        if self._common and self._common != 1:
             scores = scores / self._common
         product = self._x.T @ scores.astype(self._x.dtype, copy=False)
         product = np.asarray(product, dtype=np.float64)
@@ -85,7 +96,10 @@ class DataMatrix(AbstractCovariance):
     def leading(self, k: int, products: int = PRODUCTS) -> tuple[Array, Array]:
         """Give the leading eigenpairs, exactly if the smaller Gram matrix is cheap."""
         rows, columns = self._x.shape
-        if rows * columns * min(rows, columns) > _CHEAP:
+        smaller = min(rows, columns)
+        operations = rows * columns * smaller
+        dense = not is_sparse(self._x)
+        if operations > _CHEAP and not (dense and smaller <= 4 * products * self.block_size(k)):
             return super().leading(k, products)
         if columns <= rows:
             eigenvalues, vectors = np.linalg.eigh(self._column_gram())

@@ -25,7 +25,7 @@ from ebcd.fitting._shrinkers import AbstractShrinker
 
 _LARGEST_ANGLE = 0.5
 _FAITHFUL_ANGLE = 0.03  # radians: steps that do not change which optimum is reached
-_ACCURACY = 0.3  # of the step of Newton's method
+_ACCURACY = 0.1  # of the step of Newton's method
 _MOST_PRODUCTS = 10
 _TINY_ANGLE = 1e-6
 _SMALL_ANGLE = 0.1  # below which a step may be lengthened
@@ -35,6 +35,7 @@ _OVERLAP = 0.05  # angle between components from which the mirrored optimum is t
 _WORTH_MOVING = 1e-3  # nats
 _ROUNDING = 1e-15  # of the criterion
 _QUIET = 2  # iterations with a gain below the tolerance before the loop stops
+_MODEST = 0.05  # of the tolerance: gain of a plain step below which the scores stay as they are
 
 
 @dataclass(frozen=True)
@@ -165,7 +166,9 @@ def alternate(
     small that they end in the optimum to which plain iterations lead, and it is not left for a
     better one.
     """
-    walk = _Walk(problem, state, max_iter + rough, faithful)
+    # where the search has looked around, what is left is to polish: each product counts
+    polish = not (look_around or rough or faithful)
+    walk = _Walk(problem, state, max_iter + rough, faithful, _MODEST * tol if polish else 0.0)
     path = [state.value]
     quiet = 0
     began = time.monotonic()
@@ -181,7 +184,7 @@ def alternate(
             quiet += 1
         if quiet and rough:
             break
-        if quiet >= _QUIET:
+        if quiet >= (1 if polish else _QUIET):
             if not (look_around and walk.leave_plateau()):
                 return Fit(walk.state, path, walk.n_iter, True)
             quiet = 0
@@ -191,9 +194,11 @@ def alternate(
 class _Walk:
     """The state of a loop, and how far a step may go."""
 
-    def __init__(self, problem: Problem, state: State, max_iter: int, faithful: bool) -> None:
+    def __init__(
+        self, problem: Problem, state: State, max_iter: int, faithful: bool, enough: float
+    ) -> None:
         self._problem, self._max_iter = problem, max_iter
-        self._faithful = faithful
+        self._faithful, self._enough = faithful, enough
         self._largest = _FAITHFUL_ANGLE if faithful else _LARGEST_ANGLE
         self.state = _without_dead(state)
         self.n_iter = 1
@@ -219,6 +224,7 @@ class _Walk:
             reach=self._reach,
             accuracy=_ACCURACY,
             most=_MOST_PRODUCTS,
+            enough=self._enough / typical,
         )
         factor = self._stretch(step, s_step, size)
         new = self._problem.again(state, state.weights + factor * step, state.b + factor * s_step)

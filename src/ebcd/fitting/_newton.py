@@ -20,6 +20,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
+from scipy.linalg.blas import daxpy
 
 from ebcd._numerics import Array
 from ebcd.data import AbstractCovariance
@@ -39,6 +40,7 @@ def newton_step(
     reach: float,
     accuracy: float,
     most: int,
+    enough: float = 0.0,
 ) -> tuple[Array, Array, float]:
     """Give ``D``, ``S D``, and the length of ``D``, which is at most `reach`, as an angle.
 
@@ -54,69 +56,88 @@ def newton_step(
         Share of the gradient at which to stop.
     most : int
         Most steps, that is products with ``S``.
+    enough : float
+        Gain of a plain step, in the units of (1), below which there is nothing to do.
     """
     curvature = _symmetric(b @ gradient.T)
     own, axes = np.linalg.eigh(curvature)
     safe = np.maximum(own, _SMALLEST_CURVATURE * own[-1])
     inverse = (axes / safe) @ axes.T
     pairs = 2 / (safe[:, None] + safe)
+    spare, z, s_z = np.empty_like(b), np.empty_like(b), np.empty_like(b)
 
-    def project(d: Array) -> tuple[Array, Array]:
-        """``P(D)`` and the matrix by which ``W`` was multiplied."""
+    def project(d: Array) -> Array:
+        """Replace ``D`` by ``P(D)``; return the matrix by which ``W`` was multiplied."""
         away = _symmetric(b @ d.T)
-        return d - away @ weights, away
+        d -= np.matmul(away, weights, out=spare)
+        return away
 
-    def times(d: Array) -> Array:
-        return np.ascontiguousarray(covariance.matmul(d.T).T)
-
-    def preconditioned(d: Array, s_d: Array) -> tuple[Array, Array]:
-        """Divide by the curvature that the plain iteration assumes.
+    def precondition(d: Array, s_d: Array) -> None:
+        """Divide by the curvature that the plain iteration assumes: `z`, `s_z`.
 
         Among themselves components turn in pairs, with the mean of their curvatures.
         """
         along = d @ b.T
         turn = axes @ (axes.T @ (0.5 * (along - along.T)) @ axes * pairs) @ axes.T
         turn -= inverse @ along
-        return inverse @ d + turn @ weights, inverse @ s_d + turn @ b
+        np.add(np.matmul(inverse, d, out=z), np.matmul(turn, weights, out=spare), out=z)
+        np.add(np.matmul(inverse, s_d, out=s_z), np.matmul(turn, b, out=spare), out=s_z)
 
-    residual, away = project(gradient)
-    s_residual = times(gradient) - away @ b
+    residual = gradient.copy()
+    away = project(residual)
+    s_residual = covariance.rows_product(gradient)
+    s_residual -= np.matmul(away, b, out=spare)
     step, s_step = np.zeros_like(b), np.zeros_like(b)
-    direction, s_direction = z, s_z = preconditioned(residual, s_residual)
+    precondition(residual, s_residual)
     first = slope = float(np.vdot(s_residual, z))
-    if not slope > _FLAT**2 * own.sum():
+    if not slope > max(_FLAT**2 * own.sum(), enough):
         return step, s_step, 0.0
+    direction, s_direction = z.copy(), s_z.copy()
+    bent, image = np.empty_like(b), np.empty_like(b)
     for _ in range(most):
-        bent = bend * s_direction
-        straight = curvature @ direction
-        image, away = project(straight - bent)
+        np.multiply(bend, s_direction, out=bent)
+        np.matmul(curvature, direction, out=image)
+        straight = float(np.vdot(s_direction, image))
+        image -= bent
+        away = project(image)
         curved = float(np.vdot(s_direction, image))
         share = slope / curved if curved else np.inf
-        if not 0 < share < np.inf or curved < _SMALLEST_CURVATURE * np.vdot(s_direction, straight):
+        if not 0 < share < np.inf or curved < _SMALLEST_CURVATURE * straight:
             share = np.inf
         border = _to_border(step, s_step, direction, s_direction, reach)
         inside = share < border
         share = min(share, border)
-        step = step + share * direction
-        s_step = s_step + share * s_direction
-        residual = residual - share * image
-        s_residual = s_residual - share * (curvature @ s_direction - times(bent) - away @ b)
+        _add(step, share, direction)
+        _add(s_step, share, s_direction)
+        _add(residual, -share, image)
+        s_image = covariance.rows_product(bent)
+        s_image += np.matmul(away, b, out=spare)
+        s_image -= np.matmul(curvature, s_direction, out=spare)
+        _add(s_residual, share, s_image)
+        precondition(residual, s_residual)
         if not inside:
             break
-        z, s_z = preconditioned(residual, s_residual)
         old, slope = slope, float(np.vdot(s_residual, z))
         if slope <= accuracy**2 * first:
             break
-        direction = z + slope / old * direction
-        s_direction = s_z + slope / old * s_direction
+        for d, new in ((direction, z), (s_direction, s_z)):
+            d *= slope / old
+            d += new
     # A plain step from here. It removes what D has in the null space of S, of which the products
     # with S do not tell and which would grow from iteration to iteration.
-    plain, s_plain = preconditioned(residual, s_residual)
-    step, s_step = step + plain, s_step + s_plain
+    step += z
+    s_step += s_z
     length = math.sqrt(max(float(np.vdot(s_step, step)), 0.0))
     if length > reach:
-        step, s_step, length = step * (reach / length), s_step * (reach / length), reach
+        step *= reach / length
+        s_step *= reach / length
+        length = reach
     return step, s_step, length
+
+
+def _add(total: Array, factor: float, array: Array) -> None:
+    """Add a multiple, in place."""
+    daxpy(array.ravel(), total.ravel(), a=factor)
 
 
 def _symmetric(matrix: Array) -> Array:

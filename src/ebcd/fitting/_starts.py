@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -13,21 +14,27 @@ from ebcd.fitting._loop import Problem, State, alternate
 from ebcd.fitting._rotation import score_map
 
 _VARIMAX_STEPS = 200
+_VARIMAX_ACCURACY = 1e-3
 _NOTHING_LEFT = 1e-13  # of the variance
 _GREEDY_STEPS = 500
+_FEW_GREEDY_STEPS = 6  # of each component in a search
 # Rounds of the search: gain an iteration at which to stop, most iterations, how far behind in nats
 # a state may be to go on, how many go on.
 _ROUNDS = ((0.05, 5, 300.0, 7), (0.05, 5, 100.0, 4), (0.05, 60, 10.0, 3), (1e-3, 60, 0.0, 1))
 _CAREFUL = 0.01  # nats: where to look for other optima near by
+_COARSE = 0.1  # nats: where the fit to all data takes over
+_HOPELESS = 5.0  # times what the first start gained in the first round
 _SAME = 0.99  # cosine
 _GREEDY_TOL = 1.0  # nats: how rough the start is hardly matters to where it leads
-_POWER_STEPS = 1000
+_LANCZOS_STEPS = 20
+_RESTARTS = 50
 _ROUGH = 1e-3  # accuracy of a leading singular value where that is enough
 _LARGEST_RHO = 0.8
 # Random rotations are tried as well where an iteration is cheap, and components are many.
 _ROTATIONS = 8
 _FEW_ROTATIONS = 3
-_ENOUGH_FEATURES = 2_000
+_ENOUGH_FEATURES = 1_000
+_MANY_FEATURES = 100_000
 _CHEAP_FEATURES = 100
 _DEAR = 2_000_000  # entries of the data
 _EXTRA_DIRECTIONS = 10
@@ -69,7 +76,7 @@ def varimax_start(loadings: Array) -> Array:
         target = rotated * (square - square.mean(axis=1, keepdims=True))
         left, _, right = np.linalg.svd(target @ loadings.T)
         new = left @ right
-        if np.abs(new - rotation).max() < 1e-4:
+        if np.abs(new - rotation).max() < _VARIMAX_ACCURACY:
             break
         rotation = new
     return rotation @ loadings
@@ -90,8 +97,9 @@ class Greedy:
     ``b = M l / sqrt(l' M l)`` with ``M = S - B B'``.
     """
 
-    def __init__(self, problem: Problem, tol: float) -> None:
+    def __init__(self, problem: Problem, tol: float, steps: int = _GREEDY_STEPS) -> None:
         self._problem = problem
+        self._steps = steps
         self._covariance = problem.covariance
         self._tol = tol
         self._accuracy = min(tol, _ROUGH)
@@ -109,7 +117,7 @@ class Greedy:
         residual = problem.residual(self._b, self.loadings)
         loading = problem.shrinker.oriented(self._residual_vector()[None], number)[0]
         precision, fitted, value = self.precision, None, -np.inf
-        for _ in range(_GREEDY_STEPS):
+        for _ in range(self._steps):
             b = self._rotated(loading, precision)
             noise = np.sqrt(1 / (n * precision))
             shrunk = problem.shrinker.shrink(b[None], noise, (number,), fitted)
@@ -149,15 +157,9 @@ class Greedy:
         """Leading singular vector of the residual, times its singular value over sqrt(n)."""
         p = self._covariance.n_features
         scale = np.sqrt(self.precision)  # one for all, or the noise is divided out
-        v = np.random.default_rng(0).standard_normal(p)
-        v /= np.linalg.norm(v)
-        value = 0.0
-        for _ in range(_POWER_STEPS):
-            image = scale * self._residual_product(scale * v)
-            old, value = value, float(v @ image)
-            v = image / max(float(np.linalg.norm(image)), 1e-300)
-            if abs(value - old) < self._accuracy * value:
-                break
+        value, v = _leading_pair(
+            lambda v: scale * self._residual_product(scale * v), p, self._accuracy
+        )
         return np.asarray(np.sqrt(max(value, 0.0)) * v / scale)
 
     def _residual_product(self, v: Array) -> Array:
@@ -166,9 +168,39 @@ class Greedy:
         return np.asarray(product - self._b.T @ along_l + self.loadings.T @ (along_l - along_b))
 
 
-def greedy_start(problem: Problem, k: int, tol: float = 1e-6) -> State | None:
-    """Add up to `k` components one by one; None if there is not one."""
-    greedy = Greedy(problem, tol)
+def _leading_pair(
+    product: Callable[[Array], Array], size: int, accuracy: float
+) -> tuple[float, Array]:
+    """Leading eigenvalue and vector of a symmetric matrix, by the method of Lanczos."""
+    allowed = min(np.sqrt(accuracy), 30 * accuracy)  # residual, as a share of the eigenvalue
+    v = np.random.default_rng(0).standard_normal(size)
+    v /= np.linalg.norm(v)
+    value = 0.0
+    for _ in range(_RESTARTS):
+        basis, inner = np.empty((0, size)), np.zeros((_LANCZOS_STEPS, _LANCZOS_STEPS))
+        for m in range(min(_LANCZOS_STEPS, size)):
+            basis = np.vstack([basis, v])
+            v = product(v)
+            inner[m, m] = v @ basis[m]
+            for _ in range(2):  # twice, against rounding
+                v = v - (basis @ v) @ basis
+            length = float(np.linalg.norm(v))
+            values, vectors = np.linalg.eigh(inner[: m + 1, : m + 1])
+            value, residual = float(values[-1]), length * abs(float(vectors[-1, -1]))
+            if residual <= max(allowed * abs(value), 1e-300):
+                return value, vectors[:, -1] @ basis
+            v /= length
+            if m + 1 < _LANCZOS_STEPS:
+                inner[m, m + 1] = inner[m + 1, m] = length
+        v = vectors[:, -1] @ basis
+    return value, v
+
+
+def greedy_start(
+    problem: Problem, k: int, tol: float = 1e-6, steps: int = _GREEDY_STEPS
+) -> State | None:
+    """Add up to `k` components one by one, in `steps` each; None if there is not one."""
+    greedy = Greedy(problem, tol, steps)
     while greedy.loadings.shape[0] < k and greedy.add():
         pass
     return greedy.state()
@@ -196,37 +228,73 @@ def best_start(problem: Problem, k: int, rng: np.random.Generator) -> tuple[Stat
     if not isinstance(small, LowRank) or covariance.n_features < 2 * _ENOUGH_FEATURES:
         state = _search(compressed, principal, rng, careful=True)
         return problem.plain(state, state.mean), True
-    features = np.sort(rng.choice(covariance.n_features, _ENOUGH_FEATURES, replace=False))
-    some = small.among(features)
-    among = Problem(some, problem.shrinker, type(problem.noise)(some))
-    state = _search(among, principal[:, features], rng, careful=False)
+    features = _telling(principal, rng)
+    among = _part(problem, small, features)
+    state = _search(among, principal[:, features], rng, careful=True)
     weights = small.whole_weights(state.weights, features)
-    state = compressed.iterate(weights, state.precision, state.components, state.fitted)
-    state = alternate(compressed, state, tol=_CAREFUL, max_iter=60).state
+    if covariance.n_features > 2 * _MANY_FEATURES:  # not all at once: an iteration is dear there
+        features = np.sort(rng.choice(covariance.n_features, _MANY_FEATURES, replace=False))
+        state = _moved(_part(problem, small, features), state, weights[:, features])
+        weights = small.whole_weights(state.weights, features)
+    state = _moved(compressed, state, weights)
     return problem.plain(state, state.mean), True
+
+
+def _part(problem: Problem, covariance: LowRank, features: np.ndarray) -> Problem:
+    """Give the problem of some of the features."""
+    some = covariance.among(features)
+    return Problem(some, problem.shrinker, type(problem.noise)(some))
+
+
+def _moved(problem: Problem, state: State, weights: Array) -> State:
+    """Go on from scores of a part of the features."""
+    state = problem.iterate(weights, state.precision, state.components, state.fitted)
+    return alternate(problem, state, tol=_COARSE, max_iter=60, look_around=False).state
+
+
+def _telling(principal: Array, rng: np.random.Generator) -> np.ndarray:
+    """Choose features to search on: those with the largest loadings, and others at random."""
+    by_size = np.argsort(-(principal**2).sum(axis=0), kind="stable")
+    half = _ENOUGH_FEATURES // 2
+    others = rng.choice(by_size[half:], _ENOUGH_FEATURES - half, replace=False)
+    return np.sort(np.concatenate([by_size[:half], others]))
 
 
 def _search(problem: Problem, principal: Array, rng: np.random.Generator, careful: bool) -> State:
     """Run starts in rounds; to the end if `careful`, otherwise until one is left."""
-    k, small = len(principal), problem.covariance.n_features <= _CHEAP_FEATURES
-    states = [problem.start(varimax_start(principal))]
-    if k > 1:
-        greedy = greedy_start(problem, k, tol=_GREEDY_TOL)
-        states += [] if greedy is None else [greedy]
-    if k > 3 or (k > 2 and small):
-        states.append(problem.start(principal))
-        n_rotations = _ROTATIONS if small else _FEW_ROTATIONS
-        states += [problem.start(random_rotation(principal, rng)) for _ in range(n_rotations)]
-    for tol, max_iter, behind, most in _ROUNDS:
-        rough = tol > _CAREFUL
-        states = [
-            alternate(problem, state, tol=tol, max_iter=max_iter, rough=rough).state
-            for state in states
-        ]
+    states = _first_round(problem, principal, rng)
+    for number, (tol, max_iter, behind, most) in enumerate(_ROUNDS):
+        if number > 0:
+            states = [_advanced(problem, state, tol, max_iter) for state in states]
         states = _contenders(states, behind, most)
         if len(states) == 1 and not careful:  # what is left to do costs the same later
             break
     return states[0]
+
+
+def _first_round(problem: Problem, principal: Array, rng: np.random.Generator) -> list[State]:
+    """Advance every start a little, but for those that are hopelessly behind from the beginning."""
+    k, small = len(principal), problem.covariance.n_features <= _CHEAP_FEATURES
+    tol, max_iter, behind, _ = _ROUNDS[0]
+    begin = problem.start(varimax_start(principal))
+    states = [_advanced(problem, begin, tol, max_iter)]
+    hopeless = states[0].value - behind - _HOPELESS * (states[0].value - begin.value)
+    starts: list[State | None] = []
+    if k > 1:
+        starts.append(greedy_start(problem, k, tol=_GREEDY_TOL, steps=_FEW_GREEDY_STEPS))
+    if k > 3 or (k > 2 and small):
+        starts.append(problem.start(principal))
+        n_rotations = _ROTATIONS if small else _FEW_ROTATIONS
+        starts += [problem.start(random_rotation(principal, rng)) for _ in range(n_rotations)]
+    return states + [
+        _advanced(problem, start, tol, max_iter)
+        for start in starts
+        if start is not None and start.value > hopeless
+    ]
+
+
+def _advanced(problem: Problem, state: State, tol: float, max_iter: int) -> State:
+    return alternate(problem, state, tol=tol, max_iter=max_iter, rough=tol > _CAREFUL).state
 
 
 def _contenders(states: list[State], reach: float, most: int) -> list[State]:

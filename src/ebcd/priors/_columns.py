@@ -28,6 +28,7 @@ _DENSITY = 40
 _BEND = 8.0
 _CHUNK = 8_192
 _CELLS = 16  # of merged entries, per unit of noise
+_SPREAD = 8  # points of a coarse grid per unit of noise
 _BLOCK = 16_384  # entries of all columns that are evaluated at once
 # Distance from zero, in units of the noise, from which exp(z^2 / 2) is left to special functions.
 STRONG = 30.0
@@ -72,9 +73,24 @@ class Columns:
         return int((self.x if self.counts is None else self.counts).shape[0])
 
     @_lazy
+    def unit_noise(self) -> bool:
+        """Tell whether the noise is one throughout."""
+        return bool(self.s.size == 1 and self.s[0, 0] == 1)
+
+    @_lazy
+    def smallest_s(self) -> float:
+        """Smallest noise."""
+        return float(self.s.min())
+
+    @_lazy
+    def largest_s(self) -> float:
+        """Largest noise."""
+        return float(self.s.max())
+
+    @_lazy
     def z(self) -> Array:
         """Observations in units of their noise."""
-        return self.x if self.s.size == 1 and self.s[0, 0] == 1 else self.x / self.s
+        return self.x if self.unit_noise else self.x / self.s
 
     @_lazy
     def size(self) -> Array:
@@ -84,12 +100,34 @@ class Columns:
     @_lazy
     def largest(self) -> float:
         """Largest distance from zero in units of the noise."""
+        if self.unit_noise and self.counts is None:
+            return float(max(self.reach.tolist()))
         return float(self.size.max())
 
     @_lazy
     def weak_size(self) -> Array:
         """`size`, cut off at `STRONG`."""
         return self.size if self.largest <= STRONG else np.minimum(self.size, STRONG)
+
+    @_lazy
+    def minus_weak_size(self) -> Array:
+        """Minus `weak_size`."""
+        return -self.weak_size
+
+    @_lazy
+    def beyond(self) -> tuple[Array, Array]:
+        """Give what `weak_size` cuts off, and the middle between `size` and the cut."""
+        return self.size - self.weak_size, 0.5 * (self.size + self.weak_size)
+
+    @_lazy
+    def square(self) -> Array:
+        """Square of the observations in units of their noise."""
+        return self.z * self.z
+
+    @_lazy
+    def log_s(self) -> Array:
+        """Logarithm of the noise."""
+        return np.log(self.s)
 
     @_lazy
     def inverse_density(self) -> Array:
@@ -111,13 +149,16 @@ class Columns:
     @_lazy
     def null_log_likelihood(self) -> Array:
         """Log-likelihood of each column if all its values are zero."""
-        return self.sum(-0.5 * (self.z * self.z) - (LOG_SQRT_2PI + np.log(self.s)))
+        exponent = self.dot(self.z, self.z)
+        common = self.s.size == 1
+        log_noise = self.totals * self.log_s[0] if common else self.sum(self.log_s)
+        return -0.5 * exponent - (self.totals * LOG_SQRT_2PI + log_noise)
 
     @_lazy
     def reach(self) -> Array:
         """Largest ``|x|`` in each column."""
         if self.counts is None:
-            return np.asarray(np.abs(self.x).max(axis=1))
+            return np.asarray((self.size if self.unit_noise else np.abs(self.x)).max(axis=1))
         return np.asarray(np.abs(np.where(self.counts != 0, self.x, 0.0)).max(axis=1))
 
     def sum(self, values: Array) -> Array:
@@ -131,6 +172,12 @@ class Columns:
         if self.counts is None:
             return np.asarray(np.vecdot(a, b))
         return np.asarray(np.vecdot(self.counts, a * b))
+
+    def each(self) -> list[Columns]:
+        """Take the columns apart."""
+        if self.n_columns == 1:
+            return [self]
+        return [self.select(np.array([k])) for k in range(self.n_columns)]
 
     def select(self, index: np.ndarray) -> Columns:
         """Pick columns by number, repeats allowed."""
@@ -156,15 +203,42 @@ class Columns:
             for part in (slice(i, i + size) for i in range(0, n, size))
         ]
 
+    def spread(self, symmetric: bool) -> Columns:
+        """Spread entries with common noise over the two nearest points of a coarse grid.
+
+        Entries of both signs are put together if that makes no difference.
+        """
+        place = _SPREAD * _bend(self.size if symmetric else self.z)
+        floor = np.floor(place)
+        first, last = (int(end) for end in (floor.min(), floor.max()))
+        n_nodes = last - first + 2
+        far = place - floor
+        cell = floor.astype(np.intp) - first
+        near = 1 - far
+        if self.counts is not None:
+            near, far = self.counts * near, self.counts * far
+        cell = cell + n_nodes * np.arange(self.n_columns)[:, None]
+        counts = np.zeros(self.n_columns * n_nodes)
+        for at, share in ((cell, near), (cell + 1, far)):
+            counts += np.bincount(at.ravel(), weights=share.ravel(), minlength=counts.size)
+        nodes = _BEND * np.sinh((np.arange(n_nodes) + first) / (_SPREAD * _BEND))
+        return Columns(self.s * nodes, self.s, counts.reshape(-1, n_nodes))
+
+    @_lazy
     def merged(self) -> Columns:
         """Merge entries of the only column that are alike in ``x / s`` and in ``s``."""
-        z, log_s = self.z[0], np.log(self.s[0])
-        cell = np.stack([np.floor(_CELLS * _bend(z)), np.floor(_CELLS * log_s)]).astype(np.int64)
-        cell -= cell.min(axis=1, keepdims=True)
-        _, index = np.unique(cell[0] * (int(cell[1].max()) + 1) + cell[1], return_inverse=True)
-        counts = np.bincount(index).astype(np.float64)
-        s = np.exp(np.bincount(index, weights=log_s) / counts)
-        x = s * np.bincount(index, weights=z) / counts
+        z, log_s = self.z[0], self.log_s[0]
+        cell_z, cell_s = (np.floor(_CELLS * place).astype(np.int64) for place in (_bend(z), log_s))
+        cell_z -= cell_z.min()
+        cell_s -= cell_s.min()
+        cell = cell_z * (int(cell_s.max()) + 1) + cell_s
+        if int(cell.max()) > 4 * z.size:  # too many to count those that are empty as well
+            cell = np.unique(cell, return_inverse=True)[1]
+        found = np.bincount(cell)
+        some = np.flatnonzero(found)
+        counts = found[some].astype(np.float64)
+        s = np.exp(np.bincount(cell, weights=log_s)[some] / counts)
+        x = s * np.bincount(cell, weights=z)[some] / counts
         return Columns(x[None], s[None], counts[None])
 
     def shifted(self, origin: float) -> Columns:
@@ -174,8 +248,15 @@ class Columns:
 
 def _bend(z: Array) -> Array:
     """``BEND arcsinh(z / BEND)``, through the logarithm, which is three times faster."""
-    scaled = np.abs(z) / _BEND
-    return np.copysign(_BEND * np.log(scaled + np.sqrt(scaled**2 + 1)), z)
+    scaled = np.abs(z)
+    scaled *= 1 / _BEND
+    bent = scaled * scaled
+    bent += 1
+    np.sqrt(bent, out=bent)
+    bent += scaled
+    np.log(bent, out=bent)
+    bent *= _BEND
+    return np.asarray(np.copysign(bent, z, out=bent))
 
 
 class Binned:
@@ -268,11 +349,11 @@ class Binned:
                     out[table, column, part] = value
         return out
 
-    def at(self, table: Array, column: int, step: int) -> Array:
-        """Interpolate one table at every `step`-th entry of a column."""
+    def stencils(self, column: int, step: int) -> tuple[Array, Array]:
+        """Give the nodes near every `step`-th entry of a column, and their weights."""
         cell, d = self._cell[column, ::step], self._offset[column, ::step]
         weights = np.vander(d, _ORDER, increasing=True) @ _LAGRANGE.T
-        return np.asarray((weights * table[cell[:, None] + np.arange(_ORDER)]).sum(axis=1))
+        return self.nodes[cell[:, None] + np.arange(_ORDER)], weights
 
 
 def _lagrange_coefficients() -> Array:

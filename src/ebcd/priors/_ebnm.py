@@ -48,9 +48,8 @@ class EBNMResult:
     @cached_property
     def lfsr(self) -> Array:
         """Local false sign rate of every entry."""
-        s = _common(self._s)
-        if s.ndim == 0 and np.isfinite(s):
-            return sign_rates(self._x, s, self.prior)
+        if np.isfinite(self._s).all():
+            return sign_rates(self._x, _common(self._s), self.prior)
         return self.prior.posterior(self._x, self._s).lfsr
 
     def sample(self, n: int = 1, random_state: Any = None) -> Array:

@@ -84,6 +84,12 @@ class AbstractPriorFamily(ABC):
         """Give what a fit subtracts from the log-likelihood: nothing unless it is penalised."""
         return 0.0
 
+    @classmethod
+    def sign_rates(cls, prior: FittedPrior, column: Columns) -> Array:
+        """Local false sign rates of the only column under a prior of the family."""
+        s = np.broadcast_to(column.s, column.x.shape)
+        return np.minimum(*prior.tails(column.x[0], s[0]))
+
     @abstractmethod
     def fit_column(self, column: Columns, start: FittedPrior | None) -> tuple[FittedPrior, float]:
         """Fit the only column, with the mode at zero; return the prior and its certificate."""

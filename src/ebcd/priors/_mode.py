@@ -11,8 +11,8 @@ from scipy import optimize
 from ebcd._numerics import Array
 from ebcd.priors._family import AbstractPriorFamily
 from ebcd.priors._fitted import FittedPrior
+from ebcd.priors._scale_search import peaks
 from ebcd.priors._solve import solve_columns
-from ebcd.priors._two_group import peaks
 
 _CANDIDATES = 25
 _POLISHED = 3

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -11,15 +12,23 @@ import numpy as np
 from ebcd._numerics import LOG_SQRT_2PI, Array
 from ebcd.priors import _kernels as kernels
 from ebcd.priors._columns import Columns
-from ebcd.priors._family import AbstractPriorFamily, Fits, Parameters, evaluate
+from ebcd.priors._family import AbstractPriorFamily, Fits, Parameters
 from ebcd.priors._fitted import FittedPrior, FlatPrior
 from ebcd.priors._mixture_prior import MixturePrior
-from ebcd.priors._slabs import AbstractSlabKind, ExponentialSlab, LaplaceSlab, NormalSlab
-from ebcd.priors._two_group import fit_two_groups
+from ebcd.priors._posterior import sign_rates
+from ebcd.priors._slabs import (
+    AbstractSlabKind,
+    ExponentialSlab,
+    LaplaceSlab,
+    NormalSlab,
+    relative_noise,
+)
+from ebcd.priors._two_group import TwoGroupFit, fit_two_groups
 from ebcd.priors._validation import as_mode, as_probability, as_scale
 
 # Where |x| / s is larger, the null's log-likelihood is so low that the sum loses digits.
 _CANCELS_FROM = 1e3
+_ORDINARY = 1e6  # ratio of noise and scale up to which squares are no concern
 
 
 @dataclass(frozen=True)
@@ -51,6 +60,16 @@ class _TwoGroups(AbstractPriorFamily):
         lengths = {key: parameters[key] * factor for key in ("scale", "mode")}
         return {**parameters, **lengths}
 
+    @classmethod
+    def sign_rates(cls, prior: FittedPrior, column: Columns) -> Array:
+        """Local false sign rates of the only column under a prior of the family."""
+        weight, scale = prior.parameters.get("weight", 1.0), prior.parameters["scale"]
+        widest = _ORDINARY * column.smallest_s
+        ordinary = column.largest_s / _ORDINARY < scale < widest
+        if prior.parameters["mode"] or not weight or not ordinary:
+            return super().sign_rates(prior, column)
+        return sign_rates(column, cls.slab, weight, scale)
+
     def fit_column(self, column: Columns, start: FittedPrior | None) -> tuple[FittedPrior, float]:
         """Fit the only column, with the mode at zero."""
         fits = self.fit(column, [start])
@@ -64,27 +83,33 @@ class _TwoGroups(AbstractPriorFamily):
         fit = fit_two_groups(columns, self.slab, not self.has_spike, begin)
         priors = [
             self.build(weight=weight, scale=scale * unit, mode=0.0)
-            for weight, scale in zip(fit.weight.tolist(), fit.scale.tolist(), strict=True)
+            for weight, scale in zip(fit.weight, fit.scale, strict=True)
         ]
         value = columns.null_log_likelihood + fit.ratio
         if columns.largest > _CANCELS_FROM:
-            value = evaluate([g.rescaled(1 / unit) for g in priors], columns, value).log_likelihood
+            value = self._uncancelled(columns, fit)
         return Fits(priors, value, fit.mean, fit.variance, np.full(value.shape, np.nan))
+
+    def _uncancelled(self, columns: Columns, fit: TwoGroupFit) -> Array:
+        """Log-likelihood, summed so that what strong entries add to the null's does not cancel."""
+        log_scales = [math.log(scale) if scale > 0 else 0.0 for scale in fit.scale]
+        noise, weight = relative_noise(columns, log_scales), np.array(fit.weight)[:, None]
+        ratio = self.slab.ratio(columns, noise)
+        entries = np.log(weight * ratio.odds + (1 - weight))
+        entries += np.where(weight > 0, self.slab.fall(columns, noise.rate, ratio.excess), 0.0)
+        entries -= np.where(weight > 0, 0.0, 0.5 * columns.z**2) + LOG_SQRT_2PI + np.log(columns.s)
+        return columns.sum(entries)
 
 
 def _starting_values(
     starts: Sequence[FittedPrior | None], unit: float
-) -> tuple[Array, Array] | None:
+) -> tuple[list[float], list[float]] | None:
+    """Weights and scales to start from; zero where there is no start."""
     if all(start is None for start in starts):
         return None
-    values = [
-        (0.0, 0.0)
-        if start is None
-        else (start.parameters.get("weight", 1.0), start.parameters["scale"])
-        for start in starts
-    ]
-    weight, scale = np.array(values, dtype=np.float64).T
-    return weight, scale / unit
+    found = [{"scale": 0.0} if start is None else start.parameters for start in starts]
+    weight = [float(parameters.get("weight", 1.0)) for parameters in found]
+    return weight, [float(parameters["scale"]) / unit for parameters in found]
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from ebcd.priors._columns import Columns
 from ebcd.priors._family import AbstractPriorFamily, Parameters
 from ebcd.priors._fitted import FittedPrior
 from ebcd.priors._mixture_prior import MixturePrior
-from ebcd.priors._two_group import best_weight, peaks
+from ebcd.priors._scale_search import best_weight, peaks
 from ebcd.priors._validation import as_mode, as_positive, as_probability, as_scale
 
 _BLOCK = 500_000  # entries x grid points in memory
@@ -207,7 +207,11 @@ class GeneralizedBinary(AbstractPriorFamily):
             + special.log_ndtr(edge)
             - special.log_ndtr(1 / self.spread)
         )
-        weight, value = best_weight(wide, log_odds)
+        capped = np.minimum(log_odds, 600.0)
+        odds = np.exp(capped)
+        weight = best_weight(odds, wide.counts, wide.totals)
+        w = weight[:, None]
+        value = wide.sum(np.log1p(w * (odds - 1)) + np.where(w > 0, log_odds - capped, 0.0))
         hazard = 1 / num.mills(-edge)
         slope = (
             -share

@@ -6,7 +6,9 @@ are evaluated once and every other quantity follows from them algebraically.
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -18,43 +20,65 @@ from ebcd.priors._columns import STRONG, Columns
 
 _LARGEST_EXPONENT = 600.0
 _NARROW = 30.0  # noise over the scale of a slab
+_FAR = 50.0  # argument of the Mills ratio from which its series is needed
 
 
-class Slab(NamedTuple):
+class Noise(NamedTuple):
+    """Noise over the scale of the slab: one row per column, and the largest of all."""
+
+    rate: Array
+    largest: float
+
+
+def relative_noise(columns: Columns, log_scales: Sequence[float]) -> Noise:
+    """Noise over the scale of the slab of every column."""
+    rate = np.array([math.exp(-b) for b in log_scales])[:, None]
+    largest = columns.largest_s * math.exp(-min(log_scales))
+    return Noise(rate if columns.unit_noise else columns.s * rate, largest)
+
+
+class Ratio(NamedTuple):
     """Slab against spike, entry by entry.
 
     ``odds * exp(excess)`` is the ratio of the marginals; `excess` is None where nothing is so
-    strong that the ratio would overflow. `first` and `second` are derivatives of its logarithm in
-    the log scale. `inner` is what `AbstractSlabKind.moments` needs.
+    strong that the ratio would overflow. `inner` is what derivatives and moments need besides.
     """
 
     odds: Array
     excess: Array | None
-    first: Array
-    second: Array
-    inner: tuple[Array, ...]
+    inner: Array
 
 
 class AbstractSlabKind(ABC):
     """One shape of slab, centred at the spike."""
 
     em_power: float  # EM multiplies scale ** em_power by the mean of a sufficient statistic
+    symmetric: bool = True
 
     @abstractmethod
-    def terms(self, columns: Columns, rate: Array) -> Slab:
-        """Ratio of the marginals and its derivatives."""
+    def ratio(self, columns: Columns, noise: Noise) -> Ratio:
+        """Ratio of the marginals."""
 
     @abstractmethod
-    def moments(
-        self, columns: Columns, rate: Array, inner: tuple[Array, ...]
-    ) -> tuple[Array, Array]:
-        """Posterior mean and variance under the slab, in units of the noise."""
+    def derivatives(self, columns: Columns, noise: Noise, ratio: Ratio) -> tuple[Array, Array]:
+        """First and second derivative of the logarithm of the ratio in the log scale."""
 
-    def log_odds(self, columns: Columns, rate: Array) -> Array:
-        """Log ratio of the marginals."""
-        slab = self.terms(columns, rate)
-        log_odds = np.log(slab.odds)
-        return log_odds if slab.excess is None else log_odds + slab.excess
+    def fall(self, columns: Columns, rate: Array, excess: Array | None) -> Array:
+        """``excess - z^2 / 2``, in which strong entries would lose digits."""
+        fall = -0.5 * columns.z * columns.z
+        return fall if excess is None else np.where(excess > 0, self._far(columns, rate), fall)
+
+    @abstractmethod
+    def _far(self, columns: Columns, rate: Array) -> Array:
+        """``excess - z^2 / 2`` where there is an excess."""
+
+    @abstractmethod
+    def moments(self, columns: Columns, noise: Noise, ratio: Ratio) -> tuple[Array, Array]:
+        """Posterior mean and variance under the slab, in units of the noise; new arrays."""
+
+    @abstractmethod
+    def rarer_sign(self, columns: Columns, noise: Noise, ratio: Ratio) -> Array:
+        """Posterior probability under the slab of the sign that is less likely."""
 
 
 def _clipped(gap: Array) -> tuple[Array, Array | None]:
@@ -79,40 +103,19 @@ class LaplaceSlab(AbstractSlabKind):
 
     em_power = 1.0
 
-    def terms(self, columns: Columns, rate: Array) -> Slab:
-        """Ratio of the marginals and its derivatives."""
-        size = columns.size
-        odds, lean, excess = self._sides(columns, rate)
-        if rate.max() > _NARROW:
-            distance, square, _ = self._halves(columns, rate, lean)
-            first = rate * distance
-            second = rate * rate * (square - distance**2) - first
-            return Slab(odds, excess, first - 1, second, (lean, lean))
-        c = rate / odds
-        u = size * lean
-        u += c
-        second = size - u  # (size - u) (size + u) + rate c + 1 = var |t|
-        second *= size + u
-        c *= rate
-        second += c
-        second += 1
-        second *= rate * rate
-        u -= rate
-        u *= rate  # E|t| / scale
-        second -= u
-        u -= 1
-        return Slab(odds, excess, u, second, (lean, c))
-
-    @staticmethod
-    def _sides(columns: Columns, rate: Array) -> tuple[Array, Array, Array | None]:
-        """Ratio of the marginals, ``lean``, and the logarithm of what clipping took away."""
-        if min(columns.largest, STRONG) + rate.max() > -num.MILLS_LOWER:
-            return LaplaceSlab._strong_sides(columns.size, rate)
+    def ratio(self, columns: Columns, noise: Noise) -> Ratio:
+        """Ratio of the marginals."""
+        (rate, largest), strongest = noise, columns.largest
+        if min(strongest, STRONG) + largest > -num.MILLS_LOWER:
+            return self._strong(columns.size, rate)
         # the normal cdf is thrice as fast, and exp(z^2 / 2) is the same in every evaluation
         size = columns.weak_size
-        tilt = np.exp(rate * size)
-        near = special.ndtr(size - rate)
-        far = special.ndtr(-(size + rate))
+        tilt = rate * size
+        np.exp(tilt, out=tilt)
+        near = size - rate
+        special.ndtr(near, out=near)
+        far = columns.minus_weak_size - rate
+        special.ndtr(far, out=far)
         far *= tilt
         far *= tilt
         lean = near - far
@@ -121,13 +124,35 @@ class LaplaceSlab(AbstractSlabKind):
         near *= columns.inverse_density
         near /= tilt
         near *= num.SQRT_HALF_PI * rate * np.exp(0.5 * rate * rate)
-        if columns.largest <= STRONG:
-            return near, lean, None
-        sizes, rates = (np.broadcast_to(v, near.shape) for v in (columns.size, rate))
-        at, excess = np.nonzero(sizes > STRONG), np.zeros_like(near)
-        near[at], lean[at], more = LaplaceSlab._strong_sides(sizes[at], rates[at])
-        excess[at] = 0.0 if more is None else more
-        return near, lean, excess
+        if strongest <= STRONG:
+            return Ratio(near, None, lean)
+        # beyond STRONG the far side is nothing: only the exponent (rate - |z|)^2 / 2 grows
+        over, middle = columns.beyond
+        return Ratio(near, over * (middle - rate), lean)
+
+    def derivatives(self, columns: Columns, noise: Noise, ratio: Ratio) -> tuple[Array, Array]:
+        """First and second derivative of the logarithm of the ratio in the log scale."""
+        (odds, _, lean), (rate, largest) = ratio, noise
+        if largest > _NARROW:
+            distance, square, _ = self._halves(columns, rate, lean)
+            first = rate * distance
+            second = rate * rate * (square - distance**2) - first
+            return first - 1, second
+        squared = rate * rate
+        tilt = rate * columns.size
+        scaled_c = squared / odds
+        moved = tilt * lean  # rate (E|t| + rate), less rate c
+        moved += scaled_c
+        # rate^2 var |t| - rate E|t|, in which the squares are a difference that may cancel
+        second = tilt - moved
+        tilt += moved
+        second *= tilt
+        scaled_c *= squared
+        second += scaled_c
+        second -= moved
+        second += 2 * squared
+        moved -= squared + 1
+        return moved, second
 
     @staticmethod
     def _halves(columns: Columns, rate: Array, lean: Array) -> tuple[Array, Array, Array]:
@@ -142,55 +167,84 @@ class LaplaceSlab(AbstractSlabKind):
         return parts[0] + parts[1], np.asarray(square), parts[0] - parts[1]
 
     @staticmethod
-    def _strong_sides(size: Array, rate: Array) -> tuple[Array, Array, Array | None]:
+    def _strong(size: Array, rate: Array) -> Ratio:
         gap, excess = _clipped(rate - size)
         near = special.erfcx(num.SQRT_HALF * gap)
         far = special.erfcx(num.SQRT_HALF * (rate + size))
         lean = (near - far) / (near + far)
-        return (0.5 * num.SQRT_HALF_PI) * rate * (near + far), lean, excess
+        return Ratio((0.5 * num.SQRT_HALF_PI) * rate * (near + far), excess, lean)
 
-    def moments(
-        self, columns: Columns, rate: Array, inner: tuple[Array, ...]
-    ) -> tuple[Array, Array]:
+    def moments(self, columns: Columns, noise: Noise, ratio: Ratio) -> tuple[Array, Array]:
         """Posterior mean and variance under the slab, in units of the noise."""
-        lean, scaled_c = inner
-        if rate.max() > _NARROW:
+        (odds, _, lean), (rate, largest) = ratio, noise
+        if largest > _NARROW:
             _, square, mean = self._halves(columns, rate, lean)
             return np.copysign(mean, columns.z), square - mean**2
-        mean = columns.z - np.copysign(rate * lean, columns.z)
-        variance = (1 - lean) * (1 + lean)
+        mean = rate * lean
+        np.subtract(columns.size, mean, out=mean)
+        np.copysign(mean, columns.z, out=mean)
+        variance = 1 - lean
+        variance *= 1 + lean
+        variance -= 1 / odds
         variance *= rate * rate
-        variance -= scaled_c
         variance += 1
         return mean, variance
+
+    def rarer_sign(self, columns: Columns, noise: Noise, ratio: Ratio) -> Array:
+        """Posterior probability under the slab of the sign that is less likely."""
+        far = noise.rate + columns.size
+        far *= num.SQRT_HALF
+        special.erfcx(far, out=far)  # not (1 - lean) / 2, which cancels
+        far *= (0.5 * num.SQRT_HALF_PI) * noise.rate
+        far /= ratio.odds
+        return far if ratio.excess is None else far * np.exp(-ratio.excess)
+
+    def _far(self, columns: Columns, rate: Array) -> Array:
+        """``((rate - |z|)^2 - MILLS_LOWER^2 - z^2) / 2``."""
+        return np.asarray(rate * (0.5 * rate - columns.size) - 0.5 * num.MILLS_LOWER**2)
 
 
 class ExponentialSlab(AbstractSlabKind):
     """Exponential slab on the positive side: the posterior is ``N(z - rate, 1)`` above zero."""
 
     em_power = 1.0
+    symmetric = False
 
-    def terms(self, columns: Columns, rate: Array) -> Slab:
-        """Ratio of the marginals and its derivatives."""
-        gap = rate - columns.z
-        clipped, excess = _clipped(gap)
-        mills = num.SQRT_HALF_PI * special.erfcx(num.SQRT_HALF * clipped)
-        hazard = 1 / mills
-        if gap.max() < 50.0:
-            mean = hazard - gap
-            variance = 1 - hazard * mean
-        else:
-            mean, variance = num.half_line_moments(gap)
-        scaled = rate * mean
-        second = rate * rate * variance - scaled
-        return Slab(rate * mills, excess, scaled - 1, second, (mean, variance))
+    def ratio(self, columns: Columns, noise: Noise) -> Ratio:
+        """Ratio of the marginals."""
+        rate = noise.rate
+        gap, excess = _clipped(rate - columns.z)
+        mills = special.erfcx(num.SQRT_HALF * gap)
+        mills *= num.SQRT_HALF_PI
+        return Ratio(rate * mills, excess, mills)
 
-    def moments(
-        self, columns: Columns, rate: Array, inner: tuple[Array, ...]
-    ) -> tuple[Array, Array]:
-        """Posterior mean and variance under the slab, in units of the noise."""
-        mean, variance = inner
+    def derivatives(self, columns: Columns, noise: Noise, ratio: Ratio) -> tuple[Array, Array]:
+        """First and second derivative of the logarithm of the ratio in the log scale."""
+        rate = noise.rate
+        mean, variance = self.moments(columns, noise, ratio)
+        mean *= rate
+        variance *= rate * rate
+        variance -= mean
+        mean -= 1
         return mean, variance
+
+    def moments(self, columns: Columns, noise: Noise, ratio: Ratio) -> tuple[Array, Array]:
+        """Posterior mean and variance under the slab, in units of the noise."""
+        gap = noise.rate - columns.z
+        if gap.max() >= _FAR:
+            return num.half_line_moments(gap)
+        hazard = 1 / ratio.inner
+        mean = hazard - gap
+        hazard *= mean
+        return mean, np.subtract(1, hazard, out=hazard)
+
+    def rarer_sign(self, columns: Columns, noise: Noise, ratio: Ratio) -> Array:
+        """Posterior probability under the slab of the sign that is less likely: none has it."""
+        return np.zeros_like(ratio.odds)
+
+    def _far(self, columns: Columns, rate: Array) -> Array:
+        """``((rate - |z|)^2 - MILLS_LOWER^2 - z^2) / 2``."""
+        return np.asarray(rate * (0.5 * rate - columns.size) - 0.5 * num.MILLS_LOWER**2)
 
 
 class NormalSlab(AbstractSlabKind):
@@ -198,24 +252,39 @@ class NormalSlab(AbstractSlabKind):
 
     em_power = 2.0
 
-    def terms(self, columns: Columns, rate: Array) -> Slab:
-        """Ratio of the marginals and its derivatives."""
-        square = columns.z * columns.z
+    def ratio(self, columns: Columns, noise: Noise) -> Ratio:
+        """Ratio of the marginals."""
+        rate = noise.rate
         share = 1 / (1 + rate * rate)
-        rest = rate * rate * share
-        exponent = (0.5 * share) * square
+        exponent = (0.5 * share) * columns.square
         excess = None
         if exponent.max() > _LARGEST_EXPONENT:
-            excess = np.maximum(exponent - _LARGEST_EXPONENT, 0.0)
-            exponent = exponent - excess
-        odds = np.exp(exponent) * np.sqrt(rest)
-        first = share * (rest * square - 1)
-        second = (2 * share * rest) * ((rest - share) * square - 1)
-        return Slab(odds, excess, first, second, (share,))
+            clipped = np.minimum(exponent, _LARGEST_EXPONENT)
+            exponent, excess = clipped, exponent - clipped
+        odds = np.exp(exponent, out=exponent)
+        odds *= rate * np.sqrt(share)
+        return Ratio(odds, excess, share)
 
-    def moments(
-        self, columns: Columns, rate: Array, inner: tuple[Array, ...]
-    ) -> tuple[Array, Array]:
+    def derivatives(self, columns: Columns, noise: Noise, ratio: Ratio) -> tuple[Array, Array]:
+        """First and second derivative of the logarithm of the ratio in the log scale."""
+        square, share = columns.square, ratio.inner
+        rest = noise.rate * noise.rate * share
+        first = (share * rest) * square
+        first -= share
+        second = (2 * share * rest * (rest - share)) * square
+        second -= 2 * share * rest
+        return first, second
+
+    def moments(self, columns: Columns, noise: Noise, ratio: Ratio) -> tuple[Array, Array]:
         """Posterior mean and variance under the slab, in units of the noise."""
-        (share,) = inner
-        return share * columns.z, share
+        mean = ratio.inner * columns.z
+        return mean, np.broadcast_to(ratio.inner, mean.shape).copy()
+
+    def rarer_sign(self, columns: Columns, noise: Noise, ratio: Ratio) -> Array:
+        """Posterior probability under the slab of the sign that is less likely."""
+        return np.asarray(special.ndtr(-np.sqrt(ratio.inner) * columns.size))
+
+    def _far(self, columns: Columns, rate: Array) -> Array:
+        """``(share - 1) z^2 / 2``, less what was left in the exponent."""
+        rest = rate * rate / (1 + rate * rate)
+        return np.asarray(-0.5 * rest * columns.z * columns.z - _LARGEST_EXPONENT)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -15,9 +16,11 @@ from ebcd.priors._registry import PRIORS
 # Binning pays from about this many entries, if they are several times the grid.
 _BIN_FROM = 4_000
 _BIN_RATIO = 4
+_EVEN_RATIO = 40  # from which an even grid costs less than to find the places on a bent one
 # Entries that are checked against the grid, and how well they must agree.
 _CHECKED = 50
 _AGREEMENT = 1e-6
+_SOME = 1_000  # entries that tell the unit
 
 Prior = AbstractPriorFamily | FittedPrior
 
@@ -46,7 +49,7 @@ def solve_columns(
     Fits
     """
     s = np.asarray(s, dtype=np.float64)
-    unit = float(s) if s.ndim == 0 else float(np.exp(np.median(np.log(s))))
+    unit = float(s) if s.ndim == 0 else _typical(s)
     noise = np.ones((1, 1)) if s.ndim == 0 else (s / unit)[None]
     if starts is None:
         starts = [None] * len(priors)
@@ -57,6 +60,12 @@ def solve_columns(
         for begin in [[starts[k] for k in group]]
     ]
     return _in_units(fits[0] if len(fits) == 1 else _together(fits, groups), unit, x.shape[1])
+
+
+def _typical(s: Array) -> float:
+    """Median noise, or that of some entries: any unit of about the right size will do."""
+    some = s[:: max(1, s.size // _SOME)]
+    return float(np.exp(np.median(np.log(some))))
 
 
 def _solve_group(
@@ -96,12 +105,13 @@ def _in_units(fit: Fits, unit: float, n: int) -> Fits:
     """Go back to the units of the data."""
     if unit == 1:
         return fit
-    improper = np.array([isinstance(prior, FlatPrior) for prior in fit.priors])
-    return fit._replace(
-        log_likelihood=np.where(improper, 0.0, fit.log_likelihood - n * np.log(unit)),
-        mean=unit * fit.mean,
-        variance=unit**2 * fit.variance,
-    )
+    value = fit.log_likelihood - n * math.log(unit)
+    for k, prior in enumerate(fit.priors):
+        if isinstance(prior, FlatPrior):  # improper
+            value[k] = 0.0
+    mean = np.multiply(fit.mean, unit, out=fit.mean)
+    variance = np.multiply(fit.variance, unit**2, out=fit.variance)
+    return fit._replace(log_likelihood=value, mean=mean, variance=variance)
 
 
 def _fit(
@@ -134,11 +144,9 @@ def sign_rates(x: Array, s: Array, prior: FittedPrior) -> Array:
             below, above = binned.interpolate(np.log(np.maximum(tails, 1e-300))[:, None])
             smaller = np.minimum(below[0], above[0], out=below[0])
             return np.asarray(np.exp(np.minimum(smaller, 0.0, out=smaller), out=smaller))
-    if isinstance(prior, FlatPrior):
-        return prior.posterior(x, s).lfsr
-    unit = float(np.exp(np.median(np.log(s))))
-    noise = np.broadcast_to(s / unit, x.shape)
-    return np.minimum(*prior.rescaled(1 / unit).tails(x / unit, noise))
+    unit = float(s) if s.ndim == 0 else _typical(s)
+    column = Columns(x[None] / unit, (s / unit).reshape(1, -1))
+    return PRIORS[prior.family].sign_rates(prior.rescaled(1 / unit), column)
 
 
 def _bin(
@@ -149,19 +157,21 @@ def _bin(
     if columns.s.size > 1 or n < _BIN_FROM or not family.binned:
         return None
     low, high = float(columns.x.min()), float(columns.x.max())
-    if Binned.n_nodes(low, high, even=not family.smooth_tails) * _BIN_RATIO > n:
+    even = not family.smooth_tails or Binned.n_nodes(low, high, even=True) * _EVEN_RATIO <= n
+    if Binned.n_nodes(low, high, even) * _BIN_RATIO > n:
         return None
-    return Binned(columns.x, even=not family.smooth_tails)
+    return Binned(columns.x, even)
 
 
 def _representable(priors: list[FittedPrior], columns: Columns, binned: Binned) -> bool:
     """Tell whether interpolated log marginals agree with exact ones, on some entries."""
-    one = np.ones(binned.nodes.size)
     step = max(1, columns.x.shape[1] // _CHECKED)
     for k, prior in enumerate(priors):
-        table = prior.log_marginal(binned.nodes, one)
+        nodes, weights = binned.stencils(k, step)
         some = columns.x[k, ::step]
-        exact = prior.log_marginal(some, np.ones(some.size))
-        if np.abs(binned.at(table, k, step) - exact).max() > _AGREEMENT:
+        places = np.concatenate([nodes.ravel(), some])
+        values = prior.log_marginal(places, np.ones(places.size))
+        table, exact = values[: nodes.size].reshape(nodes.shape), values[nodes.size :]
+        if np.abs((weights * table).sum(axis=1) - exact).max() > _AGREEMENT:
             return False
     return True

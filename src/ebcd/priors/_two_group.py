@@ -20,13 +20,16 @@ cannot, and which the same sums supply. A cold start searches the scale globally
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from ebcd._numerics import Array
 from ebcd.priors._columns import Columns
-from ebcd.priors._slabs import AbstractSlabKind, Slab
+from ebcd.priors._posterior import Numbers, densities, posterior
+from ebcd.priors._scale_search import search_scales
+from ebcd.priors._slabs import AbstractSlabKind, relative_noise
 
 # A step of Newton's method of relative length e that promises a gain leaves about gain * e^2; where
 # that is less than this, in nats, the step needs no confirmation.
@@ -47,15 +50,15 @@ _COARSE_FROM = 6_000
 class TwoGroupFit(NamedTuple):
     """Fitted weights and scales, log-likelihood ratios to the null, posterior moments."""
 
-    weight: Array
-    scale: Array
+    weight: list[float]
+    scale: list[float]
     ratio: Array
     mean: Array
     variance: Array
 
 
 class _Sums(NamedTuple):
-    """Log-likelihood ratio to the null and its derivatives; one column, or arrays of them."""
+    """Log-likelihood ratio to the null of one column, and its derivatives."""
 
     ratio: float
     d_weight: float
@@ -66,88 +69,49 @@ class _Sums(NamedTuple):
     slab_total: float
 
 
-def _rate(columns: Columns, log_scale: Array) -> Array:
-    return columns.s * np.exp(-log_scale)[:, None]
-
-
-def _evaluate(columns: Columns, kind: AbstractSlabKind, weight: Array, log_scale: Array) -> Array:
-    """Evaluate (1) to (4): one row per entry of `_Sums`, one column per column."""
-    blocks = [
-        _sums(part, kind.terms(part, _rate(part, log_scale)), weight)[0] for part in columns.blocks
+def _evaluate(
+    columns: Columns, kind: AbstractSlabKind, weight: Numbers, log_scale: Numbers
+) -> list[_Sums]:
+    """Evaluate (1) to (4) for every column."""
+    w = np.array(weight)[:, None]
+    blocks = [_block_sums(part, kind, w, log_scale) for part in columns.blocks]
+    total = blocks[0] if len(blocks) == 1 else np.sum(blocks, axis=0)
+    return [
+        _Sums(
+            ratio=value,
+            d_weight=gradient,
+            d_scale=w * first,
+            dd_weight=-square,
+            dd_scale=w * ((1 - w) * crossed_first + second),
+            dd_cross=crossed,
+            slab_total=w * (n + (1 - w) * gradient),
+        )
+        for w, n, (value, gradient, square, first, second, crossed, crossed_first) in zip(
+            weight, columns.totals.tolist(), total.T.tolist(), strict=True
+        )
     ]
-    return blocks[0] if len(blocks) == 1 else np.sum(blocks, axis=0)
 
 
-def _sums(columns: Columns, slab: Slab, weight: Array) -> tuple[Array, Array, Array]:
-    """Evaluate (1) to (4), ``q`` and ``1 / (1 + w (R - 1))`` of every entry."""
-    w = weight[:, None]
-    q = w * slab.odds
-    inverse = q + (1 - w)  # 1 + w (odds - 1), without losing tiny odds
-    log_density = np.log(inverse)
-    if slab.excess is not None:
-        log_density += slab.excess
-    np.divide(1, inverse, out=inverse)
-    gradient = slab.odds - 1
-    gradient *= inverse
-    q *= inverse
-    q_first = q * slab.first
-    crossed = q_first * inverse
-    sums = np.array(
+def _block_sums(columns: Columns, kind: AbstractSlabKind, w: Array, log_scale: Numbers) -> Array:
+    """Add up over entries, one column per column, in terms of ``p = q / w`` and ``1 - w G``."""
+    noise = relative_noise(columns, log_scale)
+    ratio = kind.ratio(columns, noise)
+    first, second = kind.derivatives(columns, noise, ratio)
+    log_density, p, inverse = densities(ratio, w)
+    gradient = p - inverse
+    crossed = np.multiply(p, inverse, out=inverse)
+    crossed *= first
+    return np.array(
         [
             columns.sum(log_density),
             columns.sum(gradient),
-            columns.sum(q_first),
-            -columns.dot(gradient, gradient),
-            (1 - weight) * columns.dot(crossed, slab.first) + columns.dot(q, slab.second),
-            columns.sum(crossed) / weight,
-            columns.sum(q),
+            columns.dot(gradient, gradient),
+            columns.dot(p, first),
+            columns.dot(p, second),
+            columns.sum(crossed),
+            columns.dot(crossed, first),
         ]
     )
-    return sums, q, inverse
-
-
-def _moments(
-    columns: Columns,
-    kind: AbstractSlabKind,
-    rate: Array,
-    slab: Slab,
-    parts: tuple[Array, Array, Array],
-) -> tuple[Array, Array]:
-    """Posterior mean and variance in the units of `columns`; `parts` is w, q and the inverse."""
-    w, q, inverse = parts
-    mean, variance = kind.moments(columns, rate, slab.inner)
-    shrunk = q * mean
-    variance = q * variance
-    mean = mean * shrunk
-    mean *= inverse
-    mean *= 1 - w
-    variance += mean
-    if columns.s.size == 1 and columns.s[0, 0] == 1:
-        return shrunk, variance
-    return shrunk * columns.s, variance * columns.s**2
-
-
-def _finish(
-    columns: Columns, kind: AbstractSlabKind, weight: Array, log_scale: Array
-) -> tuple[Array, Array, Array]:
-    """Value of (1), posterior mean and variance of every entry."""
-    w = weight[:, None]
-    blocks = []
-    for part in columns.blocks:
-        rate = _rate(part, log_scale)
-        slab = kind.terms(part, rate)
-        q = w * slab.odds
-        density = q + (1 - w)
-        log_density = np.log(density)
-        if slab.excess is not None:
-            log_density += slab.excess
-        np.divide(1, density, out=density)
-        q *= density
-        blocks.append((part.sum(log_density), *_moments(part, kind, rate, slab, (w, q, density))))
-    if len(blocks) == 1:
-        return blocks[0]
-    ratios, means, variances = zip(*blocks, strict=True)
-    return np.sum(ratios, axis=0), np.concatenate(means, axis=1), np.concatenate(variances, axis=1)
 
 
 def _newton(
@@ -193,28 +157,31 @@ def _em(
 
 
 class _State(NamedTuple):
-    weight: Array
-    log_scale: Array
-    ratio: Array
-    gained: Array  # log-likelihood since the start
+    weight: list[float]
+    log_scale: list[float]
+    ratio: list[float]
+    gained: list[float]  # log-likelihood since the start
 
-    def take(self, index: np.ndarray) -> _State:
-        return _State(*(part[index] for part in self))
+    def take(self, index: Sequence[int]) -> _State:
+        return _State(*([part[k] for k in index] for part in self))
 
 
 def _climb(
-    columns: Columns, kind: AbstractSlabKind, weight: Array, log_scale: Array, fixed_weight: bool
+    columns: Columns,
+    kind: AbstractSlabKind,
+    weight: Numbers,
+    log_scale: Numbers,
+    fixed_weight: bool,
 ) -> _State:
     """Climb to a local maximum from the given parameters, all columns in step."""
     totals = columns.totals.tolist()
-    # plain numbers: array operations on single columns cost more than the arithmetic
-    weights = [max(w, _SMALLEST_SLAB / n) for w, n in zip(weight.tolist(), totals, strict=True)]
-    scales = log_scale.tolist()
+    weights = [max(w, _SMALLEST_SLAB / n) for w, n in zip(weight, totals, strict=True)]
+    scales = list(log_scale)
     largest = [math.log(reach + 1e-3) + 3.0 for reach in columns.reach.tolist()]
-    smallest = _SMALLEST_LOG_SCALE + math.log(float(columns.s.min()))
-    evaluated = _evaluate(columns, kind, np.array(weights), log_scale)
-    sums = [_Sums(*column) for column in evaluated.T.tolist()]
-    first = evaluated[0]
+    smallest = _SMALLEST_LOG_SCALE + math.log(columns.smallest_s)
+    sums = _evaluate(columns, kind, weights, scales)
+    first = [at.ratio for at in sums]
+    ratios = first.copy()
     reach = [_LARGEST_STEP] * len(sums)  # of a step of Newton's method
     active = list(range(len(sums)))
     for _ in range(_MAX_STEPS):
@@ -232,135 +199,94 @@ def _climb(
             near = length < _SHORT_STEP and gain * length**2 < _LEFT_OVER
             if near and reach[k] == _LARGEST_STEP:
                 weights[k], scales[k] = to_w, to_b
-                sums[k] = at._replace(ratio=at.ratio + max(gain, 0.0))
+                ratios[k] += max(gain, 0.0)
             elif gain > _TOLERANCE and (to_w, to_b) != (w, b):
                 moves.append((k, to_w, to_b))
         if not moves:
             break
-        part = columns
-        if len(moves) < len(sums):
-            part = columns.select(np.array([k for k, _, _ in moves]))
-        evaluated = _evaluate(
-            part, kind, np.array([w for _, w, _ in moves]), np.array([b for _, _, b in moves])
-        )
+        which, to_weights, to_scales = zip(*moves, strict=True)
+        part = columns if len(moves) == len(sums) else columns.select(np.array(which))
+        evaluated = _evaluate(part, kind, to_weights, to_scales)
         active = []
-        for (k, w, b), column in zip(moves, evaluated.T.tolist(), strict=True):
-            if column[0] >= sums[k].ratio - 1e-14 * abs(sums[k].ratio):
-                weights[k], scales[k], sums[k] = w, b, _Sums(*column)
+        for (k, w, b), at in zip(moves, evaluated, strict=True):
+            if at.ratio >= ratios[k] - 1e-14 * abs(ratios[k]):
+                weights[k], scales[k], sums[k], ratios[k] = w, b, at, at.ratio
                 reach[k] = min(4 * max(reach[k], _SMALLEST_STEP), _LARGEST_STEP)
                 active.append(k)
             elif reach[k] >= _SMALLEST_STEP:  # where EM fails too, rounding has been reached
                 reach[k] = 0.25 * min(reach[k], abs(b - scales[k]) + abs(math.log(w / weights[k])))
                 active.append(k)
-    ratio = np.array([at.ratio for at in sums])
-    return _State(np.array(weights), np.array(scales), ratio, ratio - first)
+    gained = [last - begin for last, begin in zip(ratios, first, strict=True)]
+    return _State(weights, scales, ratios, gained)
 
 
-def best_weight(columns: Columns, log_odds: Array, accuracy: float = 1e-12) -> tuple[Array, Array]:
-    """Maximise (1) over the weight for given log ratios, by bracketed Newton steps.
-
-    Returns the weight of each column and the value of (1).
-    """
-    capped = np.minimum(log_odds, 600.0)
-    odds = np.exp(capped)
-    surplus = odds - 1
-    full = columns.sum(surplus / odds) >= 0
-    empty = columns.sum(surplus) <= 0
-    low, high = 1e-3 / columns.totals, np.ones(columns.n_columns)
-    weight = np.sqrt(low * high)
-    for _ in range(60):
-        gradient = surplus / (1 + weight[:, None] * surplus)
-        slope, curvature = columns.sum(gradient), columns.dot(gradient, gradient)
-        low, high = np.where(slope > 0, weight, low), np.where(slope > 0, high, weight)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            newton = weight + slope / curvature
-        inside = (newton > low) & (newton < high)
-        new = np.where(inside, newton, np.sqrt(low * high))
-        done = full | empty | (np.abs(new - weight) <= accuracy * weight)
-        weight = new
-        if done.all():
-            break
-    weight = np.where(empty, 0.0, np.where(full, 1.0, weight))
-    w = weight[:, None]
-    value = np.log1p(w * surplus) + np.where(w > 0, log_odds - capped, 0.0)
-    return weight, columns.sum(value)
-
-
-def peaks(values: Array, most: int) -> np.ndarray:
-    """Mark the best `most` local maxima of every row; of a run of ties only the first counts."""
-    padded = np.pad(values, ((0, 0), (1, 1)), constant_values=-np.inf)
-    peak = (values > padded[:, :-2]) & (values >= padded[:, 2:])
-    ranked = np.sort(np.where(peak, values, -np.inf), axis=1)[:, ::-1]
-    return peak & (values >= ranked[:, [min(most, values.shape[1]) - 1]])
-
-
-def _search(
-    columns: Columns, kind: AbstractSlabKind, fixed_weight: bool
-) -> tuple[np.ndarray, Array, Array]:
-    """Best weights on a grid of scales; return column, weight and log scale of promising ones."""
-    typical = float(np.exp(np.median(np.log(columns.s))))
-    top = max(float(columns.reach.max()) / typical, 1.0)
-    low = min(math.log(0.1), math.log(float(columns.s.min()) / typical))
-    grid = np.arange(low, math.log(top) + 1.0, math.log(2.0)) + math.log(typical)
-    rows = np.repeat(np.arange(columns.n_columns), grid.size)
-    wide = columns.select(rows)
-    scales = np.tile(grid, columns.n_columns)
-    log_odds = kind.log_odds(wide, _rate(wide, scales))
-    if fixed_weight:
-        weight, value = np.ones(rows.size), wide.sum(log_odds)
-    else:
-        weight, value = best_weight(wide, log_odds, accuracy=1e-2)
-    value = value.reshape(columns.n_columns, grid.size)
-    best = value.max(axis=1, keepdims=True)
-    # a second peak is worth a climb only if it could still win between grid points
-    keep = (peaks(value, 3) & (value >= best - np.maximum(10.0, 0.2 * best))).ravel()
-    return rows[keep], weight[keep], scales[keep]
+def _are_many(columns: Columns) -> bool:
+    """Tell whether to go most of the way on merged entries, where that costs little."""
+    return columns.s.size > 1 and columns.x.shape[1] >= _COARSE_FROM
 
 
 def _starts(
     columns: Columns, kind: AbstractSlabKind, fixed_weight: bool
-) -> tuple[np.ndarray, Array, Array]:
-    if columns.s.size == 1 or columns.x.shape[1] < _COARSE_FROM:
-        return _search(columns, kind, fixed_weight)
+) -> tuple[list[int], list[float], list[float]]:
+    """Find columns, weights and log scales to climb from."""
+    if not _are_many(columns):
+        return search_scales(columns, kind, fixed_weight)
     found = []
-    for k in range(columns.n_columns):  # on merged entries, where a search costs little
-        coarse = columns.select(np.array([k])).merged()
-        rows, weight, log_scale = _search(coarse, kind, fixed_weight)
-        state = _climb(coarse.select(rows), kind, weight, log_scale, fixed_weight)
-        near_best = state.ratio >= state.ratio.max() - 20.0
-        found.append((rows[near_best] + k, state.weight[near_best], state.log_scale[near_best]))
-    rows, weight, log_scale = (np.concatenate(parts) for parts in zip(*found, strict=True))
+    for k, column in enumerate(columns.each()):
+        rows, weight, log_scale = search_scales(column.merged, kind, fixed_weight)
+        coarse = column.merged.select(np.array(rows))
+        state = _climb(coarse, kind, weight, log_scale, fixed_weight)
+        least = max(state.ratio) - 20.0
+        near_best = [i for i, ratio in enumerate(state.ratio) if ratio >= least]
+        found += [(k, state.weight[i], state.log_scale[i]) for i in near_best]
+    rows, weight, log_scale = (list(part) for part in zip(*found, strict=True))
     return rows, weight, log_scale
 
 
 def _cold(columns: Columns, kind: AbstractSlabKind, fixed_weight: bool) -> _State:
     rows, weight, log_scale = _starts(columns, kind, fixed_weight)
-    state = _climb(columns.select(rows), kind, weight, log_scale, fixed_weight)
-    by_value = np.lexsort((-state.ratio, rows))
-    best = by_value[np.searchsorted(rows[by_value], np.arange(columns.n_columns))]
-    return state.take(best)
+    wide = columns if rows == [*range(columns.n_columns)] else columns.select(np.array(rows))
+    state = _climb(wide, kind, weight, log_scale, fixed_weight)
+    best: dict[int, int] = {}
+    for i, k in enumerate(rows):
+        if k not in best or state.ratio[i] > state.ratio[best[k]]:
+            best[k] = i
+    return state.take([best[k] for k in range(columns.n_columns)])
 
 
 def _warm(
-    columns: Columns, kind: AbstractSlabKind, fixed_weight: bool, weight: Array, scale: Array
+    columns: Columns, kind: AbstractSlabKind, fixed_weight: bool, weight: Numbers, scale: Numbers
 ) -> _State:
-    usable = (weight > 0) & (scale > 0.05 * columns.s.min()) & (scale < 10 * columns.reach + 1)
-    if not usable.any():
+    narrowest, widest = 0.05 * columns.smallest_s, columns.reach.tolist()
+    usable = [
+        w > 0 and narrowest < b < 10 * most + 1
+        for w, b, most in zip(weight, scale, widest, strict=True)
+    ]
+    if not any(usable):
         return _cold(columns, kind, fixed_weight)
-    if not usable.all():  # borrow another column's start: what it leads to is searched anew below
-        first = usable.argmax()
-        weight, scale = (np.where(usable, v, v[first]) for v in (weight, scale))
-    if fixed_weight:
-        weight = np.ones(weight.size)
-    state = _climb(columns, kind, weight, np.log(scale), fixed_weight)
-    doubtful = (state.gained > _TRUSTED_GAIN + 0.01 * state.ratio) | ~usable
-    doubtful |= state.ratio < _TRUSTED_RATIO
-    if doubtful.any():
-        index = np.flatnonzero(doubtful)
-        cold = _cold(columns.select(index), kind, fixed_weight)
-        rows = np.flatnonzero(cold.ratio > state.ratio[index])
-        for old, new in zip(state, cold, strict=True):
-            old[index[rows]] = new[rows]
+    # elsewhere borrow another column's start: what it leads to is searched anew below
+    source = [k if fine else usable.index(True) for k, fine in enumerate(usable)]
+    weights = [1.0 if fixed_weight else weight[k] for k in source]
+    scales = [math.log(scale[k]) for k in source]
+    gained = [0.0] * len(scales)
+    if _are_many(columns):
+        for k, column in enumerate(columns.each()):
+            way = _climb(column.merged, kind, weights[k : k + 1], scales[k : k + 1], fixed_weight)
+            weights[k], scales[k], gained[k] = way.weight[0], way.log_scale[0], way.gained[0]
+    state = _climb(columns, kind, weights, scales, fixed_weight)
+    doubtful = [
+        k
+        for k, ratio in enumerate(state.ratio)
+        if not usable[k]
+        or gained[k] + state.gained[k] > _TRUSTED_GAIN + 0.01 * ratio
+        or ratio < _TRUSTED_RATIO
+    ]
+    if doubtful:
+        cold = _cold(columns.select(np.array(doubtful)), kind, fixed_weight)
+        for i, k in enumerate(doubtful):
+            if cold.ratio[i] > state.ratio[k]:
+                for old, new in zip(state, cold, strict=True):
+                    old[k] = new[i]
     return state
 
 
@@ -368,7 +294,7 @@ def fit_two_groups(
     columns: Columns,
     kind: AbstractSlabKind,
     fixed_weight: bool,
-    start: tuple[Array, Array] | None = None,
+    start: tuple[Numbers, Numbers] | None = None,
 ) -> TwoGroupFit:
     """Fit weight and scale of every column by maximum likelihood.
 
@@ -393,10 +319,21 @@ def fit_two_groups(
         state = _cold(columns, kind, fixed_weight)
     else:
         state = _warm(columns, kind, fixed_weight, *start)
-    ratio, mean, variance = _finish(columns, kind, state.weight, state.log_scale)
-    fit = TwoGroupFit(state.weight, np.exp(state.log_scale), ratio, mean, variance)
-    null = ratio <= 0
-    if null.any():
-        for part in fit:
-            part[null] = 0.0
+    some = [k for k, ratio in enumerate(state.ratio) if ratio > 0]
+    if len(some) == columns.n_columns:
+        ratio, mean, variance = posterior(columns, kind, state.weight, state.log_scale)
+    else:  # what no slab improves needs no posterior
+        ratio = np.zeros(columns.n_columns)
+        mean, variance = np.zeros((2, columns.n_columns, columns.x.shape[1]))
+        if some:
+            part = state.take(some)
+            finished = posterior(columns.select(np.array(some)), kind, part.weight, part.log_scale)
+            for whole, values in zip((ratio, mean, variance), finished, strict=True):
+                whole[some] = values
+    fit = TwoGroupFit([0.0] * columns.n_columns, [0.0] * columns.n_columns, ratio, mean, variance)
+    for k, value in enumerate(ratio.tolist()):
+        if value > 0:
+            fit.weight[k], fit.scale[k] = state.weight[k], math.exp(state.log_scale[k])
+        else:
+            ratio[k] = mean[k] = variance[k] = 0.0
     return fit

@@ -1,0 +1,225 @@
+"""Time of a whole fit against one PCA, from 50 x 500 to a million rows or columns.
+
+Run with ``make bench``, or choose rows, as in ``python benchmarks/bench_scale.py wide tall``.
+Default settings, one thread of linear algebra (``--threads 2`` for two), medians of repeated runs;
+the two times of a ratio are taken in turns. ``--strict`` fits once more with a tolerance a thousand
+times smaller, to see what was left to gain.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import os
+import platform
+import resource
+import sys
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import sparse
+from sklearn.decomposition import PCA
+from threadpoolctl import threadpool_limits
+
+import ebcd
+from ebcd.data import AbstractCovariance
+from ebcd.datasets import make_simulation
+from ebcd.estimators import _ebcd
+from ebcd.fitting import _shrinkers
+
+SECTORS = Path(__file__).resolve().parents[1] / "tests" / "reference" / "ebcd"
+
+
+class Case(NamedTuple):
+    """Data, what a fit is compared with, and how many times that it may take."""
+
+    data: Any
+    k: int
+    reference: Callable[[Any], object]
+    most: float
+
+
+def planted(n: int, p: int, k: int, share: float, seed: int = 0) -> np.ndarray:
+    """Noise and `k` components with Laplace loadings on a share of the features."""
+    rng = np.random.default_rng(seed)
+    loadings = 2 * rng.laplace(size=(k, p)) * (rng.random((k, p)) < share)
+    x = rng.standard_normal((n, p))
+    x += rng.standard_normal((n, k)) @ loadings
+    return x
+
+
+def counts(n: int, p: int, k: int, density: float, seed: int = 0) -> sparse.csr_array:
+    """Poisson counts, mostly zero, whose rates `k` sparse programs raise in some of the rows."""
+    rng = np.random.default_rng(seed)
+    base = rng.gamma(0.5, size=p)
+    base *= -np.log1p(-density) / base.mean()
+    programs = np.zeros((k, p))
+    for program in programs:
+        program[rng.choice(p, p // 50, replace=False)] = rng.gamma(2.0, size=p // 50)
+    activity = rng.gamma(0.5, size=(n, k))
+    blocks = []
+    for start in range(0, n, 1000):
+        rate = base * (1 + activity[start : start + 1000] @ programs)
+        blocks.append(sparse.csr_array(rng.poisson(rate).astype(np.float64)))
+    return sparse.csr_array(sparse.vstack(blocks))
+
+
+def randomized(k: int) -> Callable[[np.ndarray], object]:
+    """Give scikit-learn's randomised PCA."""
+    return lambda x: PCA(k, svd_solver="randomized", random_state=0).fit(x)
+
+
+def cases() -> dict[str, Callable[[], Case]]:
+    """Make the data of a row when it is its turn."""
+    svd: Callable[[np.ndarray], object] = lambda x: np.linalg.svd(x, full_matrices=False)  # noqa: E731
+    return {
+        "simulation1": lambda: Case(make_simulation(1, 50, random_state=0)[0], 2, svd, 12),
+        "simulation2": lambda: Case(make_simulation(2, 50, random_state=0)[0], 3, svd, 12),
+        "medium": lambda: Case(planted(500, 10_000, 5, 0.02), 5, randomized(5), 1.5),
+        "large": lambda: Case(planted(2_000, 20_000, 10, 0.02), 10, randomized(10), 1.0),
+        "wide": lambda: Case(planted(100, 1_000_000, 5, 0.02), 5, randomized(5), 1.5),
+        "tall": lambda: Case(planted(1_000_000, 100, 5, 0.2), 5, lambda x: x.T @ x, 1.5),
+        "sparse": lambda: Case(
+            counts(20_000, 5_000, 10, 0.05), 10, PCA(10, svd_solver="arpack").fit, 3
+        ),
+    }
+
+
+class Phases:
+    """Seconds spent in products with the data, in normal-means problems and in the starts."""
+
+    def __init__(self) -> None:
+        self.seconds = dict.fromkeys(("start", "products", "normal means"), 0.0)
+        self.products = 0
+        self._inside: list[str] = []
+
+    @contextmanager
+    def phase(self, name: str) -> Iterator[None]:
+        """Count the time of a block; what is inside of another phase but the start counts once."""
+        begin = time.perf_counter()
+        nested = name in self._inside
+        self._inside.append(name)
+        try:
+            yield
+        finally:
+            self._inside.pop()
+            if not nested:
+                self.seconds[name] += time.perf_counter() - begin
+
+    def watched(self, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+        """Wrap a function so that its time counts."""
+
+        def wrapped(*args: Any, **kwargs: Any) -> Any:
+            if name == "products" and name not in self._inside:
+                self.products += 1
+            with self.phase(name):
+                return function(*args, **kwargs)
+
+        return wrapped
+
+
+@contextmanager
+def watched() -> Iterator[Phases]:
+    """Measure phases of the fits inside of the block."""
+    phases = Phases()
+    patches: list[tuple[Any, str, str]] = [
+        (_ebcd, "best_start", "start"),
+        (_shrinkers, "solve_columns", "normal means"),
+    ]
+    kinds = [AbstractCovariance]
+    while kinds:
+        kind = kinds.pop()
+        kinds += kind.__subclasses__()
+        patches += [(kind, m, "products") for m in ("matmul", "leading") if m in vars(kind)]
+    old = [(where, name, vars(where)[name]) for where, name, _ in patches]
+    for where, name, phase in patches:
+        setattr(where, name, phases.watched(phase, vars(where)[name]))
+    try:
+        yield phases
+    finally:
+        for where, name, function in old:
+            setattr(where, name, function)
+
+
+def clock(function: Callable[[], object]) -> float:
+    """Seconds of one call."""
+    begin = time.perf_counter()
+    function()
+    return time.perf_counter() - begin
+
+
+def measure(name: str, case: Case, options: argparse.Namespace) -> None:
+    """Time one row and print it."""
+    model = ebcd.EBCD(case.k)
+    x = case.data
+    inner = 20 if np.prod(x.shape) < 1e5 else 1  # calls too short to be timed one by one
+    pairs = []
+    for _ in range(options.repeats):
+        theirs = clock(lambda: [case.reference(x) for _ in range(inner)]) / inner
+        ours = clock(lambda: model.fit(x))
+        pairs.append((theirs, ours))
+    theirs, ours = np.median(pairs, axis=0)
+    ratio = float(np.median([b / a for a, b in pairs]))
+    with watched() as phases:
+        total = clock(lambda: model.fit(x))
+    shares = {phase: seconds / total for phase, seconds in phases.seconds.items()}
+    rest = 1 - shares["products"] - shares["normal means"]
+    print(
+        f"{name:12s} {x.shape[0]:>9,} x {x.shape[1]:<9,} k={case.k:<3d} reference {theirs:8.4f} s  "
+        f"EBCD {ours:8.4f} s  ratio {ratio:6.2f} (bar {case.most})  iterations {model.n_iter_:3d}"
+        f"  converged {model.converged_}\n{'':12s} start {shares['start']:.0%}; of all: products "
+        f"{shares['products']:.0%} ({phases.products}), normal means "
+        f"{shares['normal means']:.0%}, rest {rest:.0%}",
+        flush=True,
+    )
+    if options.strict:
+        entries = float(np.prod(x.shape))
+        tol = max(1e-5, 4e-10 * entries) / 1000
+        better = ebcd.EBCD(case.k, tol=tol, max_iter=20_000).fit(x)
+        left = better.elbo_ - model.elbo_
+        print(f"{'':12s} left to gain {left:.2e} nats, {left / entries * 1e6:.1e} a million entries")
+
+
+def covariance(options: argparse.Namespace) -> None:
+    """Time the covariance with three strong factors whose reference fit is stored."""
+    path = SECTORS / "b_S.csv"
+    with path.open(newline="") as file:
+        rows = list(csv.reader(file))
+    s = np.array([[float(cell) for cell in row] for row in rows if row[0][0] not in '"V'])
+    model = ebcd.EBCD(3)
+    seconds = float(
+        np.median([clock(lambda: model.fit_covariance(s, 734)) for _ in range(options.repeats)])
+    )
+    print(f"covariance   11 x 11, n = 734, k=3: {seconds:.3f} s (bar 0.1), ELBO {model.elbo_:.4f}")
+
+
+def main() -> None:
+    """Run the rows that were asked for."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    rows = {**cases(), "covariance": None}
+    parser.add_argument("rows", nargs="*", choices=[*rows, []], help="which rows; all by default")
+    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--strict", action="store_true")
+    options = parser.parse_args()
+    warnings.simplefilter("ignore")
+    print(f"{platform.processor() or platform.machine()}, {os.cpu_count()} cores, ebcd "
+          f"{ebcd.__version__}, numpy {np.__version__}, {options.threads} thread(s)")  # fmt: skip
+    with threadpool_limits(options.threads):
+        for name in options.rows or rows:
+            make = rows[name]
+            if make is None:
+                covariance(options)
+            else:
+                measure(name, make(), options)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+    print(f"peak memory {peak:.2f} GB", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    main()
