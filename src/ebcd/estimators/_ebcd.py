@@ -61,6 +61,11 @@ class EBCD(Readable):
         more where there are more than 25,000 entries: 4e-10 for each.
     max_iter : int, default 2000
         Largest number of iterations.
+    max_memory : int, str or None, default None
+        Most memory, in bytes or as a text such as "500MB", that the fit may take beside the data
+        it is given, the interpreter and its libraries. It decides how much of data in chunks is
+        read at once, and whether their covariance matrix is kept. Not even enough for the
+        smallest chunks is an error. None reads some 16 MB at once.
     random_state : int, Generator or None, default None
         Seed of the random rotations among the automatic starts. The result is the same every
         time with None as well.
@@ -121,6 +126,7 @@ class EBCD(Readable):
         start: Any = "auto",
         tol: float | None = None,
         max_iter: int = 2000,
+        max_memory: int | str | None = None,
         random_state: Any = None,
         verbose: int = 0,
     ) -> None:
@@ -132,6 +138,7 @@ class EBCD(Readable):
         self.start = start
         self.tol = tol
         self.max_iter = max_iter
+        self.max_memory = max_memory
         self.random_state = random_state
         self.verbose = verbose
 
@@ -173,12 +180,16 @@ class EBCD(Readable):
             raise ValueError(f"tol must not be negative, got {self.tol}")
         if not self.max_iter >= 1:
             raise ValueError(f"max_iter must be at least 1, got {self.max_iter}")
+        self._priors()
 
-    def _problem(self, covariance: AbstractCovariance, data: Input) -> Problem:
+    def _priors(self) -> list[Prior]:
         given = self.prior if isinstance(self.prior, list | tuple) else [self.prior]
         if len(given) == 0:
             raise ValueError("prior is an empty list; give at least one prior")
-        priors = [_in_working_units(as_prior(prior), covariance.unit) for prior in given]
+        return [as_prior(prior) for prior in given]
+
+    def _problem(self, covariance: AbstractCovariance, data: Input) -> Problem:
+        priors = [_in_working_units(prior, covariance.unit) for prior in self._priors()]
         return Problem(covariance, EmpiricalBayesShrinker(priors), NOISES[self.noise](covariance))
 
     def _how_many(self, problem: Problem, data: Input) -> int:

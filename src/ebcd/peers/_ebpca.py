@@ -138,6 +138,9 @@ class EBPCA(Readable):
             self._needs_data("a compact matrix (n_samples given)")
         return super().fit(X)
 
+    def _needs_rows(self) -> bool:
+        return True
+
     def fit_covariance(self, S: Any, n_samples: int) -> NoReturn:
         """Raise: the scores have a prior, so the data themselves are needed."""
         self._needs_data("a covariance")
