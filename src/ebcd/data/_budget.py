@@ -93,6 +93,8 @@ def check_memory(value: Any) -> int | None:
         )
     if not value > 0:
         raise ValueError(f"max_memory must be positive, got {value!r}")
+    if value == float("inf"):
+        raise ValueError("max_memory must be finite; leave it out if there is no limit")
     return int(value)
 
 

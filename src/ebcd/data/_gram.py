@@ -150,11 +150,9 @@ class NotFiniteError(ValueError):
 
 def piece_rows(rows: Any) -> int:
     """Give how many rows to take at once: they stay in the cache, and p x p sums are few."""
-    p = max(rows.shape[1], 1)
-    size = _PIECE // p
-    if is_sparse(rows):
-        size = size * rows.shape[0] * p // max(rows.nnz, 1)
-    return max(size, p // 4, 1)
+    n, p = rows.shape
+    entries = int(rows.nnz) if is_sparse(rows) else n * p
+    return int(max(_PIECE * n // max(entries, 1), p // 4, 1))
 
 
 def _about_mean(rows: Any, mean: Array, product: Array) -> tuple[int, Array, Array]:
