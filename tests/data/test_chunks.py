@@ -69,7 +69,9 @@ class TestSources:
         with pytest.raises(ValueError, match=r"must have rows and columns, got shape \(5,\)"):
             Chunks(np.zeros(5))
 
-    @pytest.mark.parametrize(("bad", "error"), [(0, ValueError), (2.5, TypeError), (True, TypeError)])
+    @pytest.mark.parametrize(
+        ("bad", "error"), [(0, ValueError), (2.5, TypeError), (True, TypeError)]
+    )
     def test_rows_per_chunk_is_a_count(self, bad, error):
         with pytest.raises(error, match="rows_per_chunk must be"):
             Chunks(draw(), rows_per_chunk=bad)
@@ -216,9 +218,11 @@ class TestCsv:
     def test_columns(self, tmp_path):
         X = draw()
         path = write_csv(tmp_path / "x.csv", X)
-        np.testing.assert_array_equal(whole(Chunks.from_csv(path, columns=["e", "a"])), X[:, [3, 0]])
+        np.testing.assert_array_equal(
+            whole(Chunks.from_csv(path, columns=["e", "a"])), X[:, [3, 0]]
+        )
         np.testing.assert_array_equal(whole(Chunks.from_csv(path, drop=["b"])), X[:, [0, 2, 3]])
-        with pytest.raises(ValueError, match="columns has 'z', which .*x.csv does not have"):
+        with pytest.raises(ValueError, match=r"columns has 'z', which .*x.csv does not have"):
             Chunks.from_csv(path, columns=["a", "z"])
 
     def test_whole_numbers_before_others(self, tmp_path):
@@ -239,20 +243,24 @@ class TestCsv:
         path = tmp_path / "x.csv"
         path.write_text("id,a\nr1,1.5\nr2,2.5\n", encoding="utf-8")
         chunks = Chunks.from_csv(path)
-        with pytest.raises(ValueError, match=r"cannot be read as numbers: .*r1.*columns of text with drop"):
+        with pytest.raises(
+            ValueError, match=r"cannot be read as numbers: .*r1.*columns of text with drop"
+        ):
             whole(chunks)
         np.testing.assert_array_equal(whole(Chunks.from_csv(path, drop=["id"])), [[1.5], [2.5]])
 
     def test_missing_value(self, tmp_path):
         path = tmp_path / "x.csv"
         path.write_text("a,b\n1,2\n3,\n", encoding="utf-8")
-        with pytest.raises(ValueError, match="NaN: .* in row 1, column 'b'"):
+        with pytest.raises(ValueError, match=r"NaN: .* in row 1, column 'b'"):
             as_covariance(Chunks.from_csv(path), True, False)
 
     def test_ragged(self, tmp_path):
         path = tmp_path / "x.csv"
         path.write_text("a,b\n1,2\n3\n", encoding="utf-8")
-        with pytest.raises(ValueError, match="cannot be read as numbers: .*Expected 2 columns, got 1"):
+        with pytest.raises(
+            ValueError, match=r"cannot be read as numbers: .*Expected 2 columns, got 1"
+        ):
             whole(Chunks.from_csv(path))
 
     def test_names_twice(self, tmp_path):
@@ -313,7 +321,7 @@ class TestParquet:
 
     def test_text(self, tmp_path):
         path = self.write(tmp_path / "x.parquet", {"a": [1.0], "who": ["me"]})
-        with pytest.raises(ValueError, match="column 'who' of .* holds string, not numbers; leave"):
+        with pytest.raises(ValueError, match=r"'who' of .* holds string, not numbers; leave"):
             Chunks.from_parquet(path)
         np.testing.assert_array_equal(whole(Chunks.from_parquet(path, drop=["who"])), [[1.0]])
 
@@ -321,7 +329,7 @@ class TestParquet:
     def test_missing_value(self, kind, tmp_path):
         values = self.arrow.array([1, 2, None, 4], getattr(self.arrow, kind)())
         path = self.write(tmp_path / "x.parquet", {"a": [1.0, 2.0, 3.0, 4.0], "b": values})
-        with pytest.raises(ValueError, match="NaN: .* in row 2, column 'b'"):
+        with pytest.raises(ValueError, match=r"NaN: .* in row 2, column 'b'"):
             as_covariance(Chunks.from_parquet(path), True, False)
 
 
@@ -379,7 +387,7 @@ class TestH5ad:
 
     def test_stored_by_columns(self, tmp_path):
         path = self.write(tmp_path / "x.h5ad", sparse.csc_matrix(draw()))
-        with pytest.raises(ValueError, match="stored by columns.*write it in CSR format"):
+        with pytest.raises(ValueError, match=r"stored by columns.*write it in CSR format"):
             Chunks.from_h5ad(path)
 
     def test_no_layer(self, tmp_path):

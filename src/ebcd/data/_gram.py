@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, Self
 
 import numpy as np
@@ -9,7 +10,7 @@ import numpy as np
 from ebcd._numerics import Array
 from ebcd.data._matrix import is_sparse
 
-_PIECE = 125_000  # entries that are worked on at once
+_PIECE = 250_000  # entries that are worked on at once
 _SPARSE = 0.05  # share of entries up to which a product of sparse matrices is faster
 _SPREAD = 1e-2  # squared deviation over squared mean above which the mean need not go first
 
@@ -63,42 +64,16 @@ class Gram:
             raise ValueError(
                 f"chunk has {rows.shape[1]} columns, but the chunks before had {self.mean.size}"
             )
-        if rows.shape[0] <= piece_rows(rows):
-            return self.add_rows(rows)
-        return self.merge(Gram().add_rows(rows))  # if it fails, nothing has changed here
+        return self.add_rows(rows) if rows.shape[0] else self
 
     def add_rows(self, rows: Any) -> Self:
         """Add rows that have been checked, but for entries that are not finite."""
-        step = piece_rows(rows)
-        for i in range(0, rows.shape[0], step):
-            try:
-                self._merge(*self._moments(rows[i : i + step]))
-            except NotFiniteError as error:
-                raise NotFiniteError(error.row + i, error.column, error.kind) from None
-        return self
-
-    def _moments(self, rows: Any) -> tuple[int, Array, Array]:
-        """Give the number of rows, their mean, and cross-products about it."""
-        n = rows.shape[0]
-        if is_sparse(rows):
-            if rows.nnz <= _SPARSE * n * rows.shape[1]:
-                rows = rows.astype(np.float64, copy=False)
-                # means are small beside the spread, as most entries are zero
-                return _about_mean(rows, rows.sum(axis=0) / n, (rows.T @ rows).toarray())
-            rows = rows.toarray()
-        rows = np.ascontiguousarray(rows, dtype=np.float64)
         with np.errstate(over="ignore", invalid="ignore"):
-            mean = np.ones(n) @ rows / n
-            if not self._far:
-                product = rows.T @ rows
-                level = n * mean * mean
-                self._far = not bool((np.diagonal(product) >= (1 + _SPREAD) * level).all())
-            if self._far:  # cancellation: the mean must be subtracted first
-                centred = rows - mean
-                product = centred.T @ centred
-                check_finite(rows, np.diagonal(product))
-                return n, mean, product
-        return _about_mean(rows, mean, product)
+            sums = None if self._far else _sums_about_zero(rows)
+            self._far = sums is None  # once means are large, they will be in other chunks
+            mean, scatter = sums or _sums_about_mean(rows)
+        self._merge(rows.shape[0], mean, scatter)
+        return self
 
     def merge(self, other: Gram) -> Self:
         """Add what another accumulator has seen."""
@@ -148,18 +123,49 @@ class NotFiniteError(ValueError):
         self.row, self.column, self.kind = row, column, kind
 
 
-def piece_rows(rows: Any) -> int:
-    """Give how many rows to take at once: they stay in the cache, and p x p sums are few."""
+def _pieces(rows: Any) -> Iterator[Any]:
+    """Give as many rows at once as stay in the cache, but enough for p x p sums to be few."""
     n, p = rows.shape
-    entries = int(rows.nnz) if is_sparse(rows) else n * p
-    return int(max(_PIECE * n // max(entries, 1), p // 4, 1))
+    step = max(_PIECE // max(p, 1), p // 4, 1)
+    for i in range(0, n, step):
+        piece = rows[i : i + step]
+        if not is_sparse(piece):
+            yield np.ascontiguousarray(piece, dtype=np.float64)
+        elif piece.nnz > _SPARSE * piece.shape[0] * p:
+            yield piece.toarray().astype(np.float64, copy=False)
+        else:
+            yield piece.astype(np.float64, copy=False)
 
 
-def _about_mean(rows: Any, mean: Array, product: Array) -> tuple[int, Array, Array]:
+def _sums_about_zero(rows: Any) -> tuple[Array, Array] | None:
+    """Give the mean, and cross-products about it from those about zero.
+
+    None if digits would be lost since some mean is much larger than the spread about it.
+    """
+    n, p = rows.shape
+    total, product = np.zeros(p), np.zeros((p, p))
+    for piece in _pieces(rows):
+        cross = piece.T @ piece  # comes first: it does not wait for memory
+        product += cross.toarray() if is_sparse(cross) else cross
+        total += np.ones(piece.shape[0]) @ piece
     check_finite(rows, np.diagonal(product))
-    n = rows.shape[0]
+    mean = total / n
+    if (np.diagonal(product) < (1 + _SPREAD) * n * mean * mean).any():
+        return None
     add_outer(product, mean, -n)
-    return n, mean, product
+    return mean, product
+
+
+def _sums_about_mean(rows: Any) -> tuple[Array, Array]:
+    """Give the mean, and cross-products about it, with the mean subtracted first."""
+    part = Gram()
+    for piece in _pieces(rows):
+        dense = piece.toarray() if is_sparse(piece) else piece
+        mean = np.ones(len(dense)) @ dense / len(dense)
+        centred = dense - mean
+        part._merge(len(dense), mean, centred.T @ centred)
+    check_finite(rows, np.diagonal(part.scatter))
+    return part.mean, part.scatter
 
 
 def check_finite(rows: Any, squares: Array) -> None:

@@ -110,7 +110,8 @@ def all_if_small(reader: Reader, chunk_bytes: int, most: int) -> tuple[Any, Iter
     entries = 0
     for start, block in blocks:
         entries += block.nnz if is_sparse(block) else block.size
-        if entries > most:
+        known = 0 if is_sparse(block) else (reader.n_rows or 0) * reader.n_features
+        if max(entries, known) > most:
             return None, _chained(head, (start, block), blocks)
         head.append((start, block.copy()))  # the block may be gone when the next one is read
     whole = stacked([block for _, block in head])
