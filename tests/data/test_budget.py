@@ -63,6 +63,7 @@ class TestDivision:
     def test_rows_for_a_large_matrix_are_not_few(self):
         p = 5000
         assert Budget().chunk_bytes(p, matrix=True) >= 1000 * 8 * p
+        assert Budget().chunk_bytes(10**6, matrix=False) >= 50 * 8 * 10**6
 
     def test_limit_is_kept(self):
         budget = Budget(100_000_000, 5)

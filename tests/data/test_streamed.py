@@ -176,6 +176,25 @@ class TestCovariance:
         with pytest.raises(ValueError, match="too large to square; divide"):
             as_covariance(cut(X, 30), True, False)
 
+    def test_too_small_to_square(self, route):
+        with pytest.raises(ValueError, match=r"above .*, too small to square; divide it by some"):
+            as_covariance(cut(draw() * 1e-170, 30), True, False)
+
+    def test_entries_in_parts(self, route):
+        X = draw()
+        coordinates = sparse.coo_array(X)
+        place = np.tile(np.stack(coordinates.coords), 2)
+        halves = np.repeat(coordinates.data / 2, 2).reshape(-1, 2).T.ravel()
+        order = np.argsort(place[0], kind="stable")
+        starts = np.concatenate([[0], np.cumsum(np.bincount(place[0], minlength=60))])
+        parts = sparse.csr_array((halves[order], place[1][order], starts), shape=(60, 7))
+        assert not parts.has_canonical_format
+        stored = parts.nnz
+        data = as_covariance([parts[:30], parts[30:]], True, False)
+        np.testing.assert_allclose(data.variances, X.var(axis=0), rtol=1e-12)
+        as_covariance([parts], True, False)
+        assert parts.nnz == stored  # left as it was
+
 
 class TestWhatComesInChunks:
     def test_it_does(self):
@@ -217,13 +236,17 @@ class TestIterators:
             np.testing.assert_allclose(data.variances, X.var(axis=0))
 
     def test_too_many_features(self, streamed):
-        with pytest.raises(ValueError, match=r"read only once.*too many to sum up.*give a list"):
+        with pytest.raises(
+            ValueError, match=r"read only once.*7 features would be too large.*give a list"
+        ):
             as_covariance(iter(cut(draw(), 30)), True, False)
 
     def test_no_room(self, monkeypatch):
         monkeypatch.setattr(_inputs, "_SMALL", 0)
         budget = Budget(Budget(None, 2).needed(500, False) + 1000, 2)
-        with pytest.raises(ValueError, match="read only once, but max_memory has no room"):
+        with pytest.raises(
+            ValueError, match=r"read only once.* 500 features has no room in max_memory"
+        ):
             as_covariance(iter([draw(300, 500)]), True, False, budget=budget)
 
     def test_used_up(self):

@@ -190,6 +190,12 @@ class TestScores:
 
 
 class TestWhatNeedsAllRows:
+    @pytest.mark.parametrize("estimator", [EBPCA(K), SPC(K, cv=2)])
+    def test_scores_do_not(self, estimator):
+        X = draw(60)
+        model = clone(estimator).fit(X)
+        np.testing.assert_allclose(model.transform(cut(X)), model.transform(X), atol=1e-12)
+
     @pytest.mark.parametrize("estimator", [PenalizedPCACV(K), SPC(K), EBPCA(K)])
     def test_chunks_are_refused(self, estimator):
         with pytest.raises(ValueError, match="X comes in chunks, but this fit needs all rows"):
@@ -233,8 +239,12 @@ class TestMistakes:
             estimator.fit(chunks())
 
     def test_compact_chunks(self):
-        with pytest.raises(ValueError, match="n_samples is for compact matrices, not for data in"):
+        with pytest.raises(ValueError, match="X comes in chunks, but this fit needs all rows"):
             EBCD(K, center=False).fit(cut(draw()), n_samples=1000)
+
+    def test_compact_map(self, tmp_path):
+        model = EBCD(K, center=False).fit(saved(tmp_path, draw()), n_samples=1000)
+        assert model.n_samples_ == 1000
 
     def test_iterator_with_too_many_features(self):
         wide = (np.ones((300, 8000)) for _ in range(3))

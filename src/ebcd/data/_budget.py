@@ -10,6 +10,7 @@ import numpy as np
 _UNITS = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4}
 _SIZE = re.compile(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*([KMGT]?)(I?)B?\s*")
 _CHUNK = 16_000_000  # bytes that are read at once unless memory is short
+_FEWEST_ROWS = 64
 _COPIES = 3  # of a chunk: as it was read, as numbers, and what a product makes of it
 # What fits were seen to take: arrays that are p long, and small ones.
 _COLUMNS = 200
@@ -61,8 +62,8 @@ class Budget(NamedTuple):
             If not even a row fits in.
         """
         row = 8 * n_features
-        # few rows at a time make little of each pass over a large matrix
-        wanted = max(_CHUNK, row * n_features // 4) if matrix else max(_CHUNK, row)
+        # what is p x p or p x k is passed over for every chunk, so that a few rows are not enough
+        wanted = max(_CHUNK, row * (n_features // 4 if matrix else _FEWEST_ROWS))
         if self.limit is None:
             return wanted
         needed = self.needed(n_features, matrix)

@@ -320,6 +320,9 @@ class Reader:
         names = getattr(chunk, "columns", None)
         if is_sparse(chunk):
             rows = chunk.tocsr()
+            if not rows.has_canonical_format:  # entries given in parts
+                rows = rows.copy()
+                rows.sum_duplicates()
         else:
             rows = chunk if isinstance(chunk, np.ndarray) else np.asarray(chunk)
         if rows.dtype.kind not in "iuf":

@@ -12,7 +12,7 @@ from ebcd.data._budget import Budget
 from ebcd.data._chunks import Chunks, Reader
 from ebcd.data._covariance import AbstractCovariance, CovarianceMatrix
 from ebcd.data._gram import Gram, add_outer
-from ebcd.data._matrix import DataMatrix, column_moments
+from ebcd.data._matrix import SMALLEST, DataMatrix, column_moments
 from ebcd.data._progress import Progress
 from ebcd.data._sources import is_mapped
 from ebcd.data._streamed import StreamedCovariance, all_if_small, gather, stream_moments
@@ -64,7 +64,7 @@ def comes_in_chunks(x: Any) -> bool:
     if isinstance(x, list | tuple):
         return len(x) > 0 and len(getattr(x[0], "shape", ())) == 2
     if len(getattr(x, "shape", ())) == 2:
-        return type(x).__module__.partition(".")[0] in _READ_BY_ROWS
+        return type(x).__module__.partition(".")[0] in _READ_BY_ROWS and hasattr(x, "dtype")
     if any(hasattr(x, name) for name in ("__array__", "__dataframe__", "shape")):
         return False
     return isinstance(x, Iterable) and not isinstance(x, str | bytes | dict | set)
@@ -92,11 +92,11 @@ def from_chunks(
         gram = gather(reader, blocks)
         data = _from_scatter(gram.scatter, gram.mean, gram.n_samples, center, scale)
     elif reader.once:
-        reason = "max_memory has no room for" if p <= _MODERATE else "too many to sum up"
+        reason = "has no room in max_memory" if p <= _MODERATE else "would be too large"
         raise ValueError(
-            f"X is an iterator, which can be read only once, but {reason} the cross-products of "
-            f"{p} features, so that it is needed once for every step; give a list of chunks, or "
-            "Chunks(function) with a function that makes the iterator anew"
+            f"X is an iterator, which can be read only once, but the covariance matrix of {p} "
+            f"features {reason}, so that the data are needed again and again; give a list of "
+            "chunks, or Chunks(function) with a function that makes the iterator anew"
         )
     else:
         data = _streamed(reader, blocks, center, scale, size)
@@ -105,6 +105,7 @@ def from_chunks(
 
 def _streamed(reader: Reader, blocks: Any, center: bool, scale: bool, chunk_bytes: int) -> Input:
     n_samples, mean, variances = stream_moments(reader, blocks, center, chunk_bytes)
+    _check_size(variances, mean)
     variances = np.where(_only_rounding(variances, mean), 0.0, variances)
     divisor = _divisor(variances, scale)
     data = StreamedCovariance(reader, mean, divisor, variances / divisor**2, n_samples, chunk_bytes)
@@ -132,6 +133,7 @@ def from_gram(gram: Gram, center: bool, scale: bool) -> Input:
 def _from_scatter(matrix: Array, mean: Array, n_samples: int, center: bool, scale: bool) -> Input:
     """Take cross-products about the means, which are overwritten."""
     matrix /= n_samples
+    _check_size(np.diagonal(matrix), mean)
     constant = _only_rounding(np.diagonal(matrix), mean)
     matrix[constant] = matrix[:, constant] = 0.0
     if not center:
@@ -148,6 +150,14 @@ def from_covariance(matrix: Array, n_samples: int, scale: bool) -> Input:
         matrix = matrix / divisor
         matrix /= divisor[:, None]
     return Input(CovarianceMatrix(matrix, n_samples), None, divisor, variances)
+
+
+def _check_size(variances: Array, mean: Array) -> None:
+    size = float(np.sqrt(variances.max(initial=0.0))) or float(np.abs(mean).max(initial=0.0))
+    if 0 < size < SMALLEST:
+        raise ValueError(
+            f"X has no entries much above {size:.3g}, too small to square; divide it by some unit"
+        )
 
 
 def _only_rounding(variances: Array, mean: Array) -> np.ndarray:

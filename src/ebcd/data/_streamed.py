@@ -51,6 +51,7 @@ class StreamedCovariance(AbstractCovariance):
         self._reader, self._chunk_bytes = reader, chunk_bytes
         self._mean, self._scale = mean, scale * self.unit
         self._diagonal = variances / self.unit / self.unit
+        self._centred = bool(mean.any())
 
     def matmul(self, v: Array) -> Array:
         """``S @ v``, in one pass over the data."""
@@ -70,10 +71,10 @@ class StreamedCovariance(AbstractCovariance):
 
     def _add_dense(self, product: Array, rows: Array, v: Array) -> None:
         dtype = single_or_double(rows)
-        # the difference is taken in double precision whatever the data are
-        centred = np.subtract(
-            rows, self._mean, out=np.empty(rows.shape, dtype), casting="same_kind"
-        )
+        centred = rows.astype(dtype, copy=False)
+        if self._centred:  # in double precision, whatever the data are
+            out = np.empty(rows.shape, dtype)
+            centred = np.subtract(rows, self._mean, out=out, casting="same_kind")
         product += centred.T @ (centred @ v.astype(dtype, copy=False))
 
     def _add_sparse(self, product: Array, rows: Any, v: Array) -> None:

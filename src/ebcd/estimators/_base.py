@@ -14,7 +14,6 @@ from ebcd._numerics import Array
 from ebcd.data import (
     Budget,
     Chunks,
-    Gram,
     Input,
     Progress,
     Reader,
@@ -67,11 +66,9 @@ class Decomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
             self.scale,
             budget=budget,
             progress=progress,
-            whole=self._needs_rows(),
+            whole=self._needs_rows() or n_samples is not None,
         )
         if data is not None:
-            if n_samples is not None and not isinstance(X, Gram):
-                raise ValueError("n_samples is for compact matrices, not for data in chunks")
             self._forget_names(data.covariance.n_features)
             if data.names is not None:
                 self.feature_names_in_ = data.names
@@ -93,7 +90,8 @@ class Decomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
                     "a compact matrix (n_samples given) cannot be centred any more; "
                     "centre the data before and use center=False"
                 )
-        if budget.limit is None or n_samples is not None or self._needs_rows():
+        by_columns = getattr(X, "format", None) == "csc"  # so that rows cannot be had one by one
+        if budget.limit is None or n_samples is not None or by_columns or self._needs_rows():
             data = from_matrix(X, self.center, self.scale, n_samples)
         else:
             data = from_chunks(Chunks(X), self.center, self.scale, budget, progress)

@@ -169,10 +169,9 @@ class PenalizedPCA(PenalizedDecomposition):
     max_iter : int, default 2000
         Largest number of iterations from a start.
     max_memory : int, str or None, default None
-        Most memory, in bytes or as a text such as "500MB", that the fit may take beside the data
-        it is given, the interpreter and its libraries. It decides how much of data in chunks is
-        read at once, and whether their covariance matrix is kept. Not even enough for the
-        smallest chunks is an error. None reads some 16 MB at once.
+        Most memory for the fit, in bytes or as a text such as "500MB", beside the data it is given
+        and the libraries: sets how much of data in chunks is read at once, and whether their
+        covariance matrix is kept. By default some 16 MB are read at once.
     random_state : int, Generator or None, default None
         Not used: every start is deterministic.
     verbose : int, default 0
