@@ -1,21 +1,46 @@
 """What a fit can be given: data matrices, covariances and statistics behind one interface."""
 
+from ebcd.data._budget import Budget, check_memory
+from ebcd.data._chunks import Chunks, Reader
 from ebcd.data._covariance import AbstractCovariance, CovarianceMatrix, LowRank
 from ebcd.data._gram import Gram
-from ebcd.data._inputs import Input, check_covariance, from_covariance, from_gram, from_matrix
+from ebcd.data._inputs import (
+    Input,
+    as_chunks,
+    as_covariance,
+    check_covariance,
+    comes_in_chunks,
+    from_chunks,
+    from_covariance,
+    from_gram,
+    from_matrix,
+)
 from ebcd.data._matrix import DataMatrix, column_moments, is_sparse
+from ebcd.data._progress import Progress
+from ebcd.data._streamed import StreamedCovariance, map_rows
 
 __all__ = [
     "AbstractCovariance",
+    "Budget",
+    "Chunks",
     "CovarianceMatrix",
     "DataMatrix",
     "Gram",
     "Input",
     "LowRank",
+    "Progress",
+    "Reader",
+    "StreamedCovariance",
+    "as_chunks",
+    "as_covariance",
     "check_covariance",
+    "check_memory",
     "column_moments",
+    "comes_in_chunks",
+    "from_chunks",
     "from_covariance",
     "from_gram",
     "from_matrix",
     "is_sparse",
+    "map_rows",
 ]

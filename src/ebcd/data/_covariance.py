@@ -95,7 +95,8 @@ class CovarianceMatrix(AbstractCovariance):
     def __init__(self, matrix: Array, n_samples: int) -> None:
         self.n_samples, self.n_features = n_samples, matrix.shape[0]
         self.unit = working_unit(np.diagonal(matrix))
-        self._matrix = matrix / self.unit / self.unit
+        self._matrix = matrix / self.unit
+        self._matrix /= self.unit
 
     def matmul(self, v: Array) -> Array:
         """``S @ v``."""

@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ebcd._numerics import Array
+from ebcd.data._budget import Budget
+from ebcd.data._chunks import Chunks, Reader
 from ebcd.data._covariance import AbstractCovariance, CovarianceMatrix
-from ebcd.data._gram import Gram
-from ebcd.data._matrix import DataMatrix, column_moments
+from ebcd.data._gram import Gram, add_outer
+from ebcd.data._matrix import SMALLEST, DataMatrix, column_moments
+from ebcd.data._progress import Progress
+from ebcd.data._sources import is_mapped
+from ebcd.data._streamed import StreamedCovariance, all_if_small, gather, stream_moments
+
+_SMALL = 2_000_000  # entries up to which chunks are put together
+_MODERATE = 5_000  # features up to which the covariance matrix is cheaper than many passes
+_READ_BY_ROWS = ("anndata", "h5py", "zarr")  # libraries whose arrays are not in memory
 
 
 class Input(NamedTuple):
@@ -19,6 +29,87 @@ class Input(NamedTuple):
     mean: Array | None
     scale: Array
     variances: Array  # of the features, in the units of the data
+    names: Array | None = None  # of the features, if they came with the data
+
+
+def as_covariance(
+    x: Any,
+    center: bool,
+    scale: bool,
+    *,
+    budget: Budget | None = None,
+    progress: Progress | None = None,
+    whole: bool = False,
+) -> Input | None:
+    """Take data that are not one matrix in memory; None if they are, which is checked elsewhere.
+
+    If the method needs the `whole` data, memory maps count as being in memory.
+    """
+    if isinstance(x, Gram):
+        return from_gram(x, center, scale)
+    if not comes_in_chunks(x) or (whole and is_mapped(x)):
+        return None
+    if whole:
+        raise ValueError(
+            "X comes in chunks, but this fit needs all rows at once, in memory; put them together, "
+            "or use a method that needs only a covariance, such as EBCD"
+        )
+    return from_chunks(as_chunks(x), center, scale, budget or Budget(), progress)
+
+
+def comes_in_chunks(x: Any) -> bool:
+    """Tell whether data are read in pieces, not as one matrix in memory."""
+    if isinstance(x, Chunks | Iterator) or is_mapped(x):
+        return True
+    if isinstance(x, list | tuple):
+        return len(x) > 0 and len(getattr(x[0], "shape", ())) == 2
+    if len(getattr(x, "shape", ())) == 2:
+        return type(x).__module__.partition(".")[0] in _READ_BY_ROWS and hasattr(x, "dtype")
+    if any(hasattr(x, name) for name in ("__array__", "__dataframe__", "shape")):
+        return False
+    return isinstance(x, Iterable) and not isinstance(x, str | bytes | dict | set)
+
+
+def as_chunks(x: Any) -> Chunks:
+    """Give data that come in pieces as chunks."""
+    return x if isinstance(x, Chunks) else Chunks(x)
+
+
+def from_chunks(
+    chunks: Chunks, center: bool, scale: bool, budget: Budget, progress: Progress | None = None
+) -> Input:
+    """Take data in chunks: together if they are few, as statistics, or read for every product."""
+    reader = Reader(chunks, progress)
+    p = reader.n_features
+    short = reader.n_rows is not None and reader.n_rows < p  # smaller than their covariance
+    room = budget.has_room_for_matrix(p)
+    gathered = room and p <= _MODERATE and (reader.once or not short)
+    size = budget.chunk_bytes(p, gathered)
+    whole, blocks = all_if_small(reader, size, min(_SMALL, size // 8))
+    if whole is not None:
+        data = from_matrix(whole, center, scale, None)
+    elif gathered:
+        gram = gather(reader, blocks)
+        data = _from_scatter(gram.scatter, gram.mean, gram.n_samples, center, scale)
+    elif reader.once:
+        reason = "has no room in max_memory" if p <= _MODERATE else "would be too large"
+        raise ValueError(
+            f"X is an iterator, which can be read only once, but the covariance matrix of {p} "
+            f"features {reason}, so that the data are needed again and again; give a list of "
+            "chunks, or Chunks(function) with a function that makes the iterator anew"
+        )
+    else:
+        data = _streamed(reader, blocks, center, scale, size)
+    return data._replace(names=reader.names)
+
+
+def _streamed(reader: Reader, blocks: Any, center: bool, scale: bool, chunk_bytes: int) -> Input:
+    n_samples, mean, variances = stream_moments(reader, blocks, center, chunk_bytes)
+    _check_size(variances, mean)
+    variances = np.where(_only_rounding(variances, mean), 0.0, variances)
+    divisor = _divisor(variances, scale)
+    data = StreamedCovariance(reader, mean, divisor, variances / divisor**2, n_samples, chunk_bytes)
+    return Input(data, mean, divisor, variances)
 
 
 def from_matrix(x: Any, center: bool, scale: bool, n_samples: int | None) -> Input:
@@ -36,21 +127,37 @@ def from_gram(gram: Gram, center: bool, scale: bool) -> Input:
     """Take sufficient statistics."""
     if gram.n_samples == 0:
         raise ValueError("the Gram is empty; update it with data first")
-    matrix = gram.scatter / gram.n_samples
-    mean = gram.mean
+    return _from_scatter(gram.scatter.copy(), gram.mean, gram.n_samples, center, scale)
+
+
+def _from_scatter(matrix: Array, mean: Array, n_samples: int, center: bool, scale: bool) -> Input:
+    """Take cross-products about the means, which are overwritten."""
+    matrix /= n_samples
+    _check_size(np.diagonal(matrix), mean)
     constant = _only_rounding(np.diagonal(matrix), mean)
     matrix[constant] = matrix[:, constant] = 0.0
     if not center:
-        matrix, mean = matrix + np.outer(mean, mean), np.zeros_like(mean)
-    return from_covariance(matrix, gram.n_samples, scale)._replace(mean=mean)
+        add_outer(matrix, mean, 1.0)
+        mean = np.zeros_like(mean)
+    return from_covariance(matrix, n_samples, scale)._replace(mean=mean)
 
 
 def from_covariance(matrix: Array, n_samples: int, scale: bool) -> Input:
     """Take a validated covariance matrix."""
     variances = np.diagonal(matrix).copy()
     divisor = _divisor(variances, scale)
-    scaled = matrix / divisor / divisor[:, None] if scale else matrix
-    return Input(CovarianceMatrix(scaled, n_samples), None, divisor, variances)
+    if scale:
+        matrix = matrix / divisor
+        matrix /= divisor[:, None]
+    return Input(CovarianceMatrix(matrix, n_samples), None, divisor, variances)
+
+
+def _check_size(variances: Array, mean: Array) -> None:
+    size = float(np.sqrt(variances.max(initial=0.0))) or float(np.abs(mean).max(initial=0.0))
+    if 0 < size < SMALLEST:
+        raise ValueError(
+            f"X has no entries much above {size:.3g}, too small to square; divide it by some unit"
+        )
 
 
 def _only_rounding(variances: Array, mean: Array) -> np.ndarray:

@@ -13,7 +13,7 @@ from ebcd.data._covariance import PRODUCTS, AbstractCovariance, CovarianceMatrix
 _SMALL = 1_000_000  # entries
 _CHUNK = 500_000  # entries that are worked on at once
 _LARGEST = 1e153
-_SMALLEST = 1e-153
+SMALLEST = 1e-153
 _CHEAP = 200_000_000  # operations
 # Products that a fit needs, roughly; forming the covariance must be cheaper than those.
 _EXPECTED_PRODUCTS = 60
@@ -177,7 +177,7 @@ def column_moments(x: Any, center: bool) -> tuple[Array, Array]:
         raise ValueError(
             f"X has entries as large as {size:.3g}, too large to square; divide it by some unit"
         )
-    if 0 < size < _SMALLEST:
+    if 0 < size < SMALLEST:
         raise ValueError(
             f"X has no entries above {size:.3g}, too small to square; divide it by some unit"
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC
+from collections.abc import Callable, Iterator
 from typing import Any, Self
 
 import numpy as np
@@ -11,13 +12,21 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ebcd._numerics import Array
 from ebcd.data import (
-    Gram,
+    Budget,
+    Chunks,
     Input,
+    Progress,
+    Reader,
+    as_chunks,
+    as_covariance,
     check_covariance,
+    check_memory,
+    comes_in_chunks,
+    from_chunks,
     from_covariance,
-    from_gram,
     from_matrix,
     is_sparse,
+    map_rows,
 )
 from ebcd.fitting._threads import threads_for
 
@@ -34,8 +43,9 @@ class Decomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
 
         Parameters
         ----------
-        X : array-like, sparse matrix, data frame or Gram
-            Data with one sample a row; or sufficient statistics of them.
+        X : array-like, sparse matrix, data frame, memory map, Chunks, chunks or Gram
+            Data with one sample a row; chunks of their rows, as `Chunks`, a list, or an iterator
+            if there are at most 5,000 features; or sufficient statistics of them.
         y : None
             Ignored.
         n_samples : int, optional
@@ -47,9 +57,21 @@ class Decomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         object
             The fitted estimator.
         """
-        if isinstance(X, Gram):
-            self._forget_names(X.mean.size)
-            data = from_gram(X, self.center, self.scale)
+        self._check_parameters()  # before time is spent on the data
+        budget = Budget(check_memory(getattr(self, "max_memory", None)), self._expected())
+        progress = Progress(bool(getattr(self, "verbose", 0)))
+        data = as_covariance(
+            X,
+            self.center,
+            self.scale,
+            budget=budget,
+            progress=progress,
+            whole=self._needs_rows() or n_samples is not None,
+        )
+        if data is not None:
+            self._forget_names(data.covariance.n_features)
+            if data.names is not None:
+                self.feature_names_in_ = data.names
             with threads_for(data.covariance):
                 return self._fit_input(data, None)
         X = validate_data(
@@ -68,7 +90,11 @@ class Decomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
                     "a compact matrix (n_samples given) cannot be centred any more; "
                     "centre the data before and use center=False"
                 )
-        data = from_matrix(X, self.center, self.scale, n_samples)
+        by_columns = getattr(X, "format", None) == "csc"  # so that rows cannot be had one by one
+        if budget.limit is None or n_samples is not None or by_columns or self._needs_rows():
+            data = from_matrix(X, self.center, self.scale, n_samples)
+        else:
+            data = from_chunks(Chunks(X), self.center, self.scale, budget, progress)
         with threads_for(data.covariance):
             return self._fit_input(data, X)
 
@@ -103,6 +129,18 @@ class Decomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
             del self.feature_names_in_
         self.n_features_in_ = n_features
 
+    def _check_parameters(self) -> None:
+        """Complain of parameters that do not depend on the data."""
+
+    def _expected(self) -> int | None:
+        """Give the number of components, if it is known."""
+        count = getattr(self, "n_components", None)
+        return int(count) if isinstance(count, int | np.integer) else None
+
+    def _needs_rows(self) -> bool:
+        """Tell whether the method needs the data themselves, not only their covariance."""
+        return False
+
     def _fit_input(self, data: Input, X: Any) -> Self:
         """Fit to checked input; `X` is the data matrix, None if there is none."""
         raise NotImplementedError  # pragma: no cover - subclasses have it, or a `fit` of their own
@@ -112,7 +150,8 @@ class Decomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
 
         Parameters
         ----------
-        X : array-like, sparse matrix or data frame of shape (n, p)
+        X : array-like, sparse matrix, data frame, memory map, Chunks or chunks
+            Data of n rows and p columns.
 
         Returns
         -------
@@ -120,7 +159,9 @@ class Decomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
             Scores; on the training data their mean square is one, unlike those of PCA.
         """
         check_is_fitted(self)
-        X = self._validated(X)
+        return self._by_rows(X, self._scores)
+
+    def _scores(self, X: Any) -> Array:
         scores = np.asarray(X @ self._score_map.astype(X.dtype, copy=False))
         if hasattr(self, "mean_"):
             scores = scores - (self.mean_ @ self._score_map).astype(scores.dtype)
@@ -128,6 +169,12 @@ class Decomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
 
     def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> Array:
         """Fit and return the scores of the training data."""
+        if isinstance(X, Iterator):
+            raise ValueError(
+                "X is an iterator, which can be read only once, but the data are needed for the "
+                "fit and for the scores; give a list of chunks, or Chunks(function) with a "
+                "function that makes the iterator anew"
+            )
         return self.fit(X, y, **fit_params).transform(X)
 
     def inverse_transform(self, X: Any) -> Array:
@@ -168,14 +215,17 @@ class Decomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
 
         Parameters
         ----------
-        X : array-like, sparse matrix or data frame of shape (n, p)
+        X : array-like, sparse matrix, data frame, memory map, Chunks or chunks
+            Data of n rows and p columns.
 
         Returns
         -------
         ndarray of shape (n,)
         """
         check_is_fitted(self)
-        X = self._validated(X)
+        return self._by_rows(X, self._log_likelihoods)
+
+    def _log_likelihoods(self, X: Any) -> Array:
         X = np.asarray(X.toarray() if is_sparse(X) else X, dtype=np.float64)
         if hasattr(self, "mean_"):
             X = X - self.mean_
@@ -200,6 +250,14 @@ class Decomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
     @property
     def _n_features_out(self) -> int:
         return int(self.components_.shape[0])
+
+    def _by_rows(self, X: Any, work: Callable[[Any], Array]) -> Array:
+        """Do something with checked data, in pieces if they come in pieces; stack the results."""
+        if not comes_in_chunks(X):
+            return work(self._validated(X))
+        reader = Reader(as_chunks(X), Progress(bool(getattr(self, "verbose", 0))))
+        reader.expect(self.n_features_in_, getattr(self, "feature_names_in_", None))
+        return map_rows(reader, work)
 
     def _validated(self, X: Any) -> Any:
         X = validate_data(

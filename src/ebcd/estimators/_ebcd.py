@@ -60,6 +60,10 @@ class EBCD(Readable):
         more where there are more than 25,000 entries: 4e-10 for each.
     max_iter : int, default 2000
         Largest number of iterations.
+    max_memory : int, str or None, default None
+        Most memory for the fit, in bytes or as a text such as "500MB", beside the data it is given
+        and the libraries: sets how much of data in chunks is read at once, and whether their
+        covariance matrix is kept. By default some 16 MB are read at once.
     random_state : int, Generator or None, default None
         Seed of the random rotations among the automatic starts. The result is the same every
         time with None as well.
@@ -122,6 +126,7 @@ class EBCD(Readable):
         start: Any = "auto",
         tol: float | None = None,
         max_iter: int = 2000,
+        max_memory: int | str | None = None,
         random_state: Any = None,
         verbose: int = 0,
     ) -> None:
@@ -133,6 +138,7 @@ class EBCD(Readable):
         self.start = start
         self.tol = tol
         self.max_iter = max_iter
+        self.max_memory = max_memory
         self.random_state = random_state
         self.verbose = verbose
 
@@ -174,12 +180,16 @@ class EBCD(Readable):
             raise ValueError(f"tol must not be negative, got {self.tol}")
         if not self.max_iter >= 1:
             raise ValueError(f"max_iter must be at least 1, got {self.max_iter}")
+        self._priors()
 
-    def _problem(self, covariance: AbstractCovariance, data: Input) -> Problem:
+    def _priors(self) -> list[Prior]:
         given = self.prior if isinstance(self.prior, list | tuple) else [self.prior]
         if len(given) == 0:
             raise ValueError("prior is an empty list; give at least one prior")
-        priors = [_in_working_units(as_prior(prior), covariance.unit) for prior in given]
+        return [as_prior(prior) for prior in given]
+
+    def _problem(self, covariance: AbstractCovariance, data: Input) -> Problem:
+        priors = [_in_working_units(prior, covariance.unit) for prior in self._priors()]
         return Problem(covariance, EmpiricalBayesShrinker(priors), NOISES[self.noise](covariance))
 
     def _how_many(self, problem: Problem, data: Input) -> int:

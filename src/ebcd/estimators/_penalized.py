@@ -168,6 +168,10 @@ class PenalizedPCA(PenalizedDecomposition):
         fit stops.
     max_iter : int, default 2000
         Largest number of iterations from a start.
+    max_memory : int, str or None, default None
+        Most memory for the fit, in bytes or as a text such as "500MB", beside the data it is given
+        and the libraries: sets how much of data in chunks is read at once, and whether their
+        covariance matrix is kept. By default some 16 MB are read at once.
     random_state : int, Generator or None, default None
         Not used: every start is deterministic.
     verbose : int, default 0
@@ -223,6 +227,7 @@ class PenalizedPCA(PenalizedDecomposition):
         start: Any = "auto",
         tol: float = 1e-9,
         max_iter: int = 2000,
+        max_memory: int | str | None = None,
         random_state: Any = None,
         verbose: int = 0,
     ) -> None:
@@ -234,8 +239,14 @@ class PenalizedPCA(PenalizedDecomposition):
         self.start = start
         self.tol = tol
         self.max_iter = max_iter
+        self.max_memory = max_memory
         self.random_state = random_state
         self.verbose = verbose
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        as_penalty(self.penalty)
+        _check_alpha(self.alpha, int(self.n_components))
 
     def _fit_input(self, data: Input, X: Any) -> Self:
         self._check_parameters()

@@ -119,6 +119,9 @@ class PenalizedPCACV(PenalizedDecomposition):
         self.random_state = random_state
         self.verbose = verbose
 
+    def _needs_rows(self) -> bool:
+        return True
+
     def _fit_input(self, data: Input, X: Any) -> Self:
         self._check_parameters()
         penalty = as_penalty(self.penalty)

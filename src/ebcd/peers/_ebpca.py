@@ -138,6 +138,9 @@ class EBPCA(Readable):
             self._needs_data("a compact matrix (n_samples given)")
         return super().fit(X)
 
+    def _needs_rows(self) -> bool:
+        return True
+
     def fit_covariance(self, S: Any, n_samples: int) -> NoReturn:
         """Raise: the scores have a prior, so the data themselves are needed."""
         self._needs_data("a covariance")
@@ -240,7 +243,8 @@ class EBPCA(Readable):
 
         Parameters
         ----------
-        X : array-like, sparse matrix or data frame of shape (n, p)
+        X : array-like, sparse matrix, data frame, memory map, Chunks or chunks
+            Data of n rows and p columns.
 
         Returns
         -------
@@ -248,7 +252,9 @@ class EBPCA(Readable):
             Scores; see the notes on how they differ from ``scores_`` on the training data.
         """
         check_is_fitted(self)
-        X = self._validated(X)
+        return self._by_rows(X, self._denoised)
+
+    def _denoised(self, X: Any) -> Array:
         if self.n_components_ == 0:
             return np.empty((X.shape[0], 0), dtype=X.dtype)
         products = np.asarray(X @ self._score_map.astype(X.dtype, copy=False), dtype=np.float64)

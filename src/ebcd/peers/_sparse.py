@@ -55,7 +55,7 @@ class SparsePeer(Readable):
     _detail: str | None = None  # attribute with one more number for each component
 
     def _fit_input(self, data: Input, X: Any) -> Self:
-        self._check_common()
+        self._check_parameters()
         self._check(data)
         covariance = data.covariance
         k = min(self.n_components, covariance.n_samples, covariance.n_features)
@@ -76,7 +76,7 @@ class SparsePeer(Readable):
         """Find as many components as there are principal components (k x p)."""
         raise NotImplementedError  # pragma: no cover - every subclass has its own
 
-    def _check_common(self) -> None:
+    def _check_parameters(self) -> None:
         check_count("n_components", self.n_components)
         if self.max_iter is not None:
             check_count("max_iter", self.max_iter)

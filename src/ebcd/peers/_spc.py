@@ -115,6 +115,9 @@ class SPC(SparsePeer):
         self.max_iter = max_iter
         self.random_state = random_state
 
+    def _needs_rows(self) -> bool:
+        return isinstance(self.sumabs, str)
+
     def _check(self, data: Input) -> None:
         check_count("cv", self.cv)
         if self.cv < 2:

@@ -1,0 +1,108 @@
+"""How much memory a fit may take, and what it needs."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, NamedTuple
+
+import numpy as np
+
+_UNITS = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4}
+_SIZE = re.compile(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*([KMGT]?)(I?)B?\s*")
+_CHUNK = 16_000_000  # bytes that are read at once unless memory is short
+_FEWEST_ROWS = 64
+_COPIES = 3  # of a chunk: as it was read, as numbers, and what a product makes of it
+# What fits were seen to take: arrays that are p long, and small ones.
+_COLUMNS = 200
+_COLUMNS_PER_COMPONENT = 36
+_FIXED = 12_000_000
+_AUTOMATIC = 20  # components that are looked at first if their number is not given
+_MATRICES = 3  # p x p, at once, while a covariance is gathered and used
+
+
+class Budget(NamedTuple):
+    """Memory that a fit may take beside the data that it was given.
+
+    Attributes
+    ----------
+    limit : int or None
+        In bytes; None if nothing was said.
+    n_components : int or None
+        Number of components, if it is known.
+    """
+
+    limit: int | None = None
+    n_components: int | None = None
+
+    def working_set(self, n_features: int) -> int:
+        """Bytes for the arrays of a fit, p numbers long, whatever the data are."""
+        k = min(self.n_components or _AUTOMATIC, n_features)
+        columns = min(_COLUMNS + _COLUMNS_PER_COMPONENT * k, 12 * n_features)
+        return _FIXED + 8 * n_features * columns
+
+    def matrices(self, n_features: int) -> int:
+        """Bytes for a covariance matrix and its copies."""
+        return 8 * _MATRICES * n_features * n_features
+
+    def needed(self, n_features: int, matrix: bool) -> int:
+        """Bytes that a fit takes with chunks of one row, with a covariance matrix or without."""
+        fixed = self.working_set(n_features) + _COPIES * 8 * n_features
+        return fixed + (self.matrices(n_features) if matrix else 0)
+
+    def has_room_for_matrix(self, n_features: int) -> bool:
+        """Tell whether the covariance matrix fits in."""
+        return self.limit is None or self.needed(n_features, True) <= self.limit
+
+    def chunk_bytes(self, n_features: int, matrix: bool) -> int:
+        """Bytes of data to read at once, beside a covariance matrix or without one.
+
+        Raises
+        ------
+        ValueError
+            If not even a row fits in.
+        """
+        row = 8 * n_features
+        # what is p x p or p x k is passed over for every chunk, so that a few rows are not enough
+        wanted = max(_CHUNK, row * (n_features // 4 if matrix else _FEWEST_ROWS))
+        if self.limit is None:
+            return wanted
+        needed = self.needed(n_features, matrix)
+        if needed > self.limit:
+            raise ValueError(
+                f"max_memory is {readable(self.limit)}, but a fit of {n_features} features "
+                f"needs at least {readable(needed)}, however small the chunks; raise max_memory, "
+                "or use fewer components or features"
+            )
+        return min(wanted, row + (self.limit - needed) // _COPIES)
+
+
+def check_memory(value: Any) -> int | None:
+    """Give a number of bytes from a number or a text such as "500MB"; None stays None."""
+    if value is None:
+        return None
+    if isinstance(value, str):
+        match = _SIZE.fullmatch(value.upper())
+        if match is None:
+            raise ValueError(
+                f'max_memory must be bytes, or a text such as "500MB" or "2GB", got {value!r}'
+            )
+        number, unit, binary = match.groups()
+        value = int(float(number) * (1024 if binary else 1000) ** _UNITS[unit])
+    elif isinstance(value, bool) or not isinstance(value, int | float | np.number):
+        raise TypeError(
+            f'max_memory must be bytes, or a text such as "500MB", got {type(value).__name__}'
+        )
+    if not value > 0:
+        raise ValueError(f"max_memory must be positive, got {value!r}")
+    if value == float("inf"):
+        raise ValueError("max_memory must be finite; leave it out if there is no limit")
+    return int(value)
+
+
+def readable(size: float) -> str:
+    """Write a number of bytes for people."""
+    for unit in ("bytes", "kB", "MB", "GB"):
+        if size < 1000:
+            return f"{size:.0f} bytes" if unit == "bytes" else f"{size:.3g} {unit}"
+        size /= 1000
+    return f"{size:.3g} TB"

@@ -1,0 +1,226 @@
+"""Files as sources of chunks. Libraries that read them are imported where they are needed."""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from ebcd._numerics import Array
+from ebcd.data._sources import AbstractSource, rows_at_once
+
+_SMALLEST_BLOCK = 65_536  # bytes of a text file
+
+
+def _library(name: str, kind: str) -> Any:
+    try:
+        return import_module(name)
+    except ImportError:
+        package = name.partition(".")[0]
+        raise ImportError(
+            f'reading {kind} needs {package}: pip install "ebcd[io]" or pip install {package}'
+        ) from None
+
+
+def _chosen(
+    available: list[str], columns: list[str] | None, drop: list[str] | None, path: Path
+) -> list[str]:
+    """Give the names of the columns to read, in their order in the file or as asked for."""
+    for argument, asked in (("columns", columns), ("drop", drop)):
+        missing = [name for name in asked or [] if name not in available]
+        if missing:
+            raise ValueError(f"{argument} has {missing[0]!r}, which {path} does not have")
+    chosen = [name for name in columns or available if name not in (drop or [])]
+    if len(set(chosen)) < len(chosen):
+        twice = next(name for name in chosen if chosen.count(name) > 1)
+        raise ValueError(f"{path} has several columns called {twice!r}; leave it out with drop")
+    return chosen
+
+
+def _as_matrix(batch: Any, dtype: Any) -> Array:
+    """Give a record batch of Arrow as a matrix, with NaN where values are missing."""
+    matrix = np.empty((batch.num_columns, batch.num_rows), dtype=dtype)
+    for j, column in enumerate(batch.columns):
+        matrix[j] = column.to_numpy(zero_copy_only=False)
+    return matrix.T
+
+
+class CsvSource(AbstractSource):
+    """A text file with one sample a line."""
+
+    def __init__(
+        self,
+        path: Path,
+        columns: list[str] | None,
+        drop: list[str] | None,
+        delimiter: str,
+        header: bool,
+        rows: int | None,
+    ) -> None:
+        self._csv = _library("pyarrow.csv", "CSV files")
+        self._path, self._delimiter, self._header, self._rows = path, delimiter, header, rows
+        with (gzip.open if path.suffix == ".gz" else open)(path, "rb") as file:
+            self._line = len(file.readline()) + len(file.readline())
+        if not self._line:
+            raise ValueError(f"{path} is empty")
+        with self._open(_SMALLEST_BLOCK, None) as reader:
+            available = reader.schema.names
+        self._columns = _chosen(available, columns, drop, path)
+        self.names = self._columns if header else None
+        self.n_features = len(self._columns)
+
+    @contextmanager
+    def _open(self, size: int, columns: list[str] | None) -> Iterator[Any]:
+        csv, arrow = self._csv, _library("pyarrow", "CSV files")
+        types = {name: arrow.float64() for name in columns or []}
+        try:
+            with csv.open_csv(
+                self._path,
+                csv.ReadOptions(
+                    use_threads=False,
+                    block_size=max(size, _SMALLEST_BLOCK, 4 * self._line),
+                    autogenerate_column_names=not self._header,
+                ),
+                csv.ParseOptions(delimiter=self._delimiter),
+                csv.ConvertOptions(column_types=types, include_columns=columns or []),
+            ) as reader:
+                yield reader
+        except arrow.ArrowInvalid as error:
+            raise ValueError(
+                f"{self._path} cannot be read as numbers: {error}. Leave out columns of text with "
+                "drop, or name those to use with columns"
+            ) from None
+
+    def blocks(self, size: int) -> Iterator[Array]:
+        """Parse the file from its beginning."""
+        with self._open(size, self._columns) as reader:
+            for batch in reader:
+                rows = _as_matrix(batch, np.float64)
+                step = self._rows or max(len(rows), 1)
+                yield from (rows[i : i + step] for i in range(0, len(rows), step))
+
+
+class ParquetSource(AbstractSource):
+    """Parquet files with the same columns."""
+
+    def __init__(
+        self,
+        paths: list[Path],
+        columns: list[str] | None,
+        drop: list[str] | None,
+        rows: int | None,
+    ) -> None:
+        self._parquet = _library("pyarrow.parquet", "Parquet files")
+        if not paths:
+            raise ValueError("the list of Parquet files is empty")
+        self._paths, self._rows, self.n_rows = paths, rows, 0
+        self.names, types = [], set()
+        for path in paths:
+            with self._parquet.ParquetFile(path) as file:
+                schema = file.schema_arrow
+                self.names = _chosen(schema.names, columns or self.names or None, drop, path)
+                self.n_rows += file.metadata.num_rows
+                types |= {_number_type(schema.field(name), path) for name in self.names}
+        self._dtype = np.float32 if types == {"float"} else np.float64
+        self.n_features = len(self.names)
+
+    def blocks(self, size: int) -> Iterator[Array]:
+        """Decode the files from their beginning, a part of a row group at a time."""
+        rows = rows_at_once(None, size // (8 * max(self.n_features, 1)), self._rows)
+        for path in self._paths:
+            with self._parquet.ParquetFile(path, pre_buffer=False) as file:
+                for batch in file.iter_batches(rows, columns=self.names, use_threads=False):
+                    yield _as_matrix(batch.select(self.names), self._dtype)
+
+
+def _number_type(field: Any, path: Path) -> str:
+    kind = str(field.type)
+    if not kind.startswith(("float", "double", "halffloat", "int", "uint")):
+        raise ValueError(
+            f"column {field.name!r} of {path} holds {kind}, not numbers; leave it out with drop, "
+            "or name those to use with columns"
+        )
+    return kind
+
+
+class Hdf5Source(AbstractSource):
+    """A dense dataset of an HDF5 file."""
+
+    def __init__(self, path: Path, dataset: str, rows: int | None) -> None:
+        self._h5py = _library("h5py", "HDF5 files")
+        self._path, self._dataset, self._rows = path, dataset, rows
+        with self._h5py.File(path, "r") as file:
+            stored = file.get(dataset)
+            if not isinstance(stored, self._h5py.Dataset) or len(stored.shape) != 2:
+                raise ValueError(f"{path} has no matrix called {dataset!r}")
+            self.n_rows, self.n_features = (int(size) for size in stored.shape)
+
+    def blocks(self, size: int) -> Iterator[Array]:
+        """Read the dataset from its beginning."""
+        with self._h5py.File(self._path, "r") as file:
+            stored = file[self._dataset]
+            step = rows_at_once(stored, size // (8 * max(self.n_features, 1)), self._rows)
+            for i in range(0, stored.shape[0], step):
+                yield stored[i : i + step]
+
+
+class CsrSource(AbstractSource):
+    """A sparse matrix in an HDF5 file, stored by rows as AnnData does."""
+
+    def __init__(self, path: Path, group: str, rows: int | None) -> None:
+        self._h5py = _library("h5py", "h5ad files")
+        self._path, self._group, self._rows = path, group, rows
+        with self._h5py.File(path, "r") as file:
+            stored = file[group]
+            if stored.attrs.get("encoding-type") != "csr_matrix":
+                raise ValueError(
+                    f"{group} of {path} is stored by columns, so that its rows cannot be read one "
+                    "after the other; write it in CSR format"
+                )
+            self.n_rows, self.n_features = (int(size) for size in stored.attrs["shape"])
+            # values and places of an average row
+            self._row_bytes = 16 * (stored["data"].shape[0] // max(self.n_rows, 1) + 1)
+
+    def blocks(self, size: int) -> Iterator[Any]:
+        """Read the rows from the beginning."""
+        step = rows_at_once(None, size // self._row_bytes, self._rows)
+        with self._h5py.File(self._path, "r") as file:
+            stored = file[self._group]
+            for i in range(0, self.n_rows or 0, step):
+                ends = stored["indptr"][i : i + step + 1]
+                part = slice(ends[0], ends[-1])
+                yield sparse.csr_array(
+                    (stored["data"][part], stored["indices"][part], ends - ends[0]),
+                    shape=(len(ends) - 1, self.n_features),
+                )
+
+
+def h5ad_source(path: Path, layer: str | None, rows: int | None) -> AbstractSource:
+    """Find the matrix of an AnnData file, and the names of its variables."""
+    h5py = _library("h5py", "h5ad files")
+    place = "X" if layer is None else f"layers/{layer}"
+    with h5py.File(path, "r") as file:
+        if place not in file:
+            raise ValueError(f"{path} has no {place}; is it an AnnData file?")
+        dense = isinstance(file[place], h5py.Dataset)
+        index = file["var"].attrs.get("_index", "_index") if "var" in file else None
+        names = file["var"][index].asstr()[:] if index else None
+    source: AbstractSource = (Hdf5Source if dense else CsrSource)(path, place, rows)
+    source.names = None if names is None else [str(name) for name in names]
+    return source
+
+
+def open_zarr(path: Any, array: str | None) -> Any:
+    """Open a Zarr array; `path` may be anything that Zarr opens."""
+    stored = _library("zarr", "Zarr arrays").open(path, mode="r")
+    if array is not None:
+        stored = stored[array]
+    if not hasattr(stored, "dtype"):
+        raise ValueError(f"{path} is a group; say which array with array=")
+    return stored

@@ -1,0 +1,150 @@
+"""Where chunks of rows come from: arrays, memory maps, lists and iterators."""
+
+from __future__ import annotations
+
+import mmap
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
+from typing import Any
+
+import numpy as np
+
+from ebcd.data._matrix import is_sparse
+
+
+class AbstractSource(ABC):
+    """Rows of data that are read in blocks.
+
+    Attributes
+    ----------
+    n_features : int
+        Number of columns.
+    n_rows : int or None
+        Number of rows; None if only reading them can tell.
+    names : list of str or None
+        Names of the columns.
+    once : bool
+        Whether the rows can be read only once.
+    """
+
+    n_features: int
+    n_rows: int | None = None
+    names: list[str] | None = None
+    once = False
+
+    @abstractmethod
+    def blocks(self, size: int) -> Iterator[Any]:
+        """Read all rows, in blocks of at most `size` bytes as far as that is in our hands."""
+
+
+class ArraySource(AbstractSource):
+    """Anything with a shape whose rows can be sliced: arrays, in memory or not, and CSR matrices.
+
+    Parameters
+    ----------
+    array : object, n x p
+    rows : int, optional
+        Most rows to read at once.
+    """
+
+    def __init__(self, array: Any, rows: int | None = None) -> None:
+        if len(array.shape) != 2:
+            raise ValueError(f"data must have rows and columns, got shape {array.shape}")
+        self.n_rows, self.n_features = (int(size) for size in array.shape)
+        self._array, self._rows = array, rows
+        self._row_bytes = 8 * self.n_features
+        if is_sparse(array):
+            self._row_bytes = 16 * (array.nnz // max(self.n_rows, 1) + 1)
+
+    def blocks(self, size: int) -> Iterator[Any]:
+        """Slice the array."""
+        step = rows_at_once(self._array, size // max(self._row_bytes, 1), self._rows)
+        for i in range(0, self.n_rows or 0, step):
+            yield self._array[i : i + step]
+
+
+class MappedSource(ArraySource):
+    """A NumPy memory map, whose pages are given back to the system once they have been read."""
+
+    def blocks(self, size: int) -> Iterator[Any]:
+        """Slice the map without copying it."""
+        for block in super().blocks(size):
+            yield block
+            release_pages(block)
+
+
+class ChunkSource(AbstractSource):
+    """Chunks that someone else makes: a list, a function that makes iterators, or an iterator.
+
+    Parameters
+    ----------
+    make : callable
+        Gives a new iterator over chunks.
+    once : bool
+        Whether it can do so only once.
+    """
+
+    def __init__(self, make: Callable[[], Iterable[Any]], once: bool = False) -> None:
+        self._make, self.once, self._used = make, once, False
+        chunks = iter(make())
+        first = next(chunks, None)
+        if first is None:
+            raise ValueError("there are no chunks: the data have neither rows nor columns")
+        self.n_features = _width(first)
+        if once:  # the first chunk must not get lost
+            left = chain([first], chunks)
+            self._make = lambda: left
+
+    def blocks(self, size: int) -> Iterator[Any]:
+        """Give the chunks as they are."""
+        if self.once and self._used:
+            raise ValueError(
+                "the data are an iterator, which is used up after one pass; give a list, or "
+                "Chunks(function) with a function that makes the iterator anew"
+            )
+        self._used = True
+        yield from self._make()
+
+
+class ListSource(ChunkSource):
+    """A list of chunks in memory."""
+
+    def __init__(self, chunks: list[Any]) -> None:
+        super().__init__(lambda: chunks)
+        self.n_rows = sum(int(np.shape(chunk)[0]) for chunk in chunks)
+
+
+def rows_at_once(array: Any, fit: int, most: int | None) -> int:
+    """Give the number of rows to read at once: whole chunks of the file where they fit in."""
+    stored = getattr(array, "chunks", None)
+    rows = max(fit if most is None else min(fit, most), 1)
+    if stored and isinstance(stored[0], int) and rows > stored[0] > 0:
+        rows -= rows % stored[0]
+    return rows
+
+
+def _width(chunk: Any) -> int:
+    shape = np.shape(chunk)
+    if len(shape) != 2:
+        raise ValueError(f"a chunk must have rows and columns, got shape {shape}")
+    return int(shape[1])
+
+
+def is_mapped(x: Any) -> bool:
+    """Tell whether an array is a memory map of a file, not one that was made from such a map."""
+    return isinstance(x, np.memmap) and getattr(x, "_mmap", None) is not None
+
+
+def release_pages(block: Any) -> None:
+    """Take the pages of a part of a memory map out of the memory of this process.
+
+    They stay in the cache of the file. Maps that copy on write would lose what was written.
+    """
+    memory = block._mmap
+    if block.mode == "c" or not hasattr(memory, "madvise") or block.size == 0:
+        return
+    low, high = np.lib.array_utils.byte_bounds(block)
+    origin = np.frombuffer(memory, dtype=np.uint8).__array_interface__["data"][0]
+    begin = (low - origin) // mmap.PAGESIZE * mmap.PAGESIZE
+    memory.madvise(mmap.MADV_DONTNEED, begin, high - origin - begin)

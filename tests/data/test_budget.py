@@ -1,0 +1,89 @@
+"""Sizes in words, and how memory is divided."""
+
+import numpy as np
+import pytest
+
+from ebcd.data import Budget, check_memory
+from ebcd.data._budget import readable
+
+
+class TestSizes:
+    @pytest.mark.parametrize(
+        ("given", "expected"),
+        [
+            (None, None),
+            (1000, 1000),
+            (np.int64(7), 7),
+            (2.5e9, 2_500_000_000),
+            ("500MB", 500_000_000),
+            ("500 mb", 500_000_000),
+            ("1.5G", 1_500_000_000),
+            (".5kB", 500),
+            ("2GiB", 2 * 2**30),
+            ("64 KiB", 65536),
+            ("1TB", 10**12),
+            ("123", 123),
+        ],
+    )
+    def test_bytes(self, given, expected):
+        assert check_memory(given) == expected
+
+    @pytest.mark.parametrize("bad", ["", "much", "5 bananas", "-3MB", "MB", "1e9"])
+    def test_words_without_meaning(self, bad):
+        with pytest.raises(ValueError, match='max_memory must be bytes, or a text such as "500MB"'):
+            check_memory(bad)
+
+    @pytest.mark.parametrize("bad", [0, -5, "0MB", float("nan")])
+    def test_nothing(self, bad):
+        with pytest.raises(ValueError, match="max_memory must be positive"):
+            check_memory(bad)
+
+    @pytest.mark.parametrize("bad", [True, [1], 1j])
+    def test_kind(self, bad):
+        with pytest.raises(TypeError, match="max_memory must be bytes"):
+            check_memory(bad)
+
+    def test_infinity(self):
+        with pytest.raises(ValueError, match="max_memory must be finite"):
+            check_memory(float("inf"))
+
+    @pytest.mark.parametrize(
+        ("size", "text"),
+        [(12, "12 bytes"), (1500, "1.5 kB"), (2e6, "2 MB"), (3.21e9, "3.21 GB"), (4e13, "40 TB")],
+    )
+    def test_for_people(self, size, text):
+        assert readable(size) == text
+
+
+class TestDivision:
+    def test_without_a_limit(self):
+        assert Budget().has_room_for_matrix(10**6)
+        assert Budget().chunk_bytes(100, matrix=False) == 16_000_000
+
+    def test_rows_for_a_large_matrix_are_not_few(self):
+        p = 5000
+        assert Budget().chunk_bytes(p, matrix=True) >= 1000 * 8 * p
+        assert Budget().chunk_bytes(10**6, matrix=False) >= 50 * 8 * 10**6
+
+    def test_limit_is_kept(self):
+        budget = Budget(100_000_000, 5)
+        for p, matrix in ((100, True), (10_000, False)):
+            chunk = budget.chunk_bytes(p, matrix)
+            assert chunk >= 8 * p
+            rest = budget.needed(p, matrix) - 24 * p
+            assert rest + 3 * chunk <= budget.limit
+
+    def test_matrix_only_if_it_fits(self):
+        budget = Budget(100_000_000, 5)
+        assert budget.has_room_for_matrix(1000)
+        assert not budget.has_room_for_matrix(3000)
+
+    def test_more_components_need_more(self):
+        assert Budget(None, 20).needed(1000, False) > Budget(None, 2).needed(1000, False)
+        assert Budget(None, None).needed(1000, False) == Budget(None, 20).needed(1000, False)
+
+    def test_says_what_is_needed(self):
+        budget = Budget(30_000_000, 5)
+        match = r"max_memory is 30 MB, but a fit of 100000 features needs at least 3\d\d MB"
+        with pytest.raises(ValueError, match=match):
+            budget.chunk_bytes(100_000, matrix=False)
