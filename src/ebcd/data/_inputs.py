@@ -11,8 +11,8 @@ from ebcd._numerics import Array
 from ebcd.data._budget import Budget
 from ebcd.data._chunks import Chunks, Reader
 from ebcd.data._covariance import AbstractCovariance, CovarianceMatrix
-from ebcd.data._gram import Gram, add_outer
-from ebcd.data._matrix import SMALLEST, DataMatrix, column_moments
+from ebcd.data._gram import Gram, NotFiniteError, add_outer
+from ebcd.data._matrix import SMALLEST, DataMatrix, column_moments, is_tall
 from ebcd.data._progress import Progress
 from ebcd.data._sources import is_mapped
 from ebcd.data._streamed import StreamedCovariance, all_if_small, gather, stream_moments
@@ -114,13 +114,35 @@ def _streamed(reader: Reader, blocks: Any, center: bool, scale: bool, chunk_byte
 
 def from_matrix(x: Any, center: bool, scale: bool, n_samples: int | None) -> Input:
     """Take a validated data matrix, dense or sparse, or a compact one for `n_samples` rows."""
-    mean, variances = column_moments(x, center)
+    gram = None
+    if n_samples is None and is_tall(x):
+        gram = _gathered(x, center)
+    if gram is None:
+        mean, variances = column_moments(x, center)
+    else:
+        mean, variances = gram[0], np.diagonal(gram[1]).copy()
     variances = np.where(_only_rounding(variances, mean), 0.0, variances)
     if n_samples is not None:
         variances = variances * (x.shape[0] / n_samples)
     divisor = _divisor(variances, scale)
-    data = DataMatrix(x, mean, divisor, variances / divisor**2, n_samples)
+    matrix = None if gram is None else gram[1]
+    data = DataMatrix(x, mean, divisor, variances / divisor**2, n_samples, matrix)
     return Input(data, mean, divisor, variances)
+
+
+def _gathered(x: Any, center: bool) -> tuple[Array, Array] | None:
+    """Mean and covariance in one pass; None if their size makes that inaccurate."""
+    try:
+        gram = Gram().add_rows(x)
+    except NotFiniteError:  # squares of huge numbers
+        return None
+    matrix, mean = gram.scatter / gram.n_samples, gram.mean
+    if not 1e-200 < np.diagonal(matrix).max(initial=0.0) < 1e200:
+        return None
+    if not center:
+        add_outer(matrix, mean, 1.0)
+        mean = np.zeros_like(mean)
+    return mean, matrix
 
 
 def from_gram(gram: Gram, center: bool, scale: bool) -> Input:

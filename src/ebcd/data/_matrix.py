@@ -32,15 +32,24 @@ class DataMatrix(AbstractCovariance):
         Mean squares of the columns after that.
     n_samples : int, optional
         Number of samples, if `x` is a compact stand-in for data with another number of rows.
+    covariance : array, p x p, optional
+        Mean cross-products of the columns less their means, not scaled, if they are known.
     """
 
     def __init__(
-        self, x: Any, mean: Array, scale: Array, variances: Array, n_samples: int | None = None
+        self,
+        x: Any,
+        mean: Array,
+        scale: Array,
+        variances: Array,
+        n_samples: int | None = None,
+        covariance: Array | None = None,
     ) -> None:
         rows, self.n_features = x.shape
         self.n_samples = rows if n_samples is None else n_samples
         self.unit = working_unit(variances)
         scale = scale * self.unit
+        self._covariance = None if covariance is None else covariance / scale / scale[:, None]
         if not is_sparse(x) and x.size <= _SMALL:  # operators would cost more than a copy
             x, mean, scale = (x - mean) / scale, np.zeros_like(mean), np.ones_like(scale)
         elif x.dtype != np.float64 and is_sparse(x) and x.nnz <= _SMALL:
@@ -124,6 +133,8 @@ class DataMatrix(AbstractCovariance):
 
     def _column_gram(self) -> Array:
         """Inner products of the columns, over n: the covariance itself."""
+        if self._covariance is not None:
+            return self._covariance
         _, columns = self._x.shape
         gram = np.zeros((columns, columns))
         for block in _row_blocks(self._x):
@@ -140,6 +151,13 @@ class DataMatrix(AbstractCovariance):
         covariance = CovarianceMatrix(self._column_gram(), self.n_samples)
         covariance.unit *= self.unit
         return covariance
+
+
+def is_tall(x: Any) -> bool:
+    """Tell whether data are large and have so few columns that every fit needs their covariance."""
+    rows, columns = x.shape
+    few = columns <= min(rows, 2 * _EXPECTED_PRODUCTS)
+    return few and rows * columns > _SMALL and not is_sparse(x)
 
 
 def is_sparse(x: Any) -> bool:
@@ -197,9 +215,11 @@ def _mean_squares(x: Any, mean: Array, size: float) -> Array:
 def _sparse_moments(x: Any, center: bool) -> tuple[Array, Array]:
     rows, columns = x.shape
     top = float(np.abs(x.data).max(initial=0.0)) or 1.0
-    values = x.tocsc()
-    share = np.diff(values.indptr) / rows
-    index = np.repeat(np.arange(columns), np.diff(values.indptr))
+    values, index = x, x.indices if x.format == "csr" else None
+    if index is None:
+        values = x.tocsc()
+        index = np.repeat(np.arange(columns), np.diff(values.indptr))
+    share = np.bincount(index, minlength=columns) / rows
     data = np.asarray(values.data, dtype=np.float64) / top
     mean = np.bincount(index, weights=data, minlength=columns) / rows * center
     squares = np.bincount(index, weights=(data - mean[index]) ** 2, minlength=columns) / rows

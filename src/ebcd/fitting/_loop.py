@@ -26,6 +26,7 @@ from ebcd.fitting._shrinkers import AbstractShrinker
 _LARGEST_ANGLE = 0.5
 _FAITHFUL_ANGLE = 0.03  # radians: steps that do not change which optimum is reached
 _ACCURACY = 0.1  # of the step of Newton's method
+_ROUGH_ACCURACY = 0.3  # where products are dear
 _MOST_PRODUCTS = 10
 _TINY_ANGLE = 1e-6
 _SMALL_ANGLE = 0.1  # below which a step may be lengthened
@@ -222,7 +223,7 @@ class _Walk:
             state.mean * (inverse / typical),
             state.bend * (inverse * inverse / typical),
             reach=self._reach,
-            accuracy=_ACCURACY,
+            accuracy=_ROUGH_ACCURACY if self._enough else _ACCURACY,
             most=_MOST_PRODUCTS,
             enough=self._enough / typical,
         )

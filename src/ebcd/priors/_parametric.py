@@ -96,7 +96,7 @@ class _TwoGroups(AbstractPriorFamily):
         noise, weight = relative_noise(columns, log_scales), np.array(fit.weight)[:, None]
         ratio = self.slab.ratio(columns, noise)
         entries = np.log(weight * ratio.odds + (1 - weight))
-        entries += np.where(weight > 0, self.slab.fall(columns, noise.rate, ratio.excess), 0.0)
+        entries += np.where(weight > 0, self.slab.fall(columns, noise, ratio.excess), 0.0)
         entries -= np.where(weight > 0, 0.0, 0.5 * columns.z**2) + LOG_SQRT_2PI + np.log(columns.s)
         return columns.sum(entries)
 

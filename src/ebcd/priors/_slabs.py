@@ -63,13 +63,13 @@ class AbstractSlabKind(ABC):
     def derivatives(self, columns: Columns, noise: Noise, ratio: Ratio) -> tuple[Array, Array]:
         """First and second derivative of the logarithm of the ratio in the log scale."""
 
-    def fall(self, columns: Columns, rate: Array, excess: Array | None) -> Array:
+    def fall(self, columns: Columns, noise: Noise, excess: Array | None) -> Array:
         """``excess - z^2 / 2``, in which strong entries would lose digits."""
         fall = -0.5 * columns.z * columns.z
-        return fall if excess is None else np.where(excess > 0, self._far(columns, rate), fall)
+        return fall if excess is None else np.where(excess > 0, self._far(columns, noise), fall)
 
     @abstractmethod
-    def _far(self, columns: Columns, rate: Array) -> Array:
+    def _far(self, columns: Columns, noise: Noise) -> Array:
         """``excess - z^2 / 2`` where there is an excess."""
 
     @abstractmethod
@@ -91,6 +91,12 @@ def _clipped(gap: Array) -> tuple[Array, Array | None]:
     )
 
 
+def _mills_fall(columns: Columns, noise: Noise) -> Array:
+    """``((rate - |z|)^2 - MILLS_LOWER^2 - z^2) / 2``."""
+    fall = noise.rate * (0.5 * noise.rate - columns.size)
+    return np.asarray(fall - 0.5 * num.MILLS_LOWER**2)
+
+
 class LaplaceSlab(AbstractSlabKind):
     """Laplace slab.
 
@@ -105,8 +111,8 @@ class LaplaceSlab(AbstractSlabKind):
 
     def ratio(self, columns: Columns, noise: Noise) -> Ratio:
         """Ratio of the marginals."""
-        (rate, largest), strongest = noise, columns.largest
-        if min(strongest, STRONG) + largest > -num.MILLS_LOWER:
+        rate, strongest = noise.rate, columns.largest
+        if not self._is_fast(columns, noise):
             return self._strong(columns.size, rate)
         # the normal cdf is thrice as fast, and exp(z^2 / 2) is the same in every evaluation
         size = columns.weak_size
@@ -129,6 +135,11 @@ class LaplaceSlab(AbstractSlabKind):
         # beyond STRONG the far side is nothing: only the exponent (rate - |z|)^2 / 2 grows
         over, middle = columns.beyond
         return Ratio(near, over * (middle - rate), lean)
+
+    @staticmethod
+    def _is_fast(columns: Columns, noise: Noise) -> bool:
+        """Tell whether normal probabilities serve, which would vanish far out."""
+        return min(columns.largest, STRONG) + noise.largest <= -num.MILLS_LOWER
 
     def derivatives(self, columns: Columns, noise: Noise, ratio: Ratio) -> tuple[Array, Array]:
         """First and second derivative of the logarithm of the ratio in the log scale."""
@@ -199,9 +210,11 @@ class LaplaceSlab(AbstractSlabKind):
         far /= ratio.odds
         return far if ratio.excess is None else far * np.exp(-ratio.excess)
 
-    def _far(self, columns: Columns, rate: Array) -> Array:
-        """``((rate - |z|)^2 - MILLS_LOWER^2 - z^2) / 2``."""
-        return np.asarray(rate * (0.5 * rate - columns.size) - 0.5 * num.MILLS_LOWER**2)
+    def _far(self, columns: Columns, noise: Noise) -> Array:
+        """``excess - z^2 / 2`` where there is an excess, as `ratio` has it."""
+        if self._is_fast(columns, noise):
+            return np.asarray(noise.rate * (STRONG - columns.size) - 0.5 * STRONG**2)
+        return _mills_fall(columns, noise)
 
 
 class ExponentialSlab(AbstractSlabKind):
@@ -242,9 +255,9 @@ class ExponentialSlab(AbstractSlabKind):
         """Posterior probability under the slab of the sign that is less likely: none has it."""
         return np.zeros_like(ratio.odds)
 
-    def _far(self, columns: Columns, rate: Array) -> Array:
-        """``((rate - |z|)^2 - MILLS_LOWER^2 - z^2) / 2``."""
-        return np.asarray(rate * (0.5 * rate - columns.size) - 0.5 * num.MILLS_LOWER**2)
+    def _far(self, columns: Columns, noise: Noise) -> Array:
+        """``excess - z^2 / 2`` where there is an excess."""
+        return _mills_fall(columns, noise)
 
 
 class NormalSlab(AbstractSlabKind):
@@ -284,7 +297,7 @@ class NormalSlab(AbstractSlabKind):
         """Posterior probability under the slab of the sign that is less likely."""
         return np.asarray(special.ndtr(-np.sqrt(ratio.inner) * columns.size))
 
-    def _far(self, columns: Columns, rate: Array) -> Array:
+    def _far(self, columns: Columns, noise: Noise) -> Array:
         """``(share - 1) z^2 / 2``, less what was left in the exponent."""
-        rest = rate * rate / (1 + rate * rate)
+        rest = noise.rate**2 / (1 + noise.rate**2)
         return np.asarray(-0.5 * rest * columns.z * columns.z - _LARGEST_EXPONENT)
