@@ -19,6 +19,7 @@ from ebcd.plots._style import (
     check_components,
     check_count,
     check_model,
+    longest,
     panels,
     say,
     short,
@@ -84,7 +85,9 @@ def compare(
     features = [_features(matches, k, n) for k in which]
     height = 0.9 + 0.22 * max((f.size for f in features), default=6)
     shape = max(len(which), 1), len(named)
-    axes = np.asarray(panels(ax, shape, 3.0, height, sharex="row", sharey="row"))
+    space = 0.09 * longest(names[j] for chosen in features for j in chosen)
+    width = 2.3 + space / len(named)
+    axes = np.asarray(panels(ax, shape, width, height, sharex="row", sharey="row"))
     if not which:
         for panel in axes.ravel():
             say(panel, NOTHING)
