@@ -113,6 +113,15 @@ def load(path: str | os.PathLike[str]) -> Any:
     See Also
     --------
     save : Writes the file.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import ebcd
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     ebcd.save(ebcd.EBCD(3, prior="normal"), f"{folder}/model.npz")
+    ...     ebcd.load(f"{folder}/model.npz")
+    EBCD(n_components=3, prior='normal')
     """
     path = Path(path)
     with path.open("rb") as handle:

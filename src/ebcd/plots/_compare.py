@@ -19,6 +19,7 @@ from ebcd.plots._style import (
     check_components,
     check_count,
     check_model,
+    longest,
     panels,
     say,
     short,
@@ -82,9 +83,12 @@ def compare(
     names = first._feature_names(feature_names)
     matches = [_matched(first, model) for model in named.values()]
     features = [_features(matches, k, n) for k in which]
-    height = 0.9 + 0.22 * max((f.size for f in features), default=6)
+    heights = [0.9 + 0.22 * max(chosen.size, 3) for chosen in features] or [2.0]
     shape = max(len(which), 1), len(named)
-    axes = np.asarray(panels(ax, shape, 3.0, height, sharex="row", sharey="row"))
+    space = 0.09 * longest(names[j] for chosen in features for j in chosen)
+    width = 2.3 + space / len(named)
+    grid = {"height_ratios": heights, "sharex": "row", "sharey": "row"}
+    axes = np.asarray(panels(ax, shape, width, float(np.mean(heights)), **grid))
     if not which:
         for panel in axes.ravel():
             say(panel, NOTHING)

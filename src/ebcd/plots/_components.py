@@ -18,6 +18,7 @@ from ebcd.plots._style import (
     check_count,
     check_model,
     check_share,
+    longest,
     one_axes,
     row_of_panels,
     say,
@@ -80,20 +81,22 @@ def components(
     check_count("n", n)
     check_share("probability", probability)
     names = model._feature_names(feature_names)
-    if component is None or np.ndim(component):
-        which = range(model.n_components_) if component is None else component
-        which = check_components(model, which)
-        rows = max((_chosen(model.components_[k], n).size for k in which), default=8)
-        axes = row_of_panels(ax, max(len(which), 1), 4.9, 1.1 + 0.23 * max(rows, 6))
-        if not which:
-            say(axes[0], NOTHING)
-    else:
-        which = check_components(model, [component])
-        rows = max(_chosen(model.components_[which[0]], n).size, 6)
-        axes = np.array([one_axes(ax, 6.4, 1.1 + 0.25 * rows)])
-    for k, panel in zip(which, axes, strict=False):
-        _draw(panel, model, k, n, level, probability, names)
-    return axes if component is None or np.ndim(component) else axes[0]
+    several = component is None or bool(np.ndim(component))
+    wanted = range(model.n_components_) if component is None else component
+    which = check_components(model, wanted if several else [component])
+    chosen = {k: _chosen(model.components_[k], n) for k in which}
+    rows = max((features.size for features in chosen.values()), default=0)
+    height = 1.1 + 0.23 * max(rows, 6)
+    width = 3.3 + 0.09 * longest(names[j] for features in chosen.values() for j in features)
+    count = max(len(which), 1)
+    size = width, height
+    axes: Any = row_of_panels(ax, count, *size) if several else one_axes(ax, *size)
+    if not which:
+        say(axes[0], NOTHING)
+    for k, panel in zip(which, np.ravel(axes), strict=False):
+        _draw(panel, model, k, chosen[k], level, probability, names)
+        _caption(panel, model, k, chosen[k], n, level, probability)
+    return axes
 
 
 def _chosen(loadings: NDArray[np.float64], n: int) -> NDArray[np.intp]:
@@ -103,29 +106,46 @@ def _chosen(loadings: NDArray[np.float64], n: int) -> NDArray[np.intp]:
 
 
 def _draw(
-    ax: Axes, model: Any, k: int, n: int, level: float, probability: float, names: Any
+    ax: Axes,
+    model: Any,
+    k: int,
+    which: NDArray[np.intp],
+    level: float,
+    probability: float,
+    names: Any,
 ) -> None:
-    which = _chosen(model.components_[k], n)
     loadings, places = model.components_[k, which], np.arange(which.size)
-    notes = []
     ax.barh(places, loadings, color=bar_colours(model, k, which, level, loadings), height=0.72)
     if hasattr(model, "lfsr_"):
-        lower, upper = model._intervals(k, which, probability)
-        ax.hlines(places, lower, upper, color=INK, linewidth=1.2)
-        notes.append(f"{100 * probability:g}% credible intervals")
-        if (model.lfsr_[k, which] > level).any():
-            notes.append(f"grey: lfsr > {level:g}")
-    if which.size < model.n_features_in_:
-        kind = "largest" if which.size == n else "not zero"
-        notes.insert(0, f"{which.size:,} {kind} of {model.n_features_in_:,}")
+        ax.hlines(places, *model._intervals(k, which, probability), color=INK, linewidth=1.2)
     ax.axvline(0, color=INK, linewidth=0.8)
     ax.set_yticks(places, [short(names[j]) for j in which], parse_math=False)
     ax.set_ylim(which.size - 0.4, -0.6)
-    ax.set_title(share(model, k), fontsize="medium")
-    ax.set_xlabel("loading" + (f"\n({'; '.join(notes)})" if notes else ""), fontsize="small")
     tidy(ax)
     ax.spines["left"].set_visible(False)
     ax.tick_params(axis="y", length=0)
+
+
+def _caption(
+    ax: Axes,
+    model: Any,
+    k: int,
+    which: NDArray[np.intp],
+    n: int,
+    level: float,
+    probability: float,
+) -> None:
+    """Say what is drawn below it, where nothing is in the way."""
+    notes = []
+    if which.size < model.n_features_in_:
+        kind = "largest" if which.size == n else "not zero"
+        notes.append(f"{which.size:,} {kind} of {model.n_features_in_:,}")
+    if hasattr(model, "lfsr_"):
+        notes.append(f"{100 * probability:g}% credible intervals")
+        if (model.lfsr_[k, which] > level).any():
+            notes.append(f"grey: lfsr > {level:g}")
+    ax.set_title(share(model, k), fontsize="medium")
+    ax.set_xlabel("loading" + (f"\n({'; '.join(notes)})" if notes else ""), fontsize="small")
 
 
 def bar_colours(

@@ -116,8 +116,6 @@ def _strongest(loadings: NDArray[np.float64]) -> tuple[NDArray[np.float64], int]
 def _limit(image: NDArray[np.float64], labelled: bool) -> float:
     """End of the colours; of many features a few may lie beyond it."""
     sizes = np.abs(image[image != 0])
-    if sizes.size == 0:
-        return 1.0
     return float(sizes.max() if labelled else np.quantile(sizes, 0.98))
 
 

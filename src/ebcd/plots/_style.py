@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import matplotlib.pyplot as plt
@@ -102,6 +102,11 @@ def short(name: Any) -> str:
     """Give a label of one line that is not too long."""
     text = " ".join(str(name).split())
     return text if len(text) <= _LONGEST_LABEL else text[: _LONGEST_LABEL - 1] + "…"
+
+
+def longest(names: Iterable[Any]) -> int:
+    """Give the length of the longest label, to leave space for."""
+    return max((len(short(name)) for name in names), default=20)
 
 
 def say(ax: Axes, text: str) -> None:

@@ -1,0 +1,318 @@
+"""The other pictures: what they show is what the model says."""
+
+import sys
+
+import numpy as np
+import pytest
+from sklearn.decomposition import PCA
+from sklearn.exceptions import NotFittedError
+
+pytest.importorskip("matplotlib")
+
+import matplotlib as mpl
+from matplotlib import pyplot as plt
+from pictures import assert_readable, labels
+
+import ebcd
+from ebcd import EBCD, PenalizedPCA, plots
+
+FUNCTIONS = sorted(plots.__all__)
+
+
+class TestAll:
+    @pytest.mark.parametrize("name", [name for name in FUNCTIONS if name != "compare"])
+    def test_take_fitted_estimators_of_ours(self, name, data):
+        arguments = [data] if name == "scores" else []
+        with pytest.raises(TypeError, match=r"plots take a fitted estimator of ebcd.* got PCA"):
+            getattr(plots, name)(PCA(2).fit(data), *arguments)
+        with pytest.raises(NotFittedError):
+            getattr(plots, name)(EBCD(2), *arguments)
+
+    @pytest.mark.parametrize("name", ["heatmap", "explained_variance", "elbo", "shrinkage"])
+    def test_draw_where_they_are_told(self, name, ebcd_model):
+        _, ax = plt.subplots()
+        assert getattr(plots, name)(ebcd_model, ax=ax) is ax
+        with pytest.raises(TypeError, match="one matplotlib Axes"):
+            getattr(plots, name)(ebcd_model, ax=[ax])
+
+    def test_names(self):
+        assert dir(plots) == plots.__all__
+        with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+            plots.nothing  # noqa: B018
+
+    def test_without_matplotlib(self, monkeypatch):
+        for name in list(sys.modules):
+            if name.split(".")[0] == "matplotlib":
+                monkeypatch.setitem(sys.modules, name, None)
+            elif name.startswith("ebcd.plots._"):
+                monkeypatch.delitem(sys.modules, name)
+        with pytest.raises(ImportError, match=r'need matplotlib: pip install "ebcd\[plots\]"'):
+            plots.components  # noqa: B018
+
+    def test_defaults_of_the_user_are_left_alone(self, ebcd_model):
+        before = dict(mpl.rcParams)
+        plots.heatmap(ebcd_model)
+        assert dict(mpl.rcParams) == before
+
+
+@pytest.fixture(scope="module")
+def wide():
+    rng = np.random.default_rng(0)
+    L = np.zeros((2, 20_000))
+    L[0, ::17], L[1, 5::13] = 3.0, -2.0
+    X = rng.normal(size=(50, 2)) @ L + rng.normal(size=(50, 20_000))
+    return EBCD(2, start="svd").fit(X)
+
+
+class TestHeatmap:
+    def image(self, ax):
+        return np.asarray(ax.images[0].get_array())
+
+    def test_small(self, model):
+        ax = plots.heatmap(model, sort=False)
+        np.testing.assert_array_equal(self.image(ax), model.components_.T)
+        assert labels(ax) == [f"x{j}" for j in range(15)]
+        low, high = ax.images[0].get_clim()
+        assert high == -low == np.abs(model.components_).max()
+
+    def test_sorted(self, ebcd_model):
+        model, ax = ebcd_model, plots.heatmap(ebcd_model)
+        assert_readable(ax.figure)
+        order = [int(label[1:]) for label in labels(ax)]
+        assert sorted(order) == list(range(15))
+        np.testing.assert_array_equal(self.image(ax), model.components_.T[order])
+        home = np.abs(model.components_).argmax(axis=0)[order]
+        assert (np.diff(home) >= 0).all()
+        values = model.components_[home, order]
+        assert (np.diff(values)[np.diff(home) == 0] <= 0).all()
+
+    def test_no_used_loading_is_lost(self, wide):
+        ax = plots.heatmap(wide)
+        image = self.image(ax)
+        assert 200 < len(image) <= 400
+        used = (wide.lfsr_ <= 0.05).any(axis=0)
+        assert f"{used.sum():,} of 20,000 features" in ax.get_ylabel()
+        shown = wide.components_[:, used]
+        np.testing.assert_allclose(np.abs(image).max(axis=0), np.abs(shown).max(axis=1))
+        assert np.isin(image, np.append(shown, 0)).all()
+        assert_readable(ax.figure)
+
+    def test_order_of_the_data(self, wide):
+        image = self.image(plots.heatmap(wide, sort=False, level=1e-3))
+        used = (wide.lfsr_ <= 1e-3).any(axis=0)
+        together = -(-used.sum() // 400)
+        block = wide.components_[0, used][:together]
+        assert image[0, 0] == block[np.abs(block).argmax()]
+
+    def test_few_used_of_many(self, wide):
+        ax = plots.heatmap(wide, level=0.0)
+        assert "no loading" in ax.texts[0].get_text() or self.image(ax).size > 0
+
+    def test_many_components(self):
+        X = np.random.default_rng(0).normal(size=(60, 30))
+        ax = plots.heatmap(PenalizedPCA(20, alpha=0.0).fit(X))
+        assert_readable(ax.figure)
+
+    def test_no_component(self, empty_model):
+        assert "no component" in plots.heatmap(empty_model).texts[0].get_text()
+
+
+class TestExplainedVariance:
+    def test_bars(self, model, data):
+        ax = plots.explained_variance(model)
+        heights = [bar.get_height() for bar in ax.patches]
+        np.testing.assert_allclose(heights, 100 * model.explained_variance_ratio_)
+
+    def test_beside_pca(self, ebcd_model, data):
+        ax = plots.explained_variance(ebcd_model, data)
+        heights = [bar.get_height() for bar in ax.patches]
+        expected = PCA(2).fit(data).explained_variance_ratio_
+        np.testing.assert_allclose(heights[2:], 100 * expected, rtol=1e-6)
+        said = [text.get_text() for text in ax.get_legend().get_texts()]
+        assert said[1] == f"PCA: {100 * expected.sum():.1f}% in total"
+        places = [bar.get_x() + bar.get_width() for bar in ax.patches[:2]]
+        np.testing.assert_allclose(places, [bar.get_x() for bar in ax.patches[2:]], atol=1e-12)
+        assert_readable(ax.figure)
+
+    def test_beside_pca_of_scaled_and_uncentred_data(self, data):
+        X = data * np.arange(1, 16) + 5
+        scaled = EBCD(2, scale=True).fit(X)
+        heights = [bar.get_height() for bar in plots.explained_variance(scaled, X).patches[2:]]
+        Z = (X - X.mean(axis=0)) / X.std(axis=0)
+        values, vectors = np.linalg.eigh(Z.T @ Z / len(Z))
+        back = (np.sqrt(values[::-1][:2]) * vectors[:, ::-1][:, :2]) * X.std(axis=0)[:, None]
+        expected = (back**2).sum(axis=0) / X.var(axis=0).sum()
+        np.testing.assert_allclose(heights, 100 * np.sort(expected)[::-1], rtol=1e-6)
+        raw = EBCD(2, center=False).fit(X)
+        heights = [bar.get_height() for bar in plots.explained_variance(raw, X).patches[2:]]
+        values = np.linalg.eigvalsh(X.T @ X)
+        np.testing.assert_allclose(heights, 100 * values[::-1][:2] / values.sum(), rtol=1e-6)
+
+    def test_all_estimators_beside_pca(self, model, data):
+        assert len(plots.explained_variance(model, data).patches) == 4
+
+    def test_many_or_none(self, empty_model):
+        X = np.random.default_rng(0).normal(size=(60, 40))
+        assert_readable(plots.explained_variance(PenalizedPCA(30, alpha=0.0).fit(X)).figure)
+        assert "no component" in plots.explained_variance(empty_model).texts[0].get_text()
+
+
+class TestScores:
+    def test_scatter(self, model, data):
+        ax = plots.scores(model, data)
+        points = ax.collections[0].get_offsets()
+        np.testing.assert_array_equal(points, model.transform(data))
+        assert "component 0" in ax.get_xlabel()
+        assert "component 1" in ax.get_ylabel()
+
+    def test_other_components(self, ebcd_model, data):
+        points = plots.scores(ebcd_model, data, (1, 0)).collections[0].get_offsets()
+        np.testing.assert_array_equal(points, ebcd_model.transform(data)[:, ::-1])
+        assert_readable(plt.gcf())
+
+    @pytest.mark.parametrize("index", ["numbers", "months", "datetimes"])
+    def test_lines(self, ebcd_model, data, index):
+        months = np.datetime64("2001-01") + np.arange(80)
+        values = {
+            "numbers": np.arange(80)[::-1],
+            "months": months.astype(str).tolist(),
+            "datetimes": months.astype("datetime64[s]").tolist(),
+        }[index]
+        axes = plots.scores(ebcd_model, data, index=values)
+        assert len(axes) == 2
+        scores = ebcd_model.transform(data)
+        for k, ax in enumerate(axes):
+            x, y = ax.lines[1].get_data()
+            assert (np.diff(x) > type(x[1] - x[0])(0)).all()
+            np.testing.assert_array_equal(
+                y, scores[::-1, k] if index == "numbers" else scores[:, k]
+            )
+        assert_readable(axes[0].figure)
+
+    def test_dates_of_frames(self, data):
+        pandas = pytest.importorskip("pandas")
+        for index in (
+            pandas.date_range("2001-01-31", periods=80, freq="W"),
+            pandas.period_range("2001-01", periods=80, freq="M"),
+        ):
+            frame = pandas.DataFrame(data, index=index, columns=[f"c{j}" for j in range(15)])
+            model = EBCD(2, start="svd").set_output(transform="pandas").fit(frame)
+            axes = plots.scores(model, frame)
+            assert len(axes) == 2
+            assert axes[0].lines[1].get_xdata().dtype.kind == "M"
+            plain = plots.scores(model, frame.reset_index(drop=True))
+            assert isinstance(plain, plt.Axes)
+            given = plots.scores(model, frame.reset_index(drop=True), index=index)
+            assert len(given) == 2
+
+    def test_one_and_three_components(self, data):
+        model = PenalizedPCA(3, alpha=0.5).fit(data)
+        ax = plots.scores(model, data, 2)
+        assert ax.get_xlabel() == "sample"
+        np.testing.assert_array_equal(ax.lines[1].get_ydata(), model.transform(data)[:, 2])
+        assert len(plots.scores(model, data, [0, 1, 2])) == 3
+        single = PenalizedPCA(1, alpha=0.5).fit(data)
+        assert len(plots.scores(single, data)) == 1
+
+    def test_kinds(self, ebcd_model, data):
+        kinds = np.array(["a $b", "c", "d", "e"])[np.arange(80) % 4]
+        ax = plots.scores(ebcd_model, data, color=kinds)
+        scores = ebcd_model.transform(data)
+        assert len(ax.collections) == 4
+        for kind, points in zip(np.unique(kinds), ax.collections, strict=True):
+            np.testing.assert_array_equal(points.get_offsets(), scores[kinds == kind])
+        colours = {tuple(points.get_facecolor()[0]) for points in ax.collections}
+        assert len(colours) == 4
+        assert_readable(ax.figure)
+        many = plots.scores(ebcd_model, data, color=(np.arange(80) % 20).astype(object))
+        looks = {
+            (*p.get_facecolor()[0], p.get_paths()[0].vertices.tobytes()) for p in many.collections
+        }
+        assert len(looks) == 20
+
+    def test_numbers(self, ebcd_model, data):
+        ax = plots.scores(ebcd_model, data, color=np.arange(80.0))
+        np.testing.assert_array_equal(ax.collections[0].get_array(), np.arange(80))
+        assert len(ax.figure.axes) == 2
+
+    def test_no_component(self, empty_model):
+        X = np.zeros((3, 8))
+        (ax,) = plots.scores(empty_model, X)
+        assert "no component" in ax.texts[0].get_text()
+
+    def test_bad_input(self, ebcd_model, data):
+        for arguments, error, message in (
+            ({"components": (0, 2)}, ValueError, "component 2 does not exist"),
+            ({"index": np.arange(3)}, ValueError, "index must have 80 entries"),
+            ({"index": ["soon"] * 80}, ValueError, "dates, such as 2006-01-31, or numbers"),
+            ({"index": np.zeros(80, bool)}, TypeError, "dates or numbers, got bool"),
+            ({"color": ["a"]}, ValueError, "color must have 80 entries"),
+            ({"color": np.arange(80).astype(str)}, ValueError, "80 kinds; no more than 21"),
+            ({"color": ["a"] * 80, "index": range(80)}, ValueError, "without an index"),
+        ):
+            with pytest.raises(error, match=message):
+                plots.scores(ebcd_model, data, **arguments)
+
+
+class TestShrinkage:
+    @pytest.mark.parametrize(
+        "model",
+        [EBCD(2), EBCD(2, scale=True), EBCD(2, noise="per_feature"), ebcd.peers.EBMF(2)],
+        ids=repr,
+    )
+    def test_curves_are_posterior_means(self, model, data):
+        model.fit(data * 7)
+        ax = plots.shrinkage(model)
+        # of the data as the prior sees them: its noise is that of the mean over samples
+        unit = model.scale_ if getattr(model, "scale", False) else 1.0
+        noise = np.sqrt(model.noise_variance_ / 80) / unit
+        for k, line in enumerate(ax.lines[1:]):
+            x, y = line.get_data()
+            if isinstance(model, EBCD):
+                expected = model.priors_[k].shrink(x, np.median(noise))
+                # the last step updates the noise after the shrinkage
+                np.testing.assert_allclose(y, expected, rtol=1e-4, atol=1e-6 * x.max())
+            assert (np.diff(y) >= -1e-12).all()
+            assert (np.abs(y) <= np.abs(x) * (1 + 1e-9)).all()
+        assert [t.get_text() for t in ax.get_legend().get_texts()][1:] == [
+            "component 0",
+            "component 1",
+        ]
+
+    def test_chosen(self, ebcd_model):
+        ax = plots.shrinkage(ebcd_model, components=[1])
+        assert len(ax.lines) == 2
+        assert_readable(ax.figure)
+
+    def test_no_component(self, empty_model):
+        assert "no component" in plots.shrinkage(empty_model).texts[0].get_text()
+
+    def test_others_say_who_has_it(self, model):
+        if type(model).__name__ in ("EBCD", "EBMF"):
+            plots.shrinkage(model)
+        else:
+            with pytest.raises(TypeError, match="EBCD and EBMF do"):
+                plots.shrinkage(model)
+
+
+class TestElbo:
+    def test_path(self, model):
+        path = getattr(model, "elbo_path_", getattr(model, "objective_path_", None))
+        if path is None:
+            with pytest.raises(TypeError, match="EBCD and EBMF have an elbo_path_"):
+                plots.elbo(model)
+            return
+        ax = plots.elbo(model)
+        np.testing.assert_array_equal(ax.lines[0].get_ydata(), path)
+        assert ("ELBO" in ax.get_ylabel()) is hasattr(model, "elbo_path_")
+        assert "converged" in ax.get_title()
+
+    def test_short_path(self, empty_model):
+        ax = plots.elbo(empty_model)
+        assert all(float(tick).is_integer() for tick in ax.get_xticks())
+        assert_readable(ax.figure)
+
+    def test_trouble_is_told(self, data):
+        with pytest.warns(UserWarning, match="max_iter"):
+            model = EBCD(2, max_iter=1).fit(data)
+        assert "NOT converge" in plots.elbo(model).get_title()
