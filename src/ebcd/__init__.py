@@ -1,5 +1,8 @@
 """Empirical Bayes covariance decomposition, and the normal-means solvers under it."""
 
+from importlib import import_module
+from typing import Any
+
 from ebcd import datasets, metrics, peers, penalties, priors
 from ebcd.data import Gram
 from ebcd.estimators import EBCD, PenalizedPCA, PenalizedPCACV
@@ -14,6 +17,7 @@ __all__ = [
     "PenalizedPCA",
     "PenalizedPCACV",
     "__version__",
+    "anndata",
     "datasets",
     "ebnm",
     "metrics",
@@ -21,3 +25,11 @@ __all__ = [
     "penalties",
     "priors",
 ]
+
+_OPTIONAL = ("anndata",)  # modules that need extras, imported when they are first used
+
+
+def __getattr__(name: str) -> Any:
+    if name in _OPTIONAL:
+        return import_module(f"ebcd.{name}")
+    raise AttributeError(f"module 'ebcd' has no attribute {name!r}")
