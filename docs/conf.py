@@ -13,6 +13,7 @@ extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
     "sphinx.ext.mathjax",
+    "sphinx-mathjax-offline",  # formulas without a network
     "sphinx_gallery.gen_gallery",
 ]
 exclude_patterns = ["_build", "gallery"]  # examples are read from generated/gallery
@@ -36,6 +37,9 @@ sphinx_gallery_conf = {
     "min_reported_time": 60,
     "download_all_examples": False,
 }
+
+linkcheck_anchors = False  # pages that build their anchors by script have none to find
+linkcheck_ignore = [r"https://doi\.org/.*"]  # publishers turn programs away
 
 html_theme = "pydata_sphinx_theme"
 html_title = f"ebcd {release}"
