@@ -15,6 +15,7 @@ OPTIONAL = (
     "matplotlib",
     "mpmath",
     "pandas",
+    "polars",
     "pyarrow",
     "pywt",
     "rich",

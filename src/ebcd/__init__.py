@@ -3,9 +3,10 @@
 from importlib import import_module
 from typing import Any
 
-from ebcd import datasets, metrics, peers, penalties, priors
+from ebcd import datasets, io, metrics, peers, penalties, plots, priors
 from ebcd.data import Gram
 from ebcd.estimators import EBCD, PenalizedPCA, PenalizedPCACV
+from ebcd.io import load, save
 from ebcd.priors import EBNMResult, ebnm
 
 __version__ = "0.1.0"
@@ -17,13 +18,16 @@ __all__ = [
     "PenalizedPCA",
     "PenalizedPCACV",
     "__version__",
-    "anndata",
     "datasets",
     "ebnm",
+    "io",
+    "load",
     "metrics",
     "peers",
     "penalties",
+    "plots",
     "priors",
+    "save",
 ]
 
 _OPTIONAL = ("anndata",)  # modules that need extras, imported when they are first used

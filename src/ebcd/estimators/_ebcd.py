@@ -7,7 +7,6 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.validation import check_is_fitted
 
 from ebcd._numerics import Array
 from ebcd.data import AbstractCovariance, DataMatrix, Input
@@ -315,28 +314,9 @@ class EBCD(Readable):
                 stacklevel=4,
             )
 
-    def sample_components(self, n: int = 1, random_state: Any = None) -> Array:
-        """Draw components from their posterior, given the scores and the noise.
-
-        Parameters
-        ----------
-        n : int
-            Number of draws.
-        random_state : int, Generator or None
-
-        Returns
-        -------
-        ndarray of shape (n, k, p)
-        """
-        check_is_fitted(self)
+    def _normal_means(self, k: int) -> tuple[FittedPrior, Array, Array, Array]:
         b, noise, back = self._posterior
-        rng = np.random.default_rng(random_state)
-        noise = np.broadcast_to(noise, back.shape)
-        draws = [
-            prior.sample_posterior(row, noise, n=n, random_state=rng)
-            for prior, row in zip(self._working_priors, b, strict=True)
-        ]
-        return np.array(draws).reshape(len(draws), n, back.size).swapaxes(0, 1) * back
+        return self._working_priors[k], b[k], np.broadcast_to(noise, back.shape), back
 
 
 def _in_working_units(prior: Prior, unit: float) -> Prior:

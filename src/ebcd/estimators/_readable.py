@@ -5,11 +5,18 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtri
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from ebcd._numerics import Array
 from ebcd.estimators._base import Decomposition
+from ebcd.estimators._html import components_table
+from ebcd.priors._intervals import posterior_interval
+
+_SURE = 0.05  # local false sign rate below which a sign counts as known
+_HINT = "variances of the features differ more than a hundredfold; consider scale=True"
 
 
 class Feature(NamedTuple):
@@ -42,6 +49,70 @@ class Readable(Decomposition):
         """
         return np.where(self.lfsr_ <= level, self.components_, 0.0)
 
+    @available_if(lambda self: hasattr(self, "_normal_means"))
+    def sample_components(self, n: int = 1, random_state: Any = None) -> Array:
+        """Draw components from their posterior, given the scores and the noise.
+
+        Parameters
+        ----------
+        n : int
+            Number of draws.
+        random_state : int, Generator or None
+
+        Returns
+        -------
+        ndarray of shape (n, k, p)
+        """
+        check_is_fitted(self)
+        rng = np.random.default_rng(random_state)
+        draws = []
+        for k in range(self.n_components_):
+            prior, x, s, back = self._normal_means(k)
+            draws.append(prior.sample_posterior(x, s, n=n, random_state=rng) * back)
+        return np.reshape(draws, (len(draws), n, self.n_features_in_)).swapaxes(0, 1)
+
+    @available_if(lambda self: hasattr(self, "lfsr_"))
+    def credible_intervals(self, probability: float = 0.95) -> Array:
+        """Credible intervals of the loadings, given the scores and the noise.
+
+        An interval leaves out as much probability on either side. It ends at zero where zero is
+        likely, and does not reach beyond what the prior allows.
+
+        Parameters
+        ----------
+        probability : float, default 0.95
+            Posterior probability of an interval.
+
+        Returns
+        -------
+        ndarray of shape (2, k, p)
+            Lower and upper ends. `ebcd.peers.EBPCA` has normal ones, from the standard deviation.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from ebcd import EBCD
+        >>> rng = np.random.default_rng(0)
+        >>> loadings = np.r_[np.full(5, 2.0), np.zeros(15)]
+        >>> X = rng.normal(size=(100, 1)) * loadings + rng.normal(size=(100, 20))
+        >>> lower, upper = EBCD(1).fit(X).credible_intervals()
+        >>> (lower[0, :5] > 0).all() and (lower[0, 5:] <= 0).all()
+        np.True_
+        """
+        _check_probability(probability)
+        ends = [self._intervals(k, slice(None), probability) for k in range(self.n_components_)]
+        return np.reshape(ends, (self.n_components_, 2, self.n_features_in_)).swapaxes(0, 1)
+
+    def _intervals(self, k: int, which: Any, probability: float) -> tuple[Array, Array]:
+        """Give the ends of the intervals of some loadings of a component."""
+        if not hasattr(self, "_normal_means"):
+            reach = ndtri(0.5 + 0.5 * probability) * self.components_sd_[k, which]
+            return self.components_[k, which] - reach, self.components_[k, which] + reach
+        prior, x, s, back = self._normal_means(k)
+        back = np.broadcast_to(back, x.shape)[which]
+        lower, upper = posterior_interval(prior, x[which], s[which], probability)
+        return lower * back, upper * back
+
     def top_features(self, k: int = 0, n: int = 10, feature_names: Any = None) -> list[Feature]:
         """Largest loadings of a component.
 
@@ -62,14 +133,16 @@ class Readable(Decomposition):
         check_is_fitted(self)
         if not 0 <= k < self.n_components_:
             raise ValueError(f"component {k} does not exist; there are {self.n_components_}")
-        names = self._feature_names(feature_names)
         order = np.argsort(-np.abs(self.components_[k]), kind="stable")[:n]
-        loadings = [Feature(str(names[j]), float(self.components_[k, j])) for j in order]
+        return self._features(k, order, feature_names)
+
+    def _features(self, k: int, which: NDArray[np.intp], feature_names: Any) -> list[Feature]:
+        names, loadings = self._feature_names(feature_names), self.components_[k]
         if not hasattr(self, "lfsr_"):
-            return loadings
+            return [Feature(str(names[j]), float(loadings[j])) for j in which]
+        sd, lfsr = self.components_sd_[k], self.lfsr_[k]
         return [
-            feature._replace(sd=float(self.components_sd_[k, j]), lfsr=float(self.lfsr_[k, j]))
-            for feature, j in zip(loadings, order, strict=True)
+            Feature(str(names[j]), float(loadings[j]), float(sd[j]), float(lfsr[j])) for j in which
         ]
 
     def loadings_frame(self, feature_names: Any = None) -> Any:
@@ -112,41 +185,87 @@ class Readable(Decomposition):
         """
         check_is_fitted(self)
         self._feature_names(feature_names)  # a mistake should not wait for a component
-        share = f"{100 * self.explained_variance_ratio_.sum():.1f}% of the variance"
-        size = f"{self.n_samples_} samples x {self.n_features_in_} features"
-        lines = [f"{type(self).__name__} of {size}: {self._found()}, {share}"]
+        lines = [self._title()]
         if self.n_components_ == 0:
             lines.append("  nothing stands out from noise")
         for k in range(self.n_components_):
             lines += self._component_lines(k, feature_names)
-        noise = float(np.mean(self.noise_variance_))
-        end = f"{self._reached()}{self.n_iter_} iterations"
-        lines.append(f"\n  noise variance {noise:.4g}, {end}")
+        lines.append(f"\n  {self._end()}")
         if self._uneven:
-            lines.append(
-                "  hint: variances of the features differ more than a hundredfold; "
-                "consider scale=True"
-            )
+            lines.append(f"  hint: {_HINT}")
         return "\n".join(lines)
 
-    def _reached(self) -> str:
+    def _repr_html_inner(self) -> str:
+        """Show what was found; before a fit the diagram of scikit-learn."""
+        if not hasattr(self, "components_"):
+            return str(super()._repr_html_inner())
+        hint = [_HINT] if self._uneven else []
+        return components_table(self, self._title(), [self._end(), *hint])
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
+        bundle: dict[str, str] = super()._repr_mimebundle_(**kwargs)
+        if "text/html" in bundle:
+            bundle["text/html"] = self._repr_html_inner()
+        return bundle
+
+    def _title(self) -> str:
+        size = f"{self.n_samples_} samples x {self.n_features_in_} features"
+        share = f"{100 * self.explained_variance_ratio_.sum():.1f}% of the variance"
+        return f"{type(self).__name__} of {size}: {self._found()}, {share}"
+
+    def _end(self) -> str:
+        """Say how the fit ended."""
+        parts = [f"noise variance {float(np.mean(self.noise_variance_)):.4g}"]
         for name, attribute in (("ELBO", "elbo_"), ("criterion", "objective_")):
             if hasattr(self, attribute):
-                return f"{name} {getattr(self, attribute):.6g}, "
-        return ""
+                parts.append(f"{name} {getattr(self, attribute):.6g}")
+        if hasattr(self, "alpha_"):
+            parts.append(f"alpha {self.alpha_:.4g} by cross-validation")
+        parts.append(f"{self.n_iter_} iterations")
+        if not getattr(self, "converged_", True):
+            parts.append("NOT CONVERGED")
+        return ", ".join(parts)
+
+    def _used(self, k: int) -> tuple[NDArray[np.bool_], str]:
+        """Tell which loadings of a component count, and why."""
+        if hasattr(self, "lfsr_"):
+            return self.lfsr_[k] < _SURE, "with a sure sign"
+        return self.components_[k] != 0, "that are not zero"
+
+    def _largest_used(self, k: int, n: int, feature_names: Any = None) -> list[Feature]:
+        used, _ = self._used(k)
+        order = np.argsort(-np.abs(np.where(used, self.components_[k], 0.0)), kind="stable")
+        return self._features(k, order[: min(n, int(used.sum()))], feature_names)
 
     def _component_lines(self, k: int, feature_names: Any) -> list[str]:
         share = f"{100 * self.explained_variance_ratio_[k]:.1f}% of the variance"
-        if hasattr(self, "lfsr_"):
-            count, what = int((self.lfsr_[k] < 0.05).sum()), "with a sure sign"
-        else:
-            count, what = int(np.count_nonzero(self.components_[k])), "that are not zero"
-        known = f"{count} of {self.n_features_in_} loadings {what}"
-        lines = [f"\n  component {k}: {share}, {known}"]
+        used, why = self._used(k)
+        lines = [f"\n  component {k}: {share}, {used.sum()} of {used.size} loadings {why}"]
         if hasattr(self, "priors_"):
-            lines.append(f"    prior: {self.priors_[k].describe()}")
-        for feature in self.top_features(k, 6, feature_names):
-            spread = "" if feature.sd is None else f" +- {feature.sd:.2g}"
-            if feature.loading != 0:
-                lines.append(f"    {feature.loading:+10.4g}{spread}  {feature.name}")
+            lines.append(f"    prior: {self.priors_[k].describe()}{self._of_scaled()}")
+        shown = self._largest_used(k, 6, feature_names)
+        values = _aligned([feature.loading for feature in shown])
+        spreads = ["" if feature.sd is None else f" +- {feature.sd:.2g}" for feature in shown]
+        width = max(map(len, spreads), default=0)
+        for value, spread, feature in zip(values, spreads, shown, strict=True):
+            lines.append(f"    {value}{spread:{width}}  {' '.join(feature.name.split())}")
+        if used.sum() > len(shown):
+            lines.append(f"    and {used.sum() - len(shown)} more")
         return lines
+
+    def _of_scaled(self) -> str:
+        return " (of the scaled data)" if getattr(self, "scale", False) else ""
+
+
+def _check_probability(probability: float) -> None:
+    if not 0 < probability < 1:
+        raise ValueError(f"probability must lie between 0 and 1, got {probability}")
+
+
+def _aligned(values: list[float]) -> list[str]:
+    """Write numbers with as many decimals as the largest needs for four digits."""
+    largest = max((abs(value) for value in values), default=0.0) or 1.0
+    decimals = 3 - int(np.floor(np.log10(largest)))
+    plain = -2 <= decimals <= 7
+    texts = [f"{v:+.{max(decimals, 0)}f}" if plain else f"{v:+.3e}" for v in values]
+    return [text.rjust(max(map(len, texts))) for text in texts]

@@ -314,27 +314,9 @@ class EBMF(Readable):
         scores = scores_of(self._fitted, data).T / self._size
         return np.asarray(scores.astype(X.dtype, copy=False))
 
-    def sample_components(self, n: int = 1, random_state: Any = None) -> Array:
-        """Draw components from their posterior, given the scores and the noise.
-
-        Parameters
-        ----------
-        n : int
-            Number of draws.
-        random_state : int, Generator or None
-
-        Returns
-        -------
-        ndarray of shape (n, k, p)
-        """
-        check_is_fitted(self)
-        rng = np.random.default_rng(random_state)
-        draws = [
-            factor.found(1).sample_posterior(*factor.problem(1), n=n, random_state=rng) * size
-            for factor, size in zip(self._fitted.factors, self._size * self._unit, strict=True)
-        ]
-        shape = len(draws), n, self.components_.shape[1]
-        return np.reshape(draws, shape).swapaxes(0, 1)
+    def _normal_means(self, k: int) -> tuple[FittedPrior, Array, Array, Array]:
+        factor = self._fitted.factors[k]
+        return factor.found(1), *factor.problem(1), self._size[k] * self._unit
 
     def _feature_noise(self) -> Any:
         """Noise variance of a new sample; the mean one if samples differ."""
