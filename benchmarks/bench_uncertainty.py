@@ -12,7 +12,7 @@ from scipy.optimize import linear_sum_assignment
 import ebcd
 
 Z95 = 1.959964
-BOOTSTRAPS = 60
+BOOTSTRAPS = 40
 
 
 def true_loadings():
@@ -85,7 +85,7 @@ def bootstrap(n_samples, rng):
 
 def main():
     """Print a table."""
-    repeats = int(sys.argv[1]) if len(sys.argv) > 1 else 200
+    repeats = int(sys.argv[1]) if len(sys.argv) > 1 else 120
     for n_samples in (60, 240, 960):
         rng = np.random.default_rng(n_samples)
         results = [one_data_set(n_samples, rng) for _ in range(repeats)]

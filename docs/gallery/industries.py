@@ -26,23 +26,9 @@ scores = model.fit_transform(excess)
 print(model.summary())
 
 # %%
-# Loadings are in per cent a month, for a score of one. Grey are those whose sign is not sure.
+# Loadings are in per cent a month, for a score of one. Bars have credible intervals.
 
-order = np.argsort(-model.components_[0])
-colours = plt.get_cmap("RdBu_r").with_extremes(bad="0.88")
-figure, ax = plt.subplots(figsize=(8, 3.6), layout="constrained")
-cells = np.ma.masked_equal(model.sparsify()[:, order], 0)
-image = ax.pcolormesh(cells, cmap=colours, vmin=-4, vmax=4, edgecolor="white")
-for (row, column), value in np.ndenumerate(cells.filled(0)):
-    if value:
-        shade = "white" if abs(value) > 2.4 else "black"
-        place = (column + 0.5, row + 0.5)
-        ax.annotate(f"{value:.1f}", place, ha="center", va="center", color=shade, fontsize=8)
-labels = [f"{k}: {share:.0%}" for k, share in enumerate(model.explained_variance_ratio_)]
-ax.set_yticks(np.arange(len(labels)) + 0.5, labels)
-ax.set_xticks(np.arange(12) + 0.5, np.array(industries)[order], rotation=90)
-ax.invert_yaxis()
-figure.colorbar(image, label="% a month")
+ebcd.plots.components(model)
 plt.show()
 
 # %%

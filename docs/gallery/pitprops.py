@@ -24,17 +24,7 @@ S, names = props.correlation, np.asarray(props.feature_names)
 # Only the correlations were published, and they are all that is needed, with the number of props.
 
 model = ebcd.EBCD(6).fit_covariance(S, n_samples=180)
-sparse = model.sparsify(0.01)
-
-colours = plt.get_cmap("RdBu_r").with_extremes(bad="0.88")
-figure, ax = plt.subplots(figsize=(7.5, 3.6), layout="constrained")
-cells = {"cmap": colours, "vmin": -1, "vmax": 1, "edgecolor": "white"}
-image = ax.pcolormesh(np.ma.masked_equal(sparse, 0), **cells)
-labels = [f"{k}: {share:.0%}" for k, share in enumerate(model.explained_variance_ratio_)]
-ax.set_xticks(np.arange(13) + 0.5, names, rotation=90)
-ax.set_yticks(np.arange(6) + 0.5, labels)
-ax.invert_yaxis()
-figure.colorbar(image, label="loading (grey: sign not sure)")
+ebcd.plots.heatmap(model, feature_names=names)
 plt.show()
 
 # %%
@@ -70,6 +60,7 @@ def largest(loadings):
 
 principal = np.linalg.eigh(S)[1][:, -1]
 curves = {"EBCD": largest(model.components_[0]), "PCA": largest(principal)}
+sparse = model.sparsify(0.01)
 found = np.count_nonzero(sparse[0])
 
 figure, ax = plt.subplots(figsize=(7.5, 3.8), layout="constrained")
