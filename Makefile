@@ -13,7 +13,7 @@ INSTALL := -m pip install --quiet --disable-pip-version-check
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help demo test lint test-full test-core docs bench paper paper-quick clean
+.PHONY: help demo test lint test-full test-core docs linkcheck bench paper paper-quick clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -42,6 +42,9 @@ docs: $(VENV)/installed-dev  ## run the gallery, build docs/_build/html; a warni
 	$(VENV)/bin/python -m sphinx -E -q -W --keep-going -b html docs docs/_build/html
 	@echo "documentation: docs/_build/html/index.html"
 
+linkcheck: $(VENV)/installed-dev  ## try every link to the outside; needs a network
+	$(VENV)/bin/python -m sphinx -E -q -b linkcheck -D plot_gallery=0 docs docs/_build/linkcheck
+
 bench: $(VENV)/installed-dev  ## speed and accuracy of the solvers, on one thread
 	$(ONE_THREAD) $(VENV)/bin/python benchmarks/bench_ebnm.py
 	$(ONE_THREAD) $(VENV)/bin/python benchmarks/bench_ebcd.py
@@ -51,6 +54,8 @@ bench: $(VENV)/installed-dev  ## speed and accuracy of the solvers, on one threa
 	$(ONE_THREAD) $(VENV)/bin/python benchmarks/bench_methods.py
 	$(ONE_THREAD) $(VENV)/bin/python benchmarks/bench_report.py
 	$(ONE_THREAD) $(VENV)/bin/python benchmarks/bench_out_of_core.py
+	$(ONE_THREAD) $(VENV)/bin/python benchmarks/bench_uncertainty.py
+	$(ONE_THREAD) $(VENV)/bin/python benchmarks/bench_prediction.py
 
 paper: $(VENV)/installed-paper  ## the experiments of the paper, 10 to 20 minutes; goes on where it was interrupted
 	$(ONE_THREAD) $(VENV)/bin/python -m experiments --page docs/paper.md $(PAPER_ARGS)

@@ -182,7 +182,9 @@ def measure(name: str, case: Case, options: argparse.Namespace) -> None:
         tol = max(1e-5, 4e-10 * entries) / 1000
         better = ebcd.EBCD(case.k, tol=tol, max_iter=20_000).fit(x)
         left = better.elbo_ - model.elbo_
-        print(f"{'':12s} left to gain {left:.2e} nats, {left / entries * 1e6:.1e} a million entries")
+        print(
+            f"{'':12s} left to gain {left:.2e} nats, {left / entries * 1e6:.1e} a million entries"
+        )
 
 
 def covariance(options: argparse.Namespace) -> None:

@@ -13,6 +13,7 @@ extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
     "sphinx.ext.mathjax",
+    "sphinx-mathjax-offline",  # formulas without a network
     "sphinx_gallery.gen_gallery",
 ]
 exclude_patterns = ["_build", "gallery"]  # examples are read from generated/gallery
@@ -37,11 +38,15 @@ sphinx_gallery_conf = {
     "download_all_examples": False,
 }
 
+linkcheck_anchors = False  # pages that build their anchors by script have none to find
+linkcheck_ignore = [r"https://doi\.org/.*"]  # publishers turn programs away
+
 html_theme = "pydata_sphinx_theme"
 html_title = f"ebcd {release}"
 html_static_path = ["_static"]
 html_css_files = ["gallery.css"]
 html_show_sourcelink = False
 # pages without pages below them have nothing to list at the left, and tables need the room
-html_sidebars = {page: [] for page in ("index", "guide/*", "benchmarks", "changelog")}
+_WIDE = ("index", "guide", "guide/*", "generated/gallery/*", "benchmarks", "changelog")
+html_sidebars = {page: [] for page in _WIDE}
 html_theme_options = {"show_toc_level": 2, "navbar_end": ["theme-switcher"], "footer_end": []}

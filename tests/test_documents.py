@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+import ebcd
+
 ROOT = Path(__file__).resolve().parents[1]
 BLOCK = re.compile(r"^```python\n(.*?)^```$", flags=re.DOTALL | re.MULTILINE)
 PICTURE = re.compile(r"!\[[^\]]+\]\(([^)]+)\)")
@@ -32,3 +34,8 @@ def test_pictures(path):
         picture = path.parent / name
         assert picture.read_bytes().startswith(b"\x89PNG")
         assert picture.stat().st_size < 150_000
+
+
+def test_citation_has_the_version():
+    lines = (ROOT / "CITATION.cff").read_text(encoding="utf-8").splitlines()
+    assert f"version: {ebcd.__version__}" in lines

@@ -1,5 +1,8 @@
 """Empirical Bayes covariance decomposition, and the normal-means solvers under it."""
 
+from importlib import import_module
+from typing import Any
+
 from ebcd import datasets, io, metrics, peers, penalties, plots, priors, report
 from ebcd.data import Chunks, Gram
 from ebcd.estimators import EBCD, PenalizedPCA, PenalizedPCACV
@@ -28,3 +31,11 @@ __all__ = [
     "report",
     "save",
 ]
+
+_OPTIONAL = ("anndata",)  # modules that need extras, imported when they are first used
+
+
+def __getattr__(name: str) -> Any:
+    if name in _OPTIONAL:
+        return import_module(f"ebcd.{name}")
+    raise AttributeError(f"module 'ebcd' has no attribute {name!r}")

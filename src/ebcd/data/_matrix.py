@@ -214,6 +214,9 @@ def _mean_squares(x: Any, mean: Array, size: float) -> Array:
 
 def _sparse_moments(x: Any, center: bool) -> tuple[Array, Array]:
     rows, columns = x.shape
+    if x.format in ("csr", "csc") and not x.has_canonical_format:
+        x = x.copy()
+        x.sum_duplicates()
     top = float(np.abs(x.data).max(initial=0.0)) or 1.0
     values, index = x, x.indices if x.format == "csr" else None
     if index is None:

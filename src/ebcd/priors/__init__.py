@@ -1,9 +1,11 @@
 """Families of priors, fitted priors, and the normal-means solver `ebnm`."""
 
+from ebcd.priors import _kernels as kernels
 from ebcd.priors._deconvolver import Deconvolver
 from ebcd.priors._ebnm import EBNMResult, ebnm
 from ebcd.priors._family import AbstractPriorFamily
 from ebcd.priors._fitted import FittedPrior, Posterior
+from ebcd.priors._mixture_prior import MixturePrior
 from ebcd.priors._mixtures import (
     NPMLE,
     NormalScaleMixture,
@@ -23,7 +25,7 @@ from ebcd.priors._parametric import (
     PointNormal,
 )
 from ebcd.priors._profiled import GeneralizedBinary, Horseshoe
-from ebcd.priors._registry import PRIORS, make_family, make_prior
+from ebcd.priors._registry import PRIORS, make_family, make_prior, register
 
 __all__ = [
     "NPMLE",
@@ -37,6 +39,7 @@ __all__ = [
     "GeneralizedBinary",
     "Horseshoe",
     "Laplace",
+    "MixturePrior",
     "Normal",
     "NormalScaleMixture",
     "PointExponential",
@@ -49,6 +52,8 @@ __all__ = [
     "UnimodalNonpositive",
     "UnimodalSymmetric",
     "ebnm",
+    "kernels",
     "make_family",
     "make_prior",
+    "register",
 ]

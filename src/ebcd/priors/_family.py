@@ -35,7 +35,8 @@ class AbstractPriorFamily(ABC):
     """A family of priors; the attributes of a subclass are its options.
 
     To add a family, say how one column is fitted (`fit_column`) and how a prior is built from
-    parameters that a person can read (`build`), and enter the class in `PRIORS`.
+    parameters that a person can read (`build`), usually as a `MixturePrior` of `kernels`, and
+    give the class to `register`.
     """
 
     name: ClassVar[str]

@@ -1,0 +1,78 @@
+"""
+El Nino through the year
+========================
+
+A warm year in the Pacific is called El Nino. Is it warm from January to December, or do seasons go
+their own ways? The data are the mean sea surface temperatures off the coast of Peru, a curve of
+twelve months for each year from 1950 to 2010 (NOAA, public domain).
+"""
+
+import matplotlib.pyplot as plt
+import numpy as np
+
+import ebcd
+
+data = ebcd.datasets.load_elnino()
+months = [name[:3].capitalize() for name in data.feature_names]
+years = np.asarray(data.years)
+print(data.data.shape, "years and months")
+
+# %%
+# Three seasons
+# -------------
+#
+# The mean curve is subtracted, so components are patterns of warmth and cold around it. PCA gives
+# patterns in which one half of the year is set off against the other. To ask for parts of the year
+# that are warm, we say that loadings are not negative: with ``point_exponential`` a loading is zero
+# or positive.
+
+model = ebcd.EBCD(3, prior="point_exponential")
+scores = model.fit_transform(data.data)
+centred = data.data - data.data.mean(axis=0)
+_, size, principal = np.linalg.svd(centred / np.sqrt(len(years)), full_matrices=False)
+principal = size[:3, None] * principal[:3]
+principal *= np.sign(principal.sum(axis=1, keepdims=True))
+
+colours = ("#3b6fb6", "#d1661f", "#3f8f5f")
+shared = {"sharex": True, "sharey": True, "layout": "constrained"}
+figure, axes = plt.subplots(1, 2, figsize=(9, 3.8), **shared)
+for k, colour in enumerate(colours):
+    axes[0].plot(months, principal[k], "o-", color=colour, label=f"component {k}")
+    mean, reach = model.components_[k], 2 * model.components_sd_[k]
+    axes[1].fill_between(months, mean - reach, mean + reach, color=colour, alpha=0.2)
+    axes[1].plot(months, mean, "o-", color=colour, label=f"component {k}")
+for ax, title in zip(axes, ("PCA", "EBCD, non-negative"), strict=True):
+    ax.axhline(0, color="0.6", linewidth=0.8)
+    ax.set_title(title)
+    ax.tick_params(axis="x", rotation=90)
+axes[0].set_ylabel("degrees, for a score of one")
+axes[1].legend()
+plt.show()
+
+# %%
+# One component is warm from March to August, one from June to the end of the year, and one from
+# January to April. They overlap, as seasons do. No family here knows that May comes before June:
+# the curves are smooth because the temperatures are.
+#
+# The years
+# ---------
+#
+# Which were the warm years, and in which part of the year?
+
+order = np.argsort([np.argmax(component) for component in model.components_])
+seasons = ("early", "middle", "late")
+figure, axes = plt.subplots(3, 1, figsize=(9, 5), **shared)
+for ax, k, season in zip(axes, order, seasons, strict=True):
+    ax.axhline(0, color="0.6", linewidth=0.8)
+    ax.bar(years, scores[:, k], color=np.where(scores[:, k] > 0, "#d1661f", "#3b6fb6"))
+    ax.set_ylabel(season)
+    for i in np.argsort(-scores[:, k])[:3]:
+        ax.annotate(years[i], (years[i], scores[i, k]), ha="center", va="bottom", fontsize=8)
+axes[0].set_ylim(-3, 5.5)
+plt.show()
+
+# %%
+# The two great events show as they went: the one of 1982 and 1983 is late in the first year and
+# early and in the middle of the second, the one of 1997 and 1998 likewise. So a calendar year cuts
+# through an El Nino, which explains why the seasons need components of their own: what happens in
+# December says little about the January eleven months before.
