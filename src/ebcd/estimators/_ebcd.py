@@ -12,9 +12,12 @@ from sklearn.utils.validation import check_is_fitted
 from ebcd._numerics import Array
 from ebcd.data import AbstractCovariance, DataMatrix, Input
 from ebcd.estimators._readable import Readable
+from ebcd.estimators._resume import keeper_for, unfinished
 from ebcd.fitting._components import count_components
+from ebcd.fitting._keeper import AbstractKeeper
 from ebcd.fitting._loop import Fit, Problem, State, alternate
 from ebcd.fitting._noise import NOISES
+from ebcd.fitting._progress import Printer
 from ebcd.fitting._rotation import score_map
 from ebcd.fitting._shrinkers import EmpiricalBayesShrinker
 from ebcd.fitting._starts import Greedy, best_start, greedy_start, principal_start, varimax_start
@@ -61,6 +64,13 @@ class EBCD(Readable):
         more where there are more than 25,000 entries: 4e-10 for each.
     max_iter : int, default 2000
         Largest number of iterations.
+    max_time : float, optional
+        Seconds after which to stop with the best state so far; it is looked at between iterations
+        and between starts.
+    checkpoint : str or Path, optional
+        File in which the state of the fit is kept every few seconds. If there is one, a fit to the
+        same data with the same settings goes on from it (`max_time` may differ, `max_iter` be
+        larger). It is removed when the fit has converged.
     random_state : int, Generator or None, default None
         Seed of the random rotations among the automatic starts. The result is the same every
         time with None as well.
@@ -121,6 +131,8 @@ class EBCD(Readable):
         start: Any = "auto",
         tol: float | None = None,
         max_iter: int = 2000,
+        max_time: float | None = None,
+        checkpoint: Any = None,
         random_state: Any = None,
         verbose: int = 0,
     ) -> None:
@@ -132,19 +144,23 @@ class EBCD(Readable):
         self.start = start
         self.tol = tol
         self.max_iter = max_iter
+        self.max_time = max_time
+        self.checkpoint = checkpoint
         self.random_state = random_state
         self.verbose = verbose
 
     def _fit_input(self, data: Input, X: Any) -> Self:
         self._check_parameters()
         covariance = data.covariance
-        problem = self._problem(covariance, data)
-        k = self._how_many(problem, data)
-        if isinstance(covariance, DataMatrix):
-            covariance = covariance.best_route(max(k, 1))
-            problem = self._problem(covariance, data)
-        fit = self._run(problem, k, data)
-        self._store(fit, problem, data)
+        with keeper_for(self, data, X) as keeper:
+            problem = self._problem(covariance, keeper)
+            k = keeper.once("number", self._how_many, problem, data)
+            if isinstance(covariance, DataMatrix):
+                covariance = covariance.best_route(max(k, 1))
+                problem = self._problem(covariance, keeper)
+            fit = self._run(problem, k, data)
+            self._store(fit, problem, data)
+            keeper.finished = fit.converged or problem.noise.at_floor(fit.state.precision)
         self._warn(fit, problem)
         return self
 
@@ -174,12 +190,13 @@ class EBCD(Readable):
         if not self.max_iter >= 1:
             raise ValueError(f"max_iter must be at least 1, got {self.max_iter}")
 
-    def _problem(self, covariance: AbstractCovariance, data: Input) -> Problem:
+    def _problem(self, covariance: AbstractCovariance, keeper: AbstractKeeper) -> Problem:
         given = self.prior if isinstance(self.prior, list | tuple) else [self.prior]
         if len(given) == 0:
             raise ValueError("prior is an empty list; give at least one prior")
         priors = [_in_working_units(as_prior(prior), covariance.unit) for prior in given]
-        return Problem(covariance, EmpiricalBayesShrinker(priors), NOISES[self.noise](covariance))
+        noise = NOISES[self.noise](covariance)
+        return Problem(covariance, EmpiricalBayesShrinker(priors), noise, keeper)
 
     def _how_many(self, problem: Problem, data: Input) -> int:
         covariance = problem.covariance
@@ -214,18 +231,12 @@ class EBCD(Readable):
     def _run(self, problem: Problem, k: int, data: Input) -> Fit:
         if k == 0 or problem.covariance.trace() == 0:
             return _nothing(problem)
-        state: State | None
-        looked_around = False
-        if isinstance(self.start, str) and self.start == "auto" and self.n_components != "paper":
-            rng = np.random.default_rng(self.random_state or 0)
-            state, looked_around = best_start(problem, k, rng)
-        else:
-            state = self._first_state(problem, k, data)
+        state, looked_around = problem.keeper.once("start", self._begin, problem, k, data)
         if state is None:
             return _nothing(problem)
         back = data.scale * problem.covariance.unit
         shift = problem.covariance.n_samples * float(np.log(back).sum())
-        progress = _Printer(state.value, shift) if self.verbose else None
+        progress = Printer(state.value, shift) if self.verbose else None
         tol = self._tolerance(problem)
         # whoever asks for the paper's start wants to see where the paper's algorithm ends
         faithful = isinstance(self.start, str) and self.start == "greedy"
@@ -242,6 +253,12 @@ class EBCD(Readable):
     def _tolerance(self, problem: Problem) -> float:
         entries = problem.covariance.n_samples * problem.covariance.n_features
         return max(_TOLERANCE, _TOLERANCE_PER_ENTRY * entries) if self.tol is None else self.tol
+
+    def _begin(self, problem: Problem, k: int, data: Input) -> tuple[State | None, bool]:
+        """Give the state to start from, and whether other optima near by have been looked for."""
+        if isinstance(self.start, str) and self.start == "auto" and self.n_components != "paper":
+            return best_start(problem, k, np.random.default_rng(self.random_state or 0))
+        return self._first_state(problem, k, data), False
 
     def _first_state(self, problem: Problem, k: int, data: Input) -> State | None:
         if not isinstance(self.start, str):
@@ -309,10 +326,7 @@ class EBCD(Readable):
             )
         elif not fit.converged:
             warnings.warn(
-                f"the fit stopped after max_iter={self.max_iter} iterations while the ELBO still "
-                f"rose by more than tol={self._tolerance(problem):.3g}; raise max_iter or tol",
-                ConvergenceWarning,
-                stacklevel=4,
+                unfinished(self, fit, self._tolerance(problem)), ConvergenceWarning, stacklevel=4
             )
 
     def sample_components(self, n: int = 1, random_state: Any = None) -> Array:
@@ -382,17 +396,3 @@ def _ordered(state: State, scale: Array, keep_order: bool) -> State:
 def _spread(variances: Array) -> float:
     positive = variances[variances > 0]
     return float(positive.max() / positive.min()) if positive.size else 1.0
-
-
-class _Printer:
-    """Print a line for every iteration, with the ELBO in the units of the data."""
-
-    def __init__(self, value: float, shift: float) -> None:
-        self._value, self._shift = value, shift
-
-    def __call__(self, iteration: int, state: State, seconds: float) -> None:
-        change, self._value = state.value - self._value, state.value
-        print(  # noqa: T201 - asked for by verbose
-            f"iteration {iteration:5d}   ELBO {state.value - self._shift:16.4f}   "
-            f"change {change:10.2e}   {len(state.components)} components   {seconds:7.2f} s"
-        )

@@ -18,6 +18,7 @@ import numpy as np
 
 from ebcd._numerics import Array
 from ebcd.data import AbstractCovariance
+from ebcd.fitting._keeper import AbstractKeeper, NoKeeper
 from ebcd.fitting._newton import newton_step
 from ebcd.fitting._noise import AbstractNoise
 from ebcd.fitting._rotation import rotate, score_map, weighted
@@ -95,9 +96,14 @@ class Problem:
     """Everything that stays the same while a fit runs."""
 
     def __init__(
-        self, covariance: AbstractCovariance, shrinker: AbstractShrinker, noise: AbstractNoise
+        self,
+        covariance: AbstractCovariance,
+        shrinker: AbstractShrinker,
+        noise: AbstractNoise,
+        keeper: AbstractKeeper | None = None,
     ) -> None:
         self.covariance, self.shrinker, self.noise = covariance, shrinker, noise
+        self.keeper = NoKeeper() if keeper is None else keeper
 
     def iterate(
         self,
@@ -163,13 +169,16 @@ def alternate(
     That alone does not mean convergence: it must do so again, and if one is to `look_around` no
     other optimum may be found near by. If `rough`, neither is asked. If `faithful`, steps are so
     small that they end in the optimum to which plain iterations lead, and it is not left for a
-    better one.
+    better one. If time is up, it ends where it is.
     """
     walk = _Walk(problem, state, max_iter + rough, faithful)
     path = [state.value]
     quiet = 0
     began = time.monotonic()
-    while walk.n_iter < max_iter and walk.state.components:
+    slot = problem.keeper.slot("loop")
+    if slot.saved is not None:
+        path, quiet = walk.go_on(slot.saved)
+    while walk.n_iter < max_iter and walk.state.components and not problem.keeper.out_of_time():
         gain = walk.advance()
         path.append(walk.state.value)
         if progress is not None:
@@ -185,11 +194,15 @@ def alternate(
             if not (look_around and walk.leave_plateau()):
                 return Fit(walk.state, path, walk.n_iter, True)
             quiet = 0
+        if not walk.ends:
+            slot.offer(walk.kept, path, quiet)
     return Fit(walk.state, path, walk.n_iter, not walk.state.components)
 
 
 class _Walk:
     """The state of a loop, and how far a step may go."""
+
+    _SAME = ("_problem", "_max_iter")  # when a fit goes on, perhaps with more iterations
 
     def __init__(self, problem: Problem, state: State, max_iter: int, faithful: bool) -> None:
         self._problem, self._max_iter = problem, max_iter
@@ -201,10 +214,25 @@ class _Walk:
         self._last: tuple[Array, float] | None = None
         self.undone = False  # whether the last step was, so that its small gain tells nothing
 
+    @property
+    def ends(self) -> bool:
+        """Whether no iteration would be left to undo another step."""
+        return self.n_iter + 2 > self._max_iter
+
+    def kept(self, path: list[float], quiet: int) -> dict[str, Any]:
+        """All that the rest of the loop depends on."""
+        own = {key: value for key, value in vars(self).items() if key not in self._SAME}
+        return {"walk": own, "path": list(path), "quiet": quiet}
+
+    def go_on(self, kept: dict[str, Any]) -> tuple[list[float], int]:
+        """Return to where `kept` was called; give its arguments."""
+        vars(self).update(kept["walk"])
+        return list(kept["path"]), kept["quiet"]
+
     def advance(self) -> float:
         """Do one iteration; return what it gained."""
         state = self.state
-        if self.n_iter + 2 > self._max_iter:  # no iteration left to undo a step
+        if self.ends:
             self.n_iter += 1
             self._move_to(self._problem.plain(state, state.mean))
             return self.state.value - state.value

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -54,10 +56,14 @@ def principal_start(problem: Problem, k: int) -> Array:
 def _compressed(problem: Problem, rank: int) -> AbstractCovariance:
     """Give the leading directions of the covariance, in units of the noise as above."""
     covariance, variances = problem.covariance, problem.noise.variances
+    if problem.noise.differs:
+        covariance = Standardized(covariance)
+    pairs = problem.keeper.once("directions", LowRank.find, covariance, rank)
+    small = LowRank(covariance, rank, pairs)
     if not problem.noise.differs:
-        return LowRank(covariance, rank)
+        return small
     inverse = np.where(variances > 0, 1 / np.where(variances > 0, variances, 1.0), 1.0)
-    return Standardized(LowRank(Standardized(covariance), rank), inverse)
+    return Standardized(small, inverse)
 
 
 def varimax_start(loadings: Array) -> Array:
@@ -104,12 +110,31 @@ class Greedy:
 
     def add(self) -> bool:
         """Add a component; tell whether it has any loadings."""
+        keeper = self._problem.keeper
+        if len(self.loadings) and keeper.out_of_time():
+            return False
+        found = keeper.once("component", self._next)
+        if found is None:
+            return False
+        mean, fitted, self.precision = found
+        self.loadings = np.vstack([self.loadings, mean])
+        self.fitted += list(fitted)
+        return True
+
+    def _next(self) -> tuple[Array, Sequence[Any], Array] | None:
+        """Find loadings of a component, its prior and the precision; None if there are none."""
         problem, n = self._problem, self._covariance.n_samples
         number = self.loadings.shape[0]
+        if number:
+            _, self._b = score_map(self._covariance, self.loadings, self.precision)
         residual = problem.residual(self._b, self.loadings)
-        loading = problem.shrinker.oriented(self._residual_vector()[None], number)[0]
-        precision, fitted, value = self.precision, None, -np.inf
-        for _ in range(_GREEDY_STEPS):
+        slot = problem.keeper.slot("steps")
+        if slot.saved is None:
+            loading = problem.shrinker.oriented(self._residual_vector()[None], number)[0]
+            begin, precision, fitted, value = 0, self.precision, None, -np.inf
+        else:
+            begin, loading, precision, fitted, value = slot.saved
+        for step in range(begin, _GREEDY_STEPS):
             b = self._rotated(loading, precision)
             noise = np.sqrt(1 / (n * precision))
             shrunk = problem.shrinker.shrink(b[None], noise, (number,), fitted)
@@ -118,17 +143,16 @@ class Greedy:
             precision = problem.noise.precision(left)
             old, value = value, problem.noise.value(precision, left) + shrunk.objective
             if not mean.any():
-                return False
-            if value - old < self._tol:
+                return None
+            if value - old < self._tol or step + 1 == _GREEDY_STEPS:
                 break
             rho = min(float(variance.sum() / max(b @ mean, 1e-300)), _LARGEST_RHO)
             relaxed = loading + (mean - loading) / (1 - rho)
             loading = relaxed if value - old < 1.0 else mean
-        self.precision = precision
-        self.loadings = np.vstack([self.loadings, mean])
-        self.fitted += list(shrunk.fitted)
-        _, self._b = score_map(self._covariance, self.loadings, precision)
-        return True
+            slot.offer(lambda *now: now, step + 1, loading, precision, fitted, value)
+            if problem.keeper.out_of_time():
+                break
+        return mean, fitted, precision
 
     def state(self) -> State | None:
         """First iteration from the components so far; None if there are none."""
@@ -191,42 +215,72 @@ def best_start(problem: Problem, k: int, rng: np.random.Generator) -> tuple[Stat
     if not dear:
         return _search(problem, principal_start(problem, k), rng, careful=False), False
     small = _compressed(problem, rank)
-    compressed = Problem(small, problem.shrinker, problem.noise)
+    compressed = Problem(small, problem.shrinker, problem.noise, problem.keeper)
     principal = principal_start(compressed, k)
     if not isinstance(small, LowRank) or covariance.n_features < 2 * _ENOUGH_FEATURES:
         state = _search(compressed, principal, rng, careful=True)
         return problem.plain(state, state.mean), True
     features = np.sort(rng.choice(covariance.n_features, _ENOUGH_FEATURES, replace=False))
     some = small.among(features)
-    among = Problem(some, problem.shrinker, type(problem.noise)(some))
+    among = Problem(some, problem.shrinker, type(problem.noise)(some), problem.keeper)
     state = _search(among, principal[:, features], rng, careful=False)
     weights = small.whole_weights(state.weights, features)
     state = compressed.iterate(weights, state.precision, state.components, state.fitted)
-    state = alternate(compressed, state, tol=_CAREFUL, max_iter=60).state
+    state = problem.keeper.once("refinement", _ended, compressed, state, tol=_CAREFUL, max_iter=60)
     return problem.plain(state, state.mean), True
 
 
 def _search(problem: Problem, principal: Array, rng: np.random.Generator, careful: bool) -> State:
     """Run starts in rounds; to the end if `careful`, otherwise until one is left."""
     k, small = len(principal), problem.covariance.n_features <= _CHEAP_FEATURES
-    states = [problem.start(varimax_start(principal))]
-    if k > 1:
-        greedy = greedy_start(problem, k, tol=_GREEDY_TOL)
-        states += [] if greedy is None else [greedy]
+    starts: list[Callable[[], State | None]] = [
+        lambda: problem.start(varimax_start(principal)),
+        lambda: greedy_start(problem, k, tol=_GREEDY_TOL) if k > 1 else None,
+    ]
     if k > 3 or (k > 2 and small):
-        states.append(problem.start(principal))
         n_rotations = _ROTATIONS if small else _FEW_ROTATIONS
-        states += [problem.start(random_rotation(principal, rng)) for _ in range(n_rotations)]
-    for tol, max_iter, behind, most in _ROUNDS:
-        rough = tol > _CAREFUL
-        states = [
-            alternate(problem, state, tol=tol, max_iter=max_iter, rough=rough).state
-            for state in states
-        ]
-        states = _contenders(states, behind, most)
-        if len(states) == 1 and not careful:  # what is left to do costs the same later
+        rotated = [random_rotation(principal, rng) for _ in range(n_rotations)]
+        starts += [partial(problem.start, loadings) for loadings in (principal, *rotated)]
+    return _after_rounds(problem, starts, len(_ROUNDS), careful)[0]
+
+
+def _after_rounds(
+    problem: Problem, starts: list[Callable[[], State | None]], number: int, careful: bool
+) -> list[State]:
+    """Give the states that are left after so many rounds.
+
+    A round calls for the one before it, so that what that left need not be kept any longer when
+    the round is over.
+    """
+    keeper = problem.keeper
+    if number == 0:
+        return _begun(problem, starts)
+    tol, max_iter, behind, most = _ROUNDS[number - 1]
+
+    def contest() -> list[State]:
+        states = _after_rounds(problem, starts, number - 1, careful)
+        if number > 1 and len(states) == 1 and not careful:
+            return states  # what is left to do costs the same later
+        run = partial(_ended, problem, tol=tol, max_iter=max_iter, rough=tol > _CAREFUL)
+        return _contenders([keeper.once("run", run, state) for state in states], behind, most)
+
+    return keeper.once("round", contest)
+
+
+def _begun(problem: Problem, starts: list[Callable[[], State | None]]) -> list[State]:
+    """First states from the starts, as long as there is time for another one."""
+    states: list[State] = []
+    for start in starts:
+        if states and problem.keeper.out_of_time():
             break
-    return states[0]
+        state = problem.keeper.once("begin", start)
+        states += [] if state is None else [state]
+    return states
+
+
+def _ended(problem: Problem, state: State, **options: Any) -> State:
+    """Where a loop ends."""
+    return alternate(problem, state, **options).state
 
 
 def _contenders(states: list[State], reach: float, most: int) -> list[State]:
