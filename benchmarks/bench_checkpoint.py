@@ -1,0 +1,132 @@
+"""Fits that are killed with SIGKILL at random moments and go on from their checkpoint.
+
+Run ``python benchmarks/bench_checkpoint.py`` on one thread. Each data set is fitted once without an
+interruption and once by processes that are killed at random moments, each going on from the
+checkpoint of the one before. Reported are the largest difference between the loadings of both
+fits, how much work a kill lost (the age of the checkpoint at that moment, in intervals between
+writes), the share of the time that writing took, and files that were left behind. The interval is
+made short, so that there are many; the rule by which writes wait for twenty times what the last one
+took stays.
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+
+from ebcd import EBCD
+from ebcd.fitting import _checkpoint
+
+INTERVAL = 0.25
+CASES = {
+    "search among starts": ((150, 100, 8), {"n_components": 8, "prior": "normal_scale_mixture"}),
+    "components one by one": ((200, 1500, 8), {"n_components": 8, "start": "greedy", "tol": 1e-7}),
+    "large, one noise": ((400, 20_000, 6), {"n_components": "auto"}),
+    "large, noise per feature": ((300, 8_000, 5), {"n_components": 5, "noise": "per_feature"}),
+}
+
+
+def draw(n: int, p: int, k: int) -> np.ndarray:
+    """Data with sparse loadings."""
+    rng = np.random.default_rng(0)
+    loadings = (
+        rng.laplace(size=(k, p)) * (rng.random((k, p)) < 0.1) * np.linspace(1.5, 1, k)[:, None]
+    )
+    return rng.normal(size=(n, k)) @ loadings + rng.normal(size=(n, p))
+
+
+def fit_here(case: str, folder: Path) -> None:
+    """Fit in this process, which somebody may kill."""
+    shape, parameters = CASES[case]
+    X = draw(*shape)
+    _checkpoint._FIRST = _checkpoint._INTERVAL = INTERVAL
+    spent, write = [0.0], _checkpoint.write_archive
+
+    def timed(*arguments: object) -> None:
+        began = time.perf_counter()
+        write(*arguments)
+        spent[0] += time.perf_counter() - began
+
+    _checkpoint.write_archive = timed
+    print("begin", flush=True)
+    began = time.perf_counter()
+    model = EBCD(**parameters, checkpoint=folder / "checkpoint").fit(X)
+    share = spent[0] / (time.perf_counter() - began)
+    np.savez(folder.parent / "result.npz", components=model.components_, share=share)
+    print("end", flush=True)
+
+
+def run(case: str, folder: Path, life: float | None) -> float | None:
+    """Fit in another process and kill it after `life` seconds; give the age of its checkpoint.
+
+    None if it has finished before.
+    """
+    command = [sys.executable, __file__, "--fit", case, "--folder", str(folder)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "begin\n"
+        began = time.time()
+        try:
+            process.wait(life)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            killed = time.time()
+        else:
+            assert process.returncode == 0
+            return None
+    written = folder / "checkpoint"
+    last = max(began, written.stat().st_mtime) if written.exists() else began
+    return killed - last
+
+
+def measure(case: str, kills: int, rng: np.random.Generator) -> None:
+    """Print a line for one data set."""
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(temporary) / "fit"
+        folder.mkdir()
+        began = time.time()
+        assert run(case, folder, None) is None
+        seconds = time.time() - began
+        with np.load(folder.parent / "result.npz") as result:
+            whole, share = result["components"], float(result["share"])
+        ages: list[float] = []
+        worst, left = 0.0, 0
+        while len(ages) < kills:
+            age = run(case, folder, float(rng.uniform(0, 2 * seconds / kills)))
+            ages += [] if age is None else [age]
+            if age is None or len(ages) == kills:
+                assert age is None or run(case, folder, None) is None
+                with np.load(folder.parent / "result.npz") as result:
+                    worst = max(worst, float(np.abs(result["components"] - whole).max()))
+                left += len(list(folder.iterdir()))
+    print(
+        f"{case:25s} {seconds:6.1f} s   {len(ages)} kills   loadings differ by {worst:.0e}   "
+        f"lost {np.median(ages) / INTERVAL:.1f} intervals (at most {max(ages) / INTERVAL:.1f})   "
+        f"writing {100 * share:.1f} %   {left} files left",
+        flush=True,
+    )
+
+
+def main() -> None:
+    """Measure every case."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--kills", type=int, default=20, help="for each data set")
+    parser.add_argument("--fit", choices=CASES, help=argparse.SUPPRESS)
+    parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.fit is not None:
+        fit_here(options.fit, options.folder)
+        return
+    rng = np.random.default_rng(0)
+    for case in CASES:
+        measure(case, options.kills, rng)
+
+
+if __name__ == "__main__":
+    main()
