@@ -212,7 +212,7 @@ class EBCD(Readable):
             centred = int(data.mean is not None and bool(self.center))
             rows = max(covariance.n_samples - centred, 1)
             uneven = self.noise == "per_feature" or bool(self.scale)  # signal takes unequal shares
-            return count_components(covariance, rows, per_feature=uneven)
+            return count_components(problem.keeper.watched(covariance), rows, per_feature=uneven)
         return int(min(self.n_components, most))
 
     def _given_start(self, data: Input) -> Array:

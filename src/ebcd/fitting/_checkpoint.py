@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from copy import copy
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple
@@ -168,6 +170,13 @@ class Checkpoint(AbstractKeeper):
         """Give the place of a loop."""
         key = self._key(name)
         return _Slot(self, key, self._records.get(key))
+
+    def watched(self, covariance: AbstractCovariance) -> AbstractCovariance:
+        """Give a copy that keeps its products: those of large data may take minutes."""
+        watched = copy(covariance)
+        # the methods of the copy, too, find their products here
+        vars(watched)["matmul"] = partial(self.once, "product", covariance.matmul)
+        return watched
 
     def _key(self, name: str) -> str:
         number = self._counts.get(self._stage, 0)

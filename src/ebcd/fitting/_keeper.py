@@ -13,6 +13,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
+from ebcd.data import AbstractCovariance
 from ebcd.fitting._clock import Deadline
 
 Result = TypeVar("Result")
@@ -57,6 +58,10 @@ class AbstractKeeper(ABC):
     def slot(self, name: str) -> AbstractSlot:
         """Give the place of a loop."""
 
+    @abstractmethod
+    def watched(self, covariance: AbstractCovariance) -> AbstractCovariance:
+        """Give the same covariance, each of whose products is a stage."""
+
     def __enter__(self) -> Self:
         return self
 
@@ -87,6 +92,10 @@ class NoKeeper(AbstractKeeper):
     def slot(self, name: str) -> AbstractSlot:
         """Give a place that keeps nothing."""
         return _NoSlot()
+
+    def watched(self, covariance: AbstractCovariance) -> AbstractCovariance:
+        """Give the covariance itself."""
+        return covariance
 
     def __exit__(
         self,

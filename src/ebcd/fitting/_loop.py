@@ -178,24 +178,29 @@ def alternate(
     slot = problem.keeper.slot("loop")
     if slot.saved is not None:
         path, quiet = walk.go_on(slot.saved)
+
+    def keep() -> None:
+        if not (walk.ends or problem.keeper.cut_short):
+            slot.offer(walk.kept, path, quiet)
+
     while walk.n_iter < max_iter and walk.state.components and not problem.keeper.out_of_time():
-        gain = walk.advance()
-        path.append(walk.state.value)
-        if progress is not None:
-            progress(walk.n_iter, walk.state, time.monotonic() - began)
-        rounding = _ROUNDING * abs(walk.state.value)
-        if gain >= max(tol, rounding):
-            quiet = 0
-        elif not walk.undone:
-            quiet += 1
-        if quiet and rough:
-            break
+        if quiet < _QUIET:
+            gain = walk.advance()
+            path.append(walk.state.value)
+            if progress is not None:
+                progress(walk.n_iter, walk.state, time.monotonic() - began)
+            rounding = _ROUNDING * abs(walk.state.value)
+            if gain >= max(tol, rounding):
+                quiet = 0
+            elif not walk.undone:
+                quiet += 1
+            if quiet and rough:
+                break
         if quiet >= _QUIET:
-            if not (look_around and walk.leave_plateau()):
+            if not (look_around and walk.leave_plateau(keep)):
                 return Fit(walk.state, path, walk.n_iter, True)
             quiet = 0
-        if not walk.ends:
-            slot.offer(walk.kept, path, quiet)
+        keep()
     return Fit(walk.state, path, walk.n_iter, not walk.state.components)
 
 
@@ -212,6 +217,7 @@ class _Walk:
         self.n_iter = 1
         self._reach = self._largest
         self._last: tuple[Array, float] | None = None
+        self._tried = 0  # other points from which to leave a plateau
         self.undone = False  # whether the last step was, so that its small gain tells nothing
 
     @property
@@ -282,16 +288,21 @@ class _Walk:
         if len(self.state.components) < len(state.components):
             self._last = None
 
-    def leave_plateau(self) -> bool:
-        """Try to leave a quiet point that is not the best nearby, by one iteration from others."""
+    def leave_plateau(self, keep: Callable[[], None]) -> bool:
+        """Try to leave a quiet point that is not the best nearby, by one iteration from others.
+
+        `keep` is called before each.
+        """
         mirrors = [] if self._faithful else _mirrors(self.state.mean)
-        for rotation in [*mirrors, *_saddle(self.state)]:
-            if self.n_iter >= self._max_iter:
+        for rotation in [*mirrors, *_saddle(self.state)][self._tried :]:
+            keep()
+            if self.n_iter >= self._max_iter or self._problem.keeper.out_of_time():
                 return True  # not known to be the best nearby
             new = self._problem.plain(self.state, rotation @ self.state.mean)
             self.n_iter += 1
+            self._tried += 1
             if new.value > self.state.value + _WORTH_MOVING:
-                self._reach, self._last = self._largest, None
+                self._reach, self._last, self._tried = self._largest, None, 0
                 self._move_to(new)
                 return True
         return False

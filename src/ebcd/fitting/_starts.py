@@ -48,9 +48,10 @@ def principal_start(problem: Problem, k: int) -> Array:
     If the noise has a variance for each feature, those are unknown at first; the variances of the
     features take their place.
     """
+    covariance = problem.keeper.watched(problem.covariance)
     if not problem.noise.differs:
-        return svd_start(problem.covariance, k)
-    return svd_start(Standardized(problem.covariance), k) * np.sqrt(problem.noise.variances)
+        return svd_start(covariance, k)
+    return svd_start(Standardized(covariance), k) * np.sqrt(problem.noise.variances)
 
 
 def _compressed(problem: Problem, rank: int) -> AbstractCovariance:
@@ -58,7 +59,8 @@ def _compressed(problem: Problem, rank: int) -> AbstractCovariance:
     covariance, variances = problem.covariance, problem.noise.variances
     if problem.noise.differs:
         covariance = Standardized(covariance)
-    pairs = problem.keeper.once("directions", LowRank.find, covariance, rank)
+    keeper = problem.keeper
+    pairs = keeper.once("directions", LowRank.find, keeper.watched(covariance), rank)
     small = LowRank(covariance, rank, pairs)
     if not problem.noise.differs:
         return small
@@ -175,13 +177,15 @@ class Greedy:
         scale = np.sqrt(self.precision)  # one for all, or the noise is divided out
         v = np.random.default_rng(0).standard_normal(p)
         v /= np.linalg.norm(v)
-        value = 0.0
-        for _ in range(_POWER_STEPS):
+        slot = self._problem.keeper.slot("power")
+        begin, v, value = slot.saved or (0, v, 0.0)
+        for step in range(begin, _POWER_STEPS):
             image = scale * self._residual_product(scale * v)
             old, value = value, float(v @ image)
             v = image / max(float(np.linalg.norm(image)), 1e-300)
             if abs(value - old) < self._accuracy * value:
                 break
+            slot.offer(lambda *now: now, step + 1, v, value)
         return np.asarray(np.sqrt(max(value, 0.0)) * v / scale)
 
     def _residual_product(self, v: Array) -> Array:
