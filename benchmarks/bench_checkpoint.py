@@ -24,7 +24,7 @@ from ebcd.fitting import _checkpoint
 
 INTERVAL = 0.5
 CASES = {
-    "search among starts": ((150, 100, 8), {"n_components": 8, "prior": "normal_scale_mixture"}),
+    "search among starts": ((100, 60, 5), {"n_components": 5, "prior": "normal_scale_mixture"}),
     "components one by one": ((200, 1500, 8), {"n_components": 8, "start": "greedy", "tol": 1e-7}),
     "large, one noise": ((400, 20_000, 6), {"n_components": "auto"}),
     "large, noise per feature": ((300, 8_000, 5), {"n_components": 5, "noise": "per_feature"}),

@@ -110,13 +110,16 @@ class TestKilled:
         priors = [make_prior("point_laplace", weight=0.3, scale=2.0), "normal", "deconvolver"]
         self.check(interruptions, lambda m: m.fit(X), 9, n_components=3, prior=priors)
 
-    def test_generator_as_random_state(self, interruptions):
-        whole = EBCD(4, random_state=np.random.default_rng(5)).fit(X)
+    @pytest.mark.parametrize(
+        "seed", [np.random.default_rng, np.random.RandomState, np.random.SeedSequence]
+    )
+    def test_random_states(self, interruptions, seed):
+        whole = EBCD(3, random_state=seed(5)).fit(X[:, :8])
 
         def make(**more):
-            return EBCD(4, random_state=np.random.default_rng(5), **more)
+            return EBCD(3, random_state=seed(5), **more)
 
-        assert same_fit(whole, interruptions.finish(make, lambda m: m.fit(X), 7))
+        assert same_fit(whole, interruptions.finish(make, lambda m: m.fit(X[:, :8]), 20))
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="no SIGKILL on this system")
@@ -330,7 +333,7 @@ class TestRefused:
             ({"start": np.ones((24, 3))}, r"start is 'auto' there and an array of shape \(24, 3\)"),
             ({"tol": 1e-3}, "tol is None there and 0.001 here"),
             ({"random_state": 4}, "random_state is None there and 4 here"),
-            ({"random_state": np.random.default_rng(4)}, "a generator in state"),
+            ({"random_state": np.random.default_rng(4)}, "None there and a random state"),
             ({"max_iter": 100}, "max_iter is 2000 there and smaller here, 100"),
         ],
         ids=str,
@@ -444,6 +447,14 @@ class TestMaxTime:
         resumed = EBCD(3, start="svd", max_iter=500, checkpoint=path).fit(X)
         assert same_fit(whole, resumed)
         assert not path.exists()
+
+    def test_nothing_found_in_time(self, clock, tmp_path):
+        """Other starts might have found something."""
+        model = EBCD(2, prior="point_mass", max_time=1, checkpoint=tmp_path / "fit")
+        with pytest.warns(UserWarning, match="no component was found"):
+            model.fit(X)
+        assert not model.converged_
+        assert (tmp_path / "fit").exists()
 
     def test_no_component(self, clock):
         noise = np.random.default_rng(0).normal(size=(30, 10))

@@ -81,11 +81,19 @@ def _said(name: str, value: Any) -> str:
         said = ", ".join(_said_prior(as_prior(prior)) for prior in given)
         return f"[{said}]" if isinstance(value, list | tuple) else said
     if isinstance(value, np.random.Generator):
-        return f"a generator in state {value.bit_generator.state}"
+        value = value.bit_generator.state
+    elif isinstance(value, np.random.RandomState):
+        value = value.get_state(legacy=False)
+    if isinstance(value, dict | np.random.SeedSequence):
+        return f"a random state (digest {_digest(repr(value).encode())})"
     if isinstance(value, str | int | float | np.generic | None):
         return repr(value.item() if isinstance(value, np.generic) else value)
     array = np.ascontiguousarray(value, dtype=np.float64)
-    return f"an array of shape {array.shape} (digest {hashlib.sha256(array).hexdigest()[:8]})"
+    return f"an array of shape {array.shape} (digest {_digest(array)})"
+
+
+def _digest(content: Any) -> str:
+    return hashlib.sha256(content).hexdigest()[:8]
 
 
 def _said_prior(prior: Any) -> str:

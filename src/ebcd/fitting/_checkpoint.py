@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 from collections.abc import Callable
 from copy import copy
-from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple
 
 import numpy as np
 
-import ebcd
 from ebcd._numerics import Array
 from ebcd.data import AbstractCovariance
 from ebcd.fitting import _clock
@@ -25,6 +24,7 @@ _FIRST = 1.0
 _INTERVAL = 5.0
 _PATIENCE = 20
 _SUFFIX = ".ebcd-writing"
+_PRODUCTS = 5  # that are kept, which is what leading directions take
 
 
 class Description(NamedTuple):
@@ -98,6 +98,10 @@ def _same_data(there: Description, here: Description) -> bool:
     return bool((np.abs(there.correlations - here.correlations) <= accuracy).all())
 
 
+def _version() -> str:
+    return str(sys.modules["ebcd"].__version__)  # layers import downwards, and it is on top
+
+
 class Checkpoint(AbstractKeeper):
     """Keeps the results of finished stages and the states of loops in a file.
 
@@ -138,8 +142,8 @@ class Checkpoint(AbstractKeeper):
                 f"damaged ({error}); it is left as it is. Move or delete it, or give another path"
             ) from error
         differences = _differences(there, self._description)
-        if version != ebcd.__version__:
-            differences.append(f"ebcd is {version} there and {ebcd.__version__} here")
+        if version != _version():
+            differences.append(f"ebcd is {version} there and {_version()} here")
         if differences:
             raise ValueError(
                 f"checkpoint: {str(self._path)!r} belongs to another fit: "
@@ -161,9 +165,10 @@ class Checkpoint(AbstractKeeper):
         result = compute(*arguments, **options)
         self._stage = outer
         if not self.cut_short:
-            self.keep(key, result)
+            self._records[key] = result
             for inner in [other for other in self._records if other.startswith(key + "/")]:
                 del self._records[inner]
+            self._write_if_due()
         return result
 
     def slot(self, name: str) -> AbstractSlot:
@@ -172,10 +177,16 @@ class Checkpoint(AbstractKeeper):
         return _Slot(self, key, self._records.get(key))
 
     def watched(self, covariance: AbstractCovariance) -> AbstractCovariance:
-        """Give a copy that keeps its products: those of large data may take minutes."""
+        """Give a copy that keeps its first products: those of large data may take minutes."""
+        left = iter(range(_PRODUCTS))
+
+        def matmul(v: Array) -> Array:
+            if next(left, None) is None:
+                return covariance.matmul(v)
+            return self.once("product", covariance.matmul, v)
+
         watched = copy(covariance)
-        # the methods of the copy, too, find their products here
-        vars(watched)["matmul"] = partial(self.once, "product", covariance.matmul)
+        vars(watched)["matmul"] = matmul  # where the other methods of the copy find it, too
         return watched
 
     def _key(self, name: str) -> str:
@@ -184,8 +195,11 @@ class Checkpoint(AbstractKeeper):
         return f"{self._stage}/{number} {name}"
 
     def keep(self, key: str, value: Any) -> None:
-        """Keep a value; write if it is time to."""
+        """Keep the state of a loop."""
         self._records[key] = value
+        self._write_if_due()
+
+    def _write_if_due(self) -> None:
         self._newer = True
         if _clock.now() >= self._due:
             self._write()
@@ -193,7 +207,7 @@ class Checkpoint(AbstractKeeper):
     def _write(self) -> None:
         began = _clock.now()
         content = {
-            "ebcd": ebcd.__version__,
+            "ebcd": _version(),
             "description": self._description._asdict(),
             "records": self._records,
         }

@@ -60,7 +60,7 @@ class AbstractKeeper(ABC):
 
     @abstractmethod
     def watched(self, covariance: AbstractCovariance) -> AbstractCovariance:
-        """Give the same covariance, each of whose products is a stage."""
+        """Give the same covariance, whose first products are stages, for a use of a few."""
 
     def __enter__(self) -> Self:
         return self

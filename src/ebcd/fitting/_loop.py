@@ -201,7 +201,8 @@ def alternate(
                 return Fit(walk.state, path, walk.n_iter, True)
             quiet = 0
         keep()
-    return Fit(walk.state, path, walk.n_iter, not walk.state.components)
+    empty = not (walk.state.components or problem.keeper.cut_short)
+    return Fit(walk.state, path, walk.n_iter, empty)
 
 
 class _Walk:

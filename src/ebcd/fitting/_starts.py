@@ -154,7 +154,7 @@ class Greedy:
             slot.offer(lambda *now: now, step + 1, loading, precision, fitted, value)
             if problem.keeper.out_of_time():
                 break
-        return mean, fitted, precision
+        return mean, shrunk.fitted, precision
 
     def state(self) -> State | None:
         """First iteration from the components so far; None if there are none."""
