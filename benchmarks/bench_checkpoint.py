@@ -3,9 +3,10 @@
 Run ``python benchmarks/bench_checkpoint.py`` on one thread. Each data set is fitted once without an
 interruption and once by processes that are killed at random moments, each going on from the
 checkpoint of the one before. Reported are the largest difference between the loadings of both
-fits, how much work a kill lost (the age of the checkpoint at that moment), the share of the time
-that writing took, and files that were left behind. A checkpoint is written every half second, so
-that there are many; by default it is every five.
+fits, how much work a kill lost (the age of the checkpoint at that moment, in intervals after which
+the next was due), the share of the time that writing took, and files that were left behind. The
+interval is half a second here, so that there are many, or twenty times what the last write took; an
+iteration that is under way when a write is due is finished first.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from ebcd.fitting import _checkpoint
 
 INTERVAL = 0.5
 CASES = {
-    "search among starts": ((100, 60, 5), {"n_components": 5, "prior": "normal_scale_mixture"}),
+    "search among starts": ((100, 60, 4), {"n_components": 4, "prior": "horseshoe"}),
     "components one by one": ((200, 1500, 8), {"n_components": 8, "start": "greedy", "tol": 1e-7}),
     "large, one noise": ((400, 20_000, 6), {"n_components": "auto"}),
     "large, noise per feature": ((300, 8_000, 5), {"n_components": 5, "noise": "per_feature"}),
@@ -50,7 +51,12 @@ def fit_here(case: str, folder: Path) -> None:
     def timed(*arguments: object) -> None:
         began = time.perf_counter()
         write(*arguments)
-        spent[0] += time.perf_counter() - began
+        took = time.perf_counter() - began
+        spent[0] += took
+        waits = max(INTERVAL, _checkpoint._PATIENCE * took)
+        told = folder.parent / "told"
+        told.write_text(str(waits), encoding="utf-8")
+        told.replace(folder.parent / "interval")
 
     _checkpoint.write_archive = timed
     print("begin", flush=True)
@@ -64,7 +70,8 @@ def fit_here(case: str, folder: Path) -> None:
 def run(case: str, folder: Path, life: float | None = None) -> tuple[float, float | None]:
     """Fit in another process and kill it after `life` seconds.
 
-    Returns how long it ran, and how old its checkpoint was when it was killed; None if it was not.
+    Returns how long it ran, and how old its checkpoint was when it was killed, in units of the
+    interval after which the next one was due; None if it was not killed.
     """
     command = [sys.executable, __file__, "--fit", case, "--folder", str(folder)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
@@ -79,9 +86,11 @@ def run(case: str, folder: Path, life: float | None = None) -> tuple[float, floa
         else:
             assert process.returncode == 0
             return time.time() - began, None
-    written = folder / "checkpoint"
-    last = max(began, written.stat().st_mtime) if written.exists() else began
-    return killed - began, killed - last
+    written, interval = folder / "checkpoint", INTERVAL
+    last = written.stat().st_mtime if written.exists() else 0.0
+    if last > began:
+        interval = float((folder.parent / "interval").read_text(encoding="utf-8"))
+    return killed - began, (killed - max(began, last)) / interval
 
 
 def measure(case: str, kills: int, rng: np.random.Generator) -> None:
@@ -105,7 +114,7 @@ def measure(case: str, kills: int, rng: np.random.Generator) -> None:
                 left += len(list(folder.iterdir()))
     print(
         f"{case:25s} {seconds:6.1f} s   {len(ages)} kills   loadings differ by {worst:.0e}   "
-        f"lost {np.median(ages):.2f} s (at most {max(ages):.2f})   "
+        f"lost {np.median(ages):.2f} intervals (at most {max(ages):.2f})   "
         f"writing {100 * share:.1f} %   {left} files left",
         flush=True,
     )
