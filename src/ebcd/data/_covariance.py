@@ -117,14 +117,27 @@ class CovarianceMatrix(AbstractCovariance):
 class LowRank(AbstractCovariance):
     """Leading eigenpairs of a covariance, to search on: products cost p times their number.
 
-    The diagonal is that of the whole covariance.
+    The diagonal is that of the whole covariance. `pairs` are the eigenpairs, if they are known.
     """
 
-    def __init__(self, covariance: AbstractCovariance, rank: int) -> None:
+    def __init__(
+        self,
+        covariance: AbstractCovariance,
+        rank: int,
+        pairs: tuple[Array, Array] | None = None,
+    ) -> None:
         self.n_samples, self.n_features = covariance.n_samples, covariance.n_features
         self.unit = covariance.unit
         self._diagonal = covariance.diagonal()
-        self._values, self._vectors = covariance.leading(rank, _SEARCH_PRODUCTS)
+        if pairs is None:
+            pairs = self.find(covariance, rank)
+        self._values, self._vectors = pairs
+
+    @staticmethod
+    def find(covariance: AbstractCovariance, rank: int) -> tuple[Array, Array]:
+        """Give eigenpairs that are accurate enough to search on."""
+        values, vectors = covariance.leading(rank, _SEARCH_PRODUCTS)
+        return values, np.ascontiguousarray(vectors)
 
     def among(self, features: np.ndarray) -> LowRank:
         """Give the same directions among some of the features."""

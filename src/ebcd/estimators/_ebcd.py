@@ -11,9 +11,12 @@ from sklearn.exceptions import ConvergenceWarning
 from ebcd._numerics import Array
 from ebcd.data import AbstractCovariance, DataMatrix, Input
 from ebcd.estimators._readable import Readable
+from ebcd.estimators._resume import keeper_for, unfinished
 from ebcd.fitting._components import count_components
+from ebcd.fitting._keeper import AbstractKeeper
 from ebcd.fitting._loop import Fit, Problem, State, alternate
 from ebcd.fitting._noise import NOISES
+from ebcd.fitting._progress import Printer
 from ebcd.fitting._rotation import score_map
 from ebcd.fitting._shrinkers import EmpiricalBayesShrinker
 from ebcd.fitting._starts import Greedy, best_start, greedy_start, principal_start, varimax_start
@@ -60,10 +63,17 @@ class EBCD(Readable):
         more where there are more than 25,000 entries: 4e-10 for each.
     max_iter : int, default 2000
         Largest number of iterations.
+    max_time : float, optional
+        Seconds after which to stop with the best state so far; it is looked at between iterations
+        and between starts.
     max_memory : int, str or None, default None
         Most memory for the fit, in bytes or as a text such as "500MB", beside the data it is given
         and the libraries: sets how much of data in chunks is read at once, and whether their
         covariance matrix is kept. By default some 16 MB are read at once.
+    checkpoint : str or Path, optional
+        File in which the state of the fit is kept every few seconds. If there is one, a fit to the
+        same data with the same settings goes on from it (`max_time` may differ, `max_iter` be
+        larger). It is removed when the fit has converged.
     random_state : int, Generator or None, default None
         Seed of the random rotations among the automatic starts. The result is the same every
         time with None as well.
@@ -126,7 +136,9 @@ class EBCD(Readable):
         start: Any = "auto",
         tol: float | None = None,
         max_iter: int = 2000,
+        max_time: float | None = None,
         max_memory: int | str | None = None,
+        checkpoint: Any = None,
         random_state: Any = None,
         verbose: int = 0,
     ) -> None:
@@ -138,20 +150,24 @@ class EBCD(Readable):
         self.start = start
         self.tol = tol
         self.max_iter = max_iter
+        self.max_time = max_time
         self.max_memory = max_memory
+        self.checkpoint = checkpoint
         self.random_state = random_state
         self.verbose = verbose
 
     def _fit_input(self, data: Input, X: Any) -> Self:
         self._check_parameters()
         covariance = data.covariance
-        problem = self._problem(covariance, data)
-        k = self._how_many(problem, data)
-        if isinstance(covariance, DataMatrix):
-            covariance = covariance.best_route(max(k, 1))
-            problem = self._problem(covariance, data)
-        fit = self._run(problem, k, data)
-        self._store(fit, problem, data)
+        with keeper_for(self, data, X) as keeper:
+            problem = self._problem(covariance, keeper)
+            k = keeper.once("number", self._how_many, problem, data)
+            if isinstance(covariance, DataMatrix):
+                covariance = covariance.best_route(max(k, 1))
+                problem = self._problem(covariance, keeper)
+            fit = self._run(problem, k, data)
+            self._store(fit, problem, data)
+            keeper.finished = fit.converged or problem.noise.at_floor(fit.state.precision)
         self._warn(fit, problem)
         return self
 
@@ -188,9 +204,10 @@ class EBCD(Readable):
             raise ValueError("prior is an empty list; give at least one prior")
         return [as_prior(prior) for prior in given]
 
-    def _problem(self, covariance: AbstractCovariance, data: Input) -> Problem:
+    def _problem(self, covariance: AbstractCovariance, keeper: AbstractKeeper) -> Problem:
         priors = [_in_working_units(prior, covariance.unit) for prior in self._priors()]
-        return Problem(covariance, EmpiricalBayesShrinker(priors), NOISES[self.noise](covariance))
+        noise = NOISES[self.noise](covariance)
+        return Problem(covariance, EmpiricalBayesShrinker(priors), noise, keeper)
 
     def _how_many(self, problem: Problem, data: Input) -> int:
         covariance = problem.covariance
@@ -206,7 +223,7 @@ class EBCD(Readable):
             centred = int(data.mean is not None and bool(self.center))
             rows = max(covariance.n_samples - centred, 1)
             uneven = self.noise == "per_feature" or bool(self.scale)  # signal takes unequal shares
-            return count_components(covariance, rows, per_feature=uneven)
+            return count_components(problem.keeper.watched(covariance), rows, per_feature=uneven)
         return int(min(self.n_components, most))
 
     def _given_start(self, data: Input) -> Array:
@@ -225,19 +242,13 @@ class EBCD(Readable):
     def _run(self, problem: Problem, k: int, data: Input) -> Fit:
         if k == 0 or problem.covariance.trace() == 0:
             return _nothing(problem)
-        state: State | None
-        looked_around = False
-        if isinstance(self.start, str) and self.start == "auto" and self.n_components != "paper":
-            rng = np.random.default_rng(self.random_state or 0)
-            state, looked_around = best_start(problem, k, rng)
-        else:
-            state = self._first_state(problem, k, data)
+        state, looked_around = problem.keeper.once("start", self._begin, problem, k, data)
         if state is None:
             return _nothing(problem)
         back = data.scale * problem.covariance.unit
         shift = problem.covariance.n_samples * float(np.log(back).sum())
         tol = self._tolerance(problem)
-        progress = _Printer(state.value, shift) if self.verbose else None
+        progress = Printer(state.value, shift) if self.verbose else None
         if self._progress is not None:
             progress = self._progress(state.value, shift, tol)
         # whoever asks for the paper's start wants to see where the paper's algorithm ends
@@ -255,6 +266,12 @@ class EBCD(Readable):
     def _tolerance(self, problem: Problem) -> float:
         entries = problem.covariance.n_samples * problem.covariance.n_features
         return max(_TOLERANCE, _TOLERANCE_PER_ENTRY * entries) if self.tol is None else self.tol
+
+    def _begin(self, problem: Problem, k: int, data: Input) -> tuple[State | None, bool]:
+        """Give the state to start from, and whether other optima near by have been looked for."""
+        if isinstance(self.start, str) and self.start == "auto" and self.n_components != "paper":
+            return best_start(problem, k, np.random.default_rng(self.random_state or 0))
+        return self._first_state(problem, k, data), False
 
     def _first_state(self, problem: Problem, k: int, data: Input) -> State | None:
         if not isinstance(self.start, str):
@@ -322,10 +339,7 @@ class EBCD(Readable):
             )
         elif not fit.converged:
             warnings.warn(
-                f"the fit stopped after max_iter={self.max_iter} iterations while the ELBO still "
-                f"rose by more than tol={self._tolerance(problem):.3g}; raise max_iter or tol",
-                ConvergenceWarning,
-                stacklevel=4,
+                unfinished(self, fit, self._tolerance(problem)), ConvergenceWarning, stacklevel=4
             )
 
     def _normal_means(self, k: int) -> tuple[FittedPrior, Array, Array, Array]:
@@ -376,17 +390,3 @@ def _ordered(state: State, scale: Array, keep_order: bool) -> State:
 def _spread(variances: Array) -> float:
     positive = variances[variances > 0]
     return float(positive.max() / positive.min()) if positive.size else 1.0
-
-
-class _Printer:
-    """Print a line for every iteration, with the ELBO in the units of the data."""
-
-    def __init__(self, value: float, shift: float) -> None:
-        self._value, self._shift = value, shift
-
-    def __call__(self, iteration: int, state: State, seconds: float) -> None:
-        change, self._value = state.value - self._value, state.value
-        print(  # noqa: T201 - asked for by verbose
-            f"iteration {iteration:5d}   ELBO {state.value - self._shift:16.4f}   "
-            f"change {change:10.2e}   {len(state.components)} components   {seconds:7.2f} s"
-        )

@@ -18,6 +18,7 @@ import numpy as np
 
 from ebcd._numerics import Array
 from ebcd.data import AbstractCovariance
+from ebcd.fitting._keeper import AbstractKeeper, NoKeeper
 from ebcd.fitting._newton import newton_step
 from ebcd.fitting._noise import AbstractNoise
 from ebcd.fitting._rotation import rotate, score_map, weighted
@@ -97,9 +98,14 @@ class Problem:
     """Everything that stays the same while a fit runs."""
 
     def __init__(
-        self, covariance: AbstractCovariance, shrinker: AbstractShrinker, noise: AbstractNoise
+        self,
+        covariance: AbstractCovariance,
+        shrinker: AbstractShrinker,
+        noise: AbstractNoise,
+        keeper: AbstractKeeper | None = None,
     ) -> None:
         self.covariance, self.shrinker, self.noise = covariance, shrinker, noise
+        self.keeper = NoKeeper() if keeper is None else keeper
 
     def iterate(
         self,
@@ -165,35 +171,48 @@ def alternate(
     That alone does not mean convergence: it must do so again, and if one is to `look_around` no
     other optimum may be found near by. If `rough`, neither is asked. If `faithful`, steps are so
     small that they end in the optimum to which plain iterations lead, and it is not left for a
-    better one.
+    better one. If time is up, it ends where it is.
     """
     # where the search has looked around, what is left is to polish: each product counts
     polish = not (look_around or rough or faithful)
     walk = _Walk(problem, state, max_iter + rough, faithful, _MODEST * tol if polish else 0.0)
     path = [state.value]
-    quiet = 0
+    quiet, enough_quiet = 0, 1 if polish else _QUIET
     began = time.monotonic()
-    while walk.n_iter < max_iter and walk.state.components:
-        gain = walk.advance()
-        path.append(walk.state.value)
-        if progress is not None:
-            progress(walk.n_iter, walk.state, time.monotonic() - began)
-        rounding = _ROUNDING * abs(walk.state.value)
-        if gain >= max(tol, rounding):
-            quiet = 0
-        elif not walk.undone:
-            quiet += 1
-        if quiet and rough:
-            break
-        if quiet >= (1 if polish else _QUIET):
-            if not (look_around and walk.leave_plateau()):
+    slot = problem.keeper.slot("loop")
+    if slot.saved is not None:
+        path, quiet = walk.go_on(slot.saved)
+
+    def keep() -> None:
+        if not (walk.ends or problem.keeper.cut_short):
+            slot.offer(walk.kept, path, quiet)
+
+    while walk.n_iter < max_iter and walk.state.components and not problem.keeper.out_of_time():
+        if quiet < enough_quiet:
+            gain = walk.advance()
+            path.append(walk.state.value)
+            if progress is not None:
+                progress(walk.n_iter, walk.state, time.monotonic() - began)
+            rounding = _ROUNDING * abs(walk.state.value)
+            if gain >= max(tol, rounding):
+                quiet = 0
+            elif not walk.undone:
+                quiet += 1
+            if quiet and rough:
+                break
+        if quiet >= enough_quiet:
+            if not (look_around and walk.leave_plateau(keep)):
                 return Fit(walk.state, path, walk.n_iter, True)
             quiet = 0
-    return Fit(walk.state, path, walk.n_iter, not walk.state.components)
+        keep()
+    empty = not (walk.state.components or problem.keeper.cut_short)
+    return Fit(walk.state, path, walk.n_iter, empty)
 
 
 class _Walk:
     """The state of a loop, and how far a step may go."""
+
+    _SAME = ("_problem", "_max_iter")  # when a fit goes on, perhaps with more iterations
 
     def __init__(
         self, problem: Problem, state: State, max_iter: int, faithful: bool, enough: float
@@ -205,12 +224,28 @@ class _Walk:
         self.n_iter = 1
         self._reach = self._largest
         self._last: tuple[Array, float] | None = None
+        self._tried = 0  # other points from which to leave a plateau
         self.undone = False  # whether the last step was, so that its small gain tells nothing
+
+    @property
+    def ends(self) -> bool:
+        """Whether no iteration would be left to undo another step."""
+        return self.n_iter + 2 > self._max_iter
+
+    def kept(self, path: list[float], quiet: int) -> dict[str, Any]:
+        """All that the rest of the loop depends on."""
+        own = {key: value for key, value in vars(self).items() if key not in self._SAME}
+        return {"walk": own, "path": list(path), "quiet": quiet}
+
+    def go_on(self, kept: dict[str, Any]) -> tuple[list[float], int]:
+        """Return to where `kept` was called; give its arguments."""
+        vars(self).update(kept["walk"])
+        return list(kept["path"]), kept["quiet"]
 
     def advance(self) -> float:
         """Do one iteration; return what it gained."""
         state = self.state
-        if self.n_iter + 2 > self._max_iter:  # no iteration left to undo a step
+        if self.ends:
             self.n_iter += 1
             self._move_to(self._problem.plain(state, state.mean))
             return self.state.value - state.value
@@ -261,16 +296,21 @@ class _Walk:
         if len(self.state.components) < len(state.components):
             self._last = None
 
-    def leave_plateau(self) -> bool:
-        """Try to leave a quiet point that is not the best nearby, by one iteration from others."""
+    def leave_plateau(self, keep: Callable[[], None]) -> bool:
+        """Try to leave a quiet point that is not the best nearby, by one iteration from others.
+
+        `keep` is called before each.
+        """
         mirrors = [] if self._faithful else _mirrors(self.state.mean)
-        for rotation in [*mirrors, *_saddle(self.state)]:
-            if self.n_iter >= self._max_iter:
+        for rotation in [*mirrors, *_saddle(self.state)][self._tried :]:
+            keep()
+            if self.n_iter >= self._max_iter or self._problem.keeper.out_of_time():
                 return True  # not known to be the best nearby
             new = self._problem.plain(self.state, rotation @ self.state.mean)
             self.n_iter += 1
+            self._tried += 1
             if new.value > self.state.value + _WORTH_MOVING:
-                self._reach, self._last = self._largest, None
+                self._reach, self._last, self._tried = self._largest, None, 0
                 self._move_to(new)
                 return True
         return False

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import numpy as np
 from ebcd._numerics import Array
 from ebcd.data import AbstractCovariance, LowRank
 from ebcd.fitting._components import Standardized
+from ebcd.fitting._keeper import AbstractKeeper
 from ebcd.fitting._loop import Problem, State, alternate
 from ebcd.fitting._rotation import score_map
 
@@ -53,18 +55,24 @@ def principal_start(problem: Problem, k: int) -> Array:
     If the noise has a variance for each feature, those are unknown at first; the variances of the
     features take their place.
     """
+    covariance = problem.keeper.watched(problem.covariance)
     if not problem.noise.differs:
-        return svd_start(problem.covariance, k)
-    return svd_start(Standardized(problem.covariance), k) * np.sqrt(problem.noise.variances)
+        return svd_start(covariance, k)
+    return svd_start(Standardized(covariance), k) * np.sqrt(problem.noise.variances)
 
 
 def _compressed(problem: Problem, rank: int) -> AbstractCovariance:
     """Give the leading directions of the covariance, in units of the noise as above."""
     covariance, variances = problem.covariance, problem.noise.variances
+    if problem.noise.differs:
+        covariance = Standardized(covariance)
+    keeper = problem.keeper
+    pairs = keeper.once("directions", LowRank.find, keeper.watched(covariance), rank)
+    small = LowRank(covariance, rank, pairs)
     if not problem.noise.differs:
-        return LowRank(covariance, rank)
+        return small
     inverse = np.where(variances > 0, 1 / np.where(variances > 0, variances, 1.0), 1.0)
-    return Standardized(LowRank(Standardized(covariance), rank), inverse)
+    return Standardized(small, inverse)
 
 
 def varimax_start(loadings: Array) -> Array:
@@ -112,12 +120,31 @@ class Greedy:
 
     def add(self) -> bool:
         """Add a component; tell whether it has any loadings."""
+        keeper = self._problem.keeper
+        if len(self.loadings) and keeper.out_of_time():
+            return False
+        found = keeper.once("component", self._next)
+        if found is None:
+            return False
+        mean, fitted, self.precision = found
+        self.loadings = np.vstack([self.loadings, mean])
+        self.fitted += list(fitted)
+        return True
+
+    def _next(self) -> tuple[Array, Sequence[Any], Array] | None:
+        """Find loadings of a component, its prior and the precision; None if there are none."""
         problem, n = self._problem, self._covariance.n_samples
         number = self.loadings.shape[0]
+        if number:
+            _, self._b = score_map(self._covariance, self.loadings, self.precision)
         residual = problem.residual(self._b, self.loadings)
-        loading = problem.shrinker.oriented(self._residual_vector()[None], number)[0]
-        precision, fitted, value = self.precision, None, -np.inf
-        for _ in range(self._steps):
+        slot = problem.keeper.slot("steps")
+        if slot.saved is None:
+            loading = problem.shrinker.oriented(self._residual_vector()[None], number)[0]
+            begin, precision, fitted, value = 0, self.precision, None, -np.inf
+        else:
+            begin, loading, precision, fitted, value = slot.saved
+        for step in range(begin, self._steps):
             b = self._rotated(loading, precision)
             noise = np.sqrt(1 / (n * precision))
             shrunk = problem.shrinker.shrink(b[None], noise, (number,), fitted)
@@ -126,17 +153,16 @@ class Greedy:
             precision = problem.noise.precision(left)
             old, value = value, problem.noise.value(precision, left) + shrunk.objective
             if not mean.any():
-                return False
-            if value - old < self._tol:
+                return None
+            if value - old < self._tol or step + 1 == self._steps:
                 break
             rho = min(float(variance.sum() / max(b @ mean, 1e-300)), _LARGEST_RHO)
             relaxed = loading + (mean - loading) / (1 - rho)
             loading = relaxed if value - old < 1.0 else mean
-        self.precision = precision
-        self.loadings = np.vstack([self.loadings, mean])
-        self.fitted += list(shrunk.fitted)
-        _, self._b = score_map(self._covariance, self.loadings, precision)
-        return True
+            slot.offer(lambda *now: now, step + 1, loading, precision, fitted, value)
+            if problem.keeper.out_of_time():
+                break
+        return mean, shrunk.fitted, precision
 
     def state(self) -> State | None:
         """First iteration from the components so far; None if there are none."""
@@ -157,9 +183,12 @@ class Greedy:
         """Leading singular vector of the residual, times its singular value over sqrt(n)."""
         p = self._covariance.n_features
         scale = np.sqrt(self.precision)  # one for all, or the noise is divided out
-        value, v = _leading_pair(
-            lambda v: scale * self._residual_product(scale * v), p, self._accuracy
-        )
+        keeper = self._problem.keeper
+
+        def product(v: Array) -> Array:
+            return np.asarray(scale * self._residual_product(scale * v))
+
+        value, v = _leading_pair(product, p, self._accuracy, keeper)
         return np.asarray(np.sqrt(max(value, 0.0)) * v / scale)
 
     def _residual_product(self, v: Array) -> Array:
@@ -169,14 +198,15 @@ class Greedy:
 
 
 def _leading_pair(
-    product: Callable[[Array], Array], size: int, accuracy: float
+    product: Callable[[Array], Array], size: int, accuracy: float, keeper: AbstractKeeper
 ) -> tuple[float, Array]:
     """Leading eigenvalue and vector of a symmetric matrix, by the method of Lanczos."""
     allowed = min(np.sqrt(accuracy), 30 * accuracy)  # residual, as a share of the eigenvalue
     v = np.random.default_rng(0).standard_normal(size)
     v /= np.linalg.norm(v)
-    value = 0.0
-    for _ in range(_RESTARTS):
+    slot = keeper.slot("vector")
+    begin, v, value = slot.saved or (0, v, 0.0)
+    for restart in range(begin, _RESTARTS):
         basis, inner = np.empty((0, size)), np.zeros((_LANCZOS_STEPS, _LANCZOS_STEPS))
         for m in range(min(_LANCZOS_STEPS, size)):
             basis = np.vstack([basis, v])
@@ -193,6 +223,7 @@ def _leading_pair(
             if m + 1 < _LANCZOS_STEPS:
                 inner[m, m + 1] = inner[m + 1, m] = length
         v = vectors[:, -1] @ basis
+        slot.offer(lambda *now: now, restart + 1, v, value)
     return value, v
 
 
@@ -223,7 +254,7 @@ def best_start(problem: Problem, k: int, rng: np.random.Generator) -> tuple[Stat
     if not dear:
         return _search(problem, principal_start(problem, k), rng, careful=False), False
     small = _compressed(problem, rank)
-    compressed = Problem(small, problem.shrinker, problem.noise)
+    compressed = Problem(small, problem.shrinker, problem.noise, problem.keeper)
     principal = principal_start(compressed, k)
     if not isinstance(small, LowRank) or covariance.n_features < 2 * _ENOUGH_FEATURES:
         state = _search(compressed, principal, rng, careful=True)
@@ -243,13 +274,15 @@ def best_start(problem: Problem, k: int, rng: np.random.Generator) -> tuple[Stat
 def _part(problem: Problem, covariance: LowRank, features: np.ndarray) -> Problem:
     """Give the problem of some of the features."""
     some = covariance.among(features)
-    return Problem(some, problem.shrinker, type(problem.noise)(some))
+    return Problem(some, problem.shrinker, type(problem.noise)(some), problem.keeper)
 
 
 def _moved(problem: Problem, state: State, weights: Array) -> State:
     """Go on from scores of a part of the features."""
     state = problem.iterate(weights, state.precision, state.components, state.fitted)
-    return alternate(problem, state, tol=_COARSE, max_iter=60, look_around=False).state
+    return problem.keeper.once(
+        "refinement", _ended, problem, state, tol=_COARSE, max_iter=60, look_around=False
+    )
 
 
 def _telling(principal: Array, rng: np.random.Generator) -> np.ndarray:
@@ -262,39 +295,68 @@ def _telling(principal: Array, rng: np.random.Generator) -> np.ndarray:
 
 def _search(problem: Problem, principal: Array, rng: np.random.Generator, careful: bool) -> State:
     """Run starts in rounds; to the end if `careful`, otherwise until one is left."""
-    states = _first_round(problem, principal, rng)
-    for number, (tol, max_iter, behind, most) in enumerate(_ROUNDS):
-        if number > 0:
-            states = [_advanced(problem, state, tol, max_iter) for state in states]
-        states = _contenders(states, behind, most)
-        if len(states) == 1 and not careful:  # what is left to do costs the same later
-            break
-    return states[0]
-
-
-def _first_round(problem: Problem, principal: Array, rng: np.random.Generator) -> list[State]:
-    """Advance every start a little, but for those that are hopelessly behind from the beginning."""
     k, small = len(principal), problem.covariance.n_features <= _CHEAP_FEATURES
-    tol, max_iter, behind, _ = _ROUNDS[0]
-    begin = problem.start(varimax_start(principal))
-    states = [_advanced(problem, begin, tol, max_iter)]
-    hopeless = states[0].value - behind - _HOPELESS * (states[0].value - begin.value)
-    starts: list[State | None] = []
-    if k > 1:
-        starts.append(greedy_start(problem, k, tol=_GREEDY_TOL, steps=_FEW_GREEDY_STEPS))
-    if k > 3 or (k > 2 and small):
-        starts.append(problem.start(principal))
-        n_rotations = _ROTATIONS if small else _FEW_ROTATIONS
-        starts += [problem.start(random_rotation(principal, rng)) for _ in range(n_rotations)]
-    return states + [
-        _advanced(problem, start, tol, max_iter)
-        for start in starts
-        if start is not None and start.value > hopeless
+    starts: list[Callable[[], State | None]] = [
+        lambda: problem.start(varimax_start(principal)),
+        lambda: (
+            greedy_start(problem, k, tol=_GREEDY_TOL, steps=_FEW_GREEDY_STEPS) if k > 1 else None
+        ),
     ]
+    if k > 3 or (k > 2 and small):
+        n_rotations = _ROTATIONS if small else _FEW_ROTATIONS
+        rotated = [random_rotation(principal, rng) for _ in range(n_rotations)]
+        starts += [partial(problem.start, loadings) for loadings in (principal, *rotated)]
+    return _after_rounds(problem, starts, len(_ROUNDS), careful)[0]
 
 
-def _advanced(problem: Problem, state: State, tol: float, max_iter: int) -> State:
-    return alternate(problem, state, tol=tol, max_iter=max_iter, rough=tol > _CAREFUL).state
+def _after_rounds(
+    problem: Problem, starts: list[Callable[[], State | None]], number: int, careful: bool
+) -> list[State]:
+    """Give the states that are left after so many rounds.
+
+    A round calls for the one before it, so that what that left need not be kept any longer when
+    the round is over.
+    """
+    tol, max_iter, behind, most = _ROUNDS[number - 1]
+    run = partial(_ended, problem, tol=tol, max_iter=max_iter, rough=tol > _CAREFUL)
+
+    def contest() -> list[State]:
+        if number == 1:
+            return _contenders(_first_round(problem, starts, run, behind), behind, most)
+        states = _after_rounds(problem, starts, number - 1, careful)
+        if len(states) == 1 and not careful:
+            return states  # what is left to do costs the same later
+        ended = [problem.keeper.once("run", run, state) for state in states]
+        return _contenders(ended, behind, most)
+
+    return problem.keeper.once("round", contest)
+
+
+def _first_round(
+    problem: Problem,
+    starts: list[Callable[[], State | None]],
+    run: Callable[[State], State],
+    behind: float,
+) -> list[State]:
+    """Run the starts, but for those that are hopelessly behind the first from the beginning."""
+    states: list[State] = []
+    hopeless = -np.inf
+    for start in starts:
+        if states and problem.keeper.out_of_time():
+            break
+        begin = problem.keeper.once("begin", start)
+        if begin is None or begin.value < hopeless:
+            continue
+        states.append(problem.keeper.once("run", run, begin))
+        if len(states) == 1:
+            gain = states[0].value - begin.value
+            hopeless = states[0].value - behind - _HOPELESS * gain
+    return states
+
+
+def _ended(problem: Problem, state: State, **options: Any) -> State:
+    """Where a loop ends."""
+    return alternate(problem, state, **options).state
 
 
 def _contenders(states: list[State], reach: float, most: int) -> list[State]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cache
+from threading import Lock
 from typing import Any
 
 from threadpoolctl import ThreadpoolController
@@ -11,6 +13,7 @@ from threadpoolctl import ThreadpoolController
 from ebcd.data import AbstractCovariance
 
 _SMALL = 2_000_000  # entries of the data
+_limiting = Lock()
 
 
 @cache
@@ -19,8 +22,27 @@ def _controller() -> Any:
 
 
 def threads_for(covariance: AbstractCovariance) -> AbstractContextManager[Any]:
-    """Limit linear algebra to one thread if the data are small; leave it alone otherwise."""
+    """Limit linear algebra to one thread if the data are small; leave it alone otherwise.
+
+    So there are never more threads than the user, or whatever runs fits in parallel, has allowed.
+    """
     if covariance.n_samples * covariance.n_features > _SMALL:
         return nullcontext()
-    limit: AbstractContextManager[Any] = _controller().limit(limits=1, user_api="blas")
-    return limit
+    return _one_thread()
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """Limit to one thread, unless another fit of this process does so already.
+
+    The limit is one of the process. If fits in several threads each put back what they found, the
+    last would put back the limit of another one, for good.
+    """
+    if not _limiting.acquire(blocking=False):
+        yield
+        return
+    try:
+        with _controller().limit(limits=1, user_api="blas"):
+            yield
+    finally:
+        _limiting.release()

@@ -1,0 +1,123 @@
+"""Fits that may be stopped and go on later: the parameters ``max_time`` and ``checkpoint``."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator
+
+from ebcd.data import Input
+from ebcd.fitting._checkpoint import Checkpoint, describe
+from ebcd.fitting._clock import Deadline
+from ebcd.fitting._keeper import AbstractKeeper, NoKeeper
+from ebcd.fitting._loop import Fit
+from ebcd.priors._ebnm import as_prior
+from ebcd.priors._fitted import FittedPrior
+
+# Parameters on which the result does not depend; `max_iter` may grow.
+_FREE = ("checkpoint", "max_iter", "max_memory", "max_time", "verbose")
+# Relative accuracy of products: rounding differs with the number of threads.
+_DOUBLE, _SINGLE = 1e-8, 1e-5
+
+
+def keeper_for(model: BaseEstimator, data: Input, X: Any) -> AbstractKeeper:
+    """Check both parameters; go on from the checkpoint if there is one."""
+    deadline = Deadline(_seconds(model.max_time))
+    if model.checkpoint is None:
+        return NoKeeper(deadline)
+    path = _as_path(model.checkpoint)
+    single = getattr(X, "dtype", None) == np.float32
+    description = describe(
+        data.covariance,
+        data.variances,
+        _SINGLE if single else _DOUBLE,
+        settings_of(model),
+        model.max_iter,
+    )
+    return Checkpoint(path, description, deadline)
+
+
+def _seconds(max_time: Any) -> float | None:
+    if max_time is None:
+        return None
+    if isinstance(max_time, bool) or not isinstance(
+        max_time, int | float | np.integer | np.floating
+    ):
+        raise TypeError(
+            f"max_time must be a number of seconds or None, got {type(max_time).__name__}"
+        )
+    if not max_time > 0:
+        raise ValueError(f"max_time must be positive, got {max_time}")
+    return float(max_time)
+
+
+def _as_path(checkpoint: Any) -> Path:
+    if not isinstance(checkpoint, str | os.PathLike):
+        raise TypeError(
+            f"checkpoint must be the path of a file or None, got {type(checkpoint).__name__}"
+        )
+    path = Path(checkpoint)
+    if path.is_dir():
+        raise ValueError(f"checkpoint: {str(path)!r} is a folder; give the path of a file in it")
+    if not path.parent.is_dir():
+        raise ValueError(f"checkpoint: there is no folder {str(path.parent)!r}; make it first")
+    return path
+
+
+def settings_of(model: BaseEstimator) -> dict[str, str]:
+    """Say the settings on which the result depends; the same settings in the same words."""
+    parameters = model.get_params(deep=False)
+    return {name: _said(name, value) for name, value in parameters.items() if name not in _FREE}
+
+
+def _said(name: str, value: Any) -> str:
+    if name == "prior":
+        given = value if isinstance(value, list | tuple) else [value]
+        said = ", ".join(_said_prior(as_prior(prior)) for prior in given)
+        return f"[{said}]" if isinstance(value, list | tuple) else said
+    if isinstance(value, np.random.Generator):
+        value = value.bit_generator.state
+    elif isinstance(value, np.random.RandomState):
+        value = value.get_state(legacy=False)
+    if isinstance(value, dict | np.random.SeedSequence):
+        return f"a random state (digest {_digest(repr(value).encode())})"
+    if isinstance(value, str | int | float | np.generic | None):
+        return repr(value.item() if isinstance(value, np.generic) else value)
+    array = np.ascontiguousarray(value, dtype=np.float64)
+    return f"an array of shape {array.shape} (digest {_digest(array)})"
+
+
+def _digest(content: Any) -> str:
+    return hashlib.sha256(content).hexdigest()[:8]
+
+
+def _said_prior(prior: Any) -> str:
+    if isinstance(prior, FittedPrior):
+        return f"the fitted prior {prior.to_dict()}"
+    options = {
+        field.name: getattr(prior, field.name)
+        for field in dataclasses.fields(prior)
+        if getattr(prior, field.name) != field.default
+    }
+    return repr(prior.name) if not options else f"{prior.name!r} with {options}"
+
+
+def unfinished(model: BaseEstimator, fit: Fit, tol: float) -> str:
+    """Say why a fit has not converged and what to do."""
+    rose = f"while the ELBO still rose by more than tol={tol:.3g}"
+    if fit.n_iter >= model.max_iter:
+        limit, said = "max_iter", f"after max_iter={model.max_iter} iterations {rose}"
+    else:
+        limit, said = "max_time", f"after max_time={model.max_time:g} seconds {rose}"
+    if model.checkpoint is None:
+        return f"the fit stopped {said}; raise {limit} or tol"
+    more = "again" if limit == "max_time" else f"with a larger {limit}"
+    return (
+        f"the fit stopped {said}; the checkpoint {str(model.checkpoint)!r} is kept, so that it "
+        f"goes on if fitted {more}"
+    )

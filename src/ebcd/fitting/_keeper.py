@@ -1,0 +1,106 @@
+"""What a fit asks on its way: whether something has been done before, and whether time is left.
+
+A fit is a deterministic sequence of stages, some within others. If the results of finished stages
+are known, a fit that was interrupted is simply run again: finished stages give their results at
+once (`once`), loops go on where they were (`slot`), and the rest follows as if nothing had
+happened. Stages are told apart by the order in which a fit comes to them.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from ebcd.data import AbstractCovariance
+from ebcd.fitting._clock import Deadline
+
+Result = TypeVar("Result")
+
+
+class AbstractSlot(ABC):
+    """Where a loop leaves its state at the beginning of every turn.
+
+    Attributes
+    ----------
+    saved : object
+        What an interrupted fit left here last; None if it did not come here.
+    """
+
+    saved: Any = None
+
+    @abstractmethod
+    def offer(self, make: Callable[..., Any], *arguments: Any) -> None:
+        """Leave ``make(*arguments)``, of which nothing may be changed later."""
+
+
+class AbstractKeeper(ABC):
+    """Knows what was done before and when time is up; a context in which a fit runs."""
+
+    def __init__(self, deadline: Deadline | None = None) -> None:
+        self._deadline = Deadline() if deadline is None else deadline
+        self.cut_short = False  # whether the fit has been told to stop
+        self.finished = False  # whether there is nothing left to go on with
+
+    def out_of_time(self) -> bool:
+        """Tell whether the fit should stop with what it has."""
+        self.cut_short = self.cut_short or self._deadline.passed()
+        return self.cut_short
+
+    @abstractmethod
+    def once(
+        self, name: str, compute: Callable[..., Result], *arguments: Any, **options: Any
+    ) -> Result:
+        """Give ``compute(*arguments, **options)``, without computing it if it is known."""
+
+    @abstractmethod
+    def slot(self, name: str) -> AbstractSlot:
+        """Give the place of a loop."""
+
+    @abstractmethod
+    def watched(self, covariance: AbstractCovariance) -> AbstractCovariance:
+        """Give the same covariance, whose first products are stages, for a use of a few."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    @abstractmethod
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Leave behind what a later fit needs to go on, if that is anything."""
+
+
+class _NoSlot(AbstractSlot):
+    def offer(self, make: Callable[..., Any], *arguments: Any) -> None:
+        """Do nothing."""
+
+
+class NoKeeper(AbstractKeeper):
+    """Remembers nothing."""
+
+    def once(
+        self, name: str, compute: Callable[..., Result], *arguments: Any, **options: Any
+    ) -> Result:
+        """Compute."""
+        return compute(*arguments, **options)
+
+    def slot(self, name: str) -> AbstractSlot:
+        """Give a place that keeps nothing."""
+        return _NoSlot()
+
+    def watched(self, covariance: AbstractCovariance) -> AbstractCovariance:
+        """Give the covariance itself."""
+        return covariance
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Do nothing."""
