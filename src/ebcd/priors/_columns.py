@@ -80,12 +80,12 @@ class Columns:
     @_lazy
     def smallest_s(self) -> float:
         """Smallest noise."""
-        return float(self.s.min())
+        return float(self.s[0, 0] if self.s.size == 1 else self.s.min())
 
     @_lazy
     def largest_s(self) -> float:
         """Largest noise."""
-        return float(self.s.max())
+        return float(self.s[0, 0] if self.s.size == 1 else self.s.max())
 
     @_lazy
     def z(self) -> Array:

@@ -1,0 +1,125 @@
+"""Search of the scale, sign rates and warm starts of a spike and a slab, against slower ways."""
+
+import itertools
+
+import numpy as np
+import pytest
+from scipy import optimize
+
+from ebcd import ebnm
+from ebcd.priors import make_family, make_prior
+from ebcd.priors._scale_search import best_weight, peaks
+from ebcd.priors._solve import solve_columns
+
+SPIKED = ["point_laplace", "point_normal", "point_exponential"]
+TWO_GROUPS = [*SPIKED, "laplace", "normal", "exponential"]
+
+
+def prior_of(family, weight, scale, **rest):
+    return make_prior(
+        family, scale=scale, **({"weight": weight} if family in SPIKED else {}), **rest
+    )
+
+
+class TestBestWeight:
+    @pytest.mark.parametrize("counted", [False, True])
+    def test_is_the_maximum(self, counted):
+        rng = np.random.default_rng(0)
+        spread = np.array([0.1, 1.0, 3.0, 8.0])[:, None]
+        odds = np.exp(spread * rng.normal(size=(4, 60)) - [[0.0], [1.0], [0.5], [9.0]])
+        counts = rng.uniform(0.5, 3.0, odds.shape) if counted else None
+        each = np.ones(odds.shape) if counts is None else counts
+        found = best_weight(odds, counts, each.sum(axis=1))
+        for row, (o, c, w) in enumerate(zip(odds, each, found, strict=True)):
+            best = optimize.minimize_scalar(
+                lambda v, o=o, c=c: -c @ np.log1p(v * (o - 1)),
+                bounds=(0, 1),
+                method="bounded",
+                options={"xatol": 1e-12},
+            )
+            assert c @ np.log1p(w * (o - 1)) >= -best.fun - 1e-10, row
+            assert w == pytest.approx(best.x, abs=1e-5)
+
+    @pytest.mark.parametrize(("odds", "weight"), [(0.9, 0.0), (1.1, 1.0), (1.0, 0.0)])
+    def test_bounds(self, odds, weight):
+        found = best_weight(np.full((1, 5), odds), None, np.array([5.0]))
+        assert odds == 1 or found[0] == weight
+
+
+def test_peaks():
+    values = np.array([[3.0, 1.0, 2.0, 2.0, 0.0, 5.0], [0.0, 0.0, 0.0, 0.0, 0.0, 0.0]])
+    marked = [np.flatnonzero(row).tolist() for row in peaks(values, 2)]
+    assert marked == [[0, 5], [0]]
+    assert np.flatnonzero(peaks(values, 3)[0]).tolist() == [0, 2, 5]
+
+
+class TestGlobalMaximum:
+    """The likelihood of these data has more than one maximum in the scale."""
+
+    @pytest.mark.parametrize("s", ["scalar", "vector"])
+    @pytest.mark.parametrize("family", SPIKED)
+    def test_weak_and_strong_entries(self, family, s):
+        rng = np.random.default_rng(2)
+        theta = np.concatenate([rng.exponential(1.0, (2, 60)), np.zeros((2, 240))], axis=1)
+        theta[0, :3], theta[1, :1] = [60.0, 200.0, 300.0], 1e4
+        noise = np.array(1.0) if s == "scalar" else rng.uniform(0.7, 1.4, 300)
+        x = theta + noise * rng.normal(size=theta.shape)
+        fit = solve_columns(x, noise, [make_family(family)] * 2)
+        for k, column in enumerate(x):
+            tried = max(
+                make_prior(family, weight=w, scale=b).log_likelihood(column, noise)
+                for w, b in itertools.product(np.geomspace(1e-3, 1, 13), np.geomspace(0.2, 2e4, 30))
+            )
+            assert fit.log_likelihood[k] >= tried
+
+
+class TestSignRates:
+    @pytest.mark.parametrize("n", [200, 20_000])
+    @pytest.mark.parametrize(
+        ("weight", "scale"), [(0.1, 3.0), (1e-9, 20.0), (1.0, 0.5), (0.5, 1e-3), (0.3, 1e3)]
+    )
+    @pytest.mark.parametrize("family", TWO_GROUPS)
+    def test_equal_those_of_the_mixture(self, family, weight, scale, n):
+        rng = np.random.default_rng(1)
+        s = np.exp(0.5 * rng.normal(size=n))
+        x = 5 * s * rng.normal(size=n)
+        x[:50] = s[:50] * np.linspace(-100, 100, 50)
+        x[50:53] = [0.0, 1e3, -1e3]  # farther out the logarithms of the mixture cancel
+        prior = prior_of(family, weight, scale)
+        found, expected = ebnm(x, s, prior).lfsr, prior.posterior(x, s).lfsr
+        np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-280)
+
+    @pytest.mark.parametrize(
+        "change", [{"mode": 1.0}, {"scale": 0.0}, {"scale": 1e-9}, {"scale": 1e9}]
+    )
+    @pytest.mark.parametrize("family", TWO_GROUPS)
+    def test_special_priors(self, family, change):
+        rng = np.random.default_rng(1)
+        s = rng.uniform(0.5, 2.0, 300)
+        x = 3 * rng.normal(size=300)
+        prior = prior_of(family, 0.3, **({"scale": 2.0} | change))
+        found = ebnm(x, s, prior).lfsr
+        np.testing.assert_allclose(found, prior.posterior(x, s).lfsr, rtol=1e-9)
+
+
+class TestManyEntriesWithTheirOwnNoise:
+    """Most of the way is gone on merged entries, which must not show in the result."""
+
+    @pytest.mark.parametrize("decades", [0.3, 6.0])
+    @pytest.mark.parametrize("family", ["point_laplace", "point_exponential", "normal"])
+    def test_warm_equals_cold_and_gradient_vanishes(self, family, decades):
+        rng = np.random.default_rng(4)
+        s = 10 ** rng.uniform(-decades / 2, decades / 2, 7000)
+        theta = np.where(rng.random((2, s.size)) < 0.2, rng.exponential(3.0, (2, s.size)), 0.0)
+        x = theta + s * rng.normal(size=theta.shape)
+        cold = solve_columns(x, s, [make_family(family)] * 2)
+        far = [prior_of(family, 0.9, 30.0), prior_of(family, 0.02, 0.3)]
+        warm = solve_columns(x, s, [make_family(family)] * 2, far)
+        np.testing.assert_allclose(warm.log_likelihood, cold.log_likelihood, rtol=0, atol=1e-6)
+        for k, prior in enumerate(cold.priors):
+            found = prior.parameters
+            for factor, length in itertools.product((0.999, 1.001), repeat=2):
+                near = prior_of(
+                    family, min(factor * found.get("weight", 1.0), 1.0), length * found["scale"]
+                )
+                assert near.log_likelihood(x[k], s) <= prior.log_likelihood(x[k], s) + 1e-7
