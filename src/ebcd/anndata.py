@@ -7,10 +7,9 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 
 from ebcd._numerics import Array
-from ebcd.data import Gram, is_sparse
+from ebcd.data import Chunks
 from ebcd.estimators import EBCD
 
 try:
@@ -19,7 +18,6 @@ except ImportError:
     raise ImportError('ebcd.anndata needs anndata: pip install "ebcd[anndata]"') from None
 
 _CHUNK = 4_000_000  # entries of a file that are read at once
-_IN_MEMORY = 25_000_000  # entries of a file that are simply read
 
 
 def ebcd(
@@ -78,8 +76,8 @@ def ebcd(
       ``elbo_path``, ``n_iter``, ``converged``, ``priors`` (JSON, for `FittedPrior.from_dict`) and
       ``params``.
 
-    Data backed by a file are gathered into the covariance of the genes that are used, so use
-    a few thousand of them at most.
+    Data backed by a file are read in chunks: once for the fit if up to 5,000 genes are used, and
+    once for every product with the data if more are (see `ebcd.Chunks`).
 
     Examples
     --------
@@ -154,14 +152,8 @@ def _fit(model: EBCD, adata: AnnData, layer: str | None, mask: Array | None) -> 
     if layer is not None or not adata.isbacked:
         data = adata.X if layer is None else adata.layers[layer]
         return model.fit_transform(_selected(data, mask))
-    used = adata.n_vars if mask is None else int(mask.sum())
-    if adata.n_obs * used <= max(_IN_MEMORY, used**2):  # or the covariance would be larger
-        return model.fit_transform(_stacked(list(_chunks(adata, mask))))
-    gram = Gram()
-    for chunk in _chunks(adata, mask):
-        gram.update(chunk)
-    model.fit(gram)
-    return np.concatenate([model.transform(chunk) for chunk in _chunks(adata, mask)])
+    chunks = Chunks(lambda: _chunks(adata, mask))
+    return np.asarray(model.fit(chunks).transform(chunks))
 
 
 def _chunks(adata: AnnData, mask: Array | None) -> Iterator[Any]:
@@ -169,10 +161,6 @@ def _chunks(adata: AnnData, mask: Array | None) -> Iterator[Any]:
     size = max(1, _CHUNK // adata.n_vars)
     for i in range(0, adata.n_obs, size):
         yield _selected(adata.X[i : i + size], mask)
-
-
-def _stacked(chunks: list[Any]) -> Any:
-    return sparse.vstack(chunks, format="csr") if is_sparse(chunks[0]) else np.concatenate(chunks)
 
 
 def _selected(data: Any, mask: Array | None) -> Any:

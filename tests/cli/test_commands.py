@@ -164,6 +164,19 @@ def test_options_reach_the_model(table, tmp_path):
     } | {name: given[name] for name in ("max_time", "max_memory", "checkpoint") if name in given}
 
 
+def test_checkpoints_and_limits_of_time(table, tmp_path):
+    kept = tmp_path / "kept.npz"
+    kept.write_bytes(b"something else")
+    command = ("fit", table, "-o", tmp_path / "out", "-k", 2)
+    assert "not a checkpoint" in error(*command, "--checkpoint", kept)
+    kept.unlink()
+    ok(*command, "--checkpoint", kept, "--max-time", 100)
+    model = ebcd.load(tmp_path / "out" / "model.npz")
+    assert (model.checkpoint, model.max_time) == (str(kept), 100)
+    assert not kept.exists()
+    assert "max_time" in error(*command, "--force", "--max-time", -1)
+
+
 def test_transpose(tmp_path):
     np.save(tmp_path / "x.npy", COUNTS.T)
     ok("fit", tmp_path / "x.npy", "-o", tmp_path / "out", "-k", 1, "--transpose", *QUICK)

@@ -336,7 +336,7 @@ class TestRefused:
             ({"random_state": np.random.default_rng(4)}, "None there and a random state"),
             ({"max_iter": 100}, "max_iter is 2000 there and smaller here, 100"),
         ],
-        ids=str,
+        ids=lambda value: next(iter(value)) if isinstance(value, dict) else "said",
     )
     def test_other_settings(self, path, settings, said):
         content = path.read_bytes()

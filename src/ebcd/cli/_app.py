@@ -105,6 +105,8 @@ def fit(
     start: o.StartFrom = o.Start.auto,
     tol: o.Tol = None,
     max_iter: o.MaxIter = 2000,
+    max_time: o.MaxTime = None,
+    checkpoint: o.Checkpoint = None,
     seed: o.Seed = 0,
     force: o.Force = False,
     json: o.Json = False,
@@ -123,6 +125,8 @@ def fit(
             start=start.value,
             tol=tol,
             max_iter=max_iter,
+            max_time=max_time,
+            checkpoint=None if checkpoint is None else str(checkpoint),
             random_state=seed,
         )
         steps = Steps(transpose, log_returns, difference, standardize)

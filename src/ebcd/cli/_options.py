@@ -300,6 +300,22 @@ MaxIter = Annotated[
     int,
     typer.Option(min=1, metavar="N", help="Largest number of iterations.", rich_help_panel=_MODEL),
 ]
+MaxTime = Annotated[
+    float | None,
+    typer.Option(
+        metavar="SECONDS",
+        help="Stop after so many seconds, with the best found so far.",
+        rich_help_panel=_MODEL,
+    ),
+]
+Checkpoint = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help="Keep the state of the fit here; the same command goes on from it.",
+        rich_help_panel=_MODEL,
+    ),
+]
 Seed = Annotated[
     int,
     typer.Option(min=0, metavar="N", help="Seed of the random starts.", rich_help_panel=_MODEL),
