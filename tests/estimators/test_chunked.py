@@ -134,7 +134,7 @@ class TestScores:
         np.testing.assert_allclose(likelihoods, model.score_samples(X), rtol=1e-12)
         assert model.score(KINDS[kind](tmp_path, X)) == pytest.approx(model.score(X))
 
-    @pytest.mark.parametrize("kind", set(KINDS) - {"iterator"})
+    @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "iterator"])
     def test_fit_transform(self, kind, tmp_path):
         X = draw()
         scores = EBCD(K, tol=1e-12).fit_transform(KINDS[kind](tmp_path, X))
