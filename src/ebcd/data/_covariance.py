@@ -17,6 +17,7 @@ _OVERSAMPLING = 8
 PRODUCTS = 5
 _SEARCH_PRODUCTS = 3
 _EXACT_UP_TO = 400
+_NEGLIGIBLE = 1e-12  # of the largest eigenvalue
 _SAFE = 1e-6  # smallest eigenvalue of a Gram matrix of columns of length one
 
 
@@ -49,11 +50,14 @@ class AbstractCovariance(ABC):
         """``rows @ S``, C-ordered and new, for a matrix of shape (k, n_features)."""
         return np.ascontiguousarray(self.matmul(rows.T).T)
 
-    def leading(self, k: int, products: int = PRODUCTS) -> tuple[Array, Array]:
+    def leading(
+        self, k: int, products: int = PRODUCTS, surplus: bool = False
+    ) -> tuple[Array, Array]:
         """Give the `k` leading eigenvalues, decreasing, and eigenvectors (p x k).
 
         From a Krylov space of blocks (Musco and Musco, 2015) with a fixed random start, which
-        takes fewer products than randomised PCA to the same accuracy.
+        takes fewer products than randomised PCA to the same accuracy, and Nystrom's approximation
+        from its images. If the `surplus` is wanted, all directions of that space are given.
         """
         size = min(self.block_size(k), self.n_features)
         block = np.random.default_rng(0).standard_normal((self.n_features, size))
@@ -66,10 +70,17 @@ class AbstractCovariance(ABC):
             block = images[-1]
             if basis.shape[1] + size > self.n_features:
                 break
-        inner = basis.T @ np.hstack(images)
+        image = np.hstack(images)
+        inner = basis.T @ image
         values, rotation = np.linalg.eigh(0.5 * (inner + inner.T))
-        order = np.argsort(-values)[:k]
-        return np.maximum(values[order], 0.0), basis @ rotation[:, order]
+        kept = values > _NEGLIGIBLE * max(values[-1], 0.0)
+        if not kept.any():
+            return np.zeros(k), basis[:, :k]
+        factor = image @ (rotation[:, kept] / np.sqrt(values[kept]))  # S is about its square
+        values, rotation = np.linalg.eigh(factor.T @ factor)
+        kept = values > _NEGLIGIBLE * values[-1]
+        order = np.flatnonzero(kept)[::-1][: None if surplus else k]
+        return values[order], factor @ (rotation[:, order] / np.sqrt(values[order]))
 
     @staticmethod
     def block_size(k: int) -> int:
@@ -106,10 +117,12 @@ class CovarianceMatrix(AbstractCovariance):
         """Diagonal of ``S``."""
         return np.diagonal(self._matrix)
 
-    def leading(self, k: int, products: int = PRODUCTS) -> tuple[Array, Array]:
+    def leading(
+        self, k: int, products: int = PRODUCTS, surplus: bool = False
+    ) -> tuple[Array, Array]:
         """Give the leading eigenpairs, exactly if the matrix is not large."""
         if self.n_features > _EXACT_UP_TO:
-            return super().leading(k, products)
+            return super().leading(k, products, surplus)
         values, vectors = np.linalg.eigh(self._matrix)
         return np.maximum(values[::-1][:k], 0.0), vectors[:, ::-1][:, :k]
 
@@ -136,8 +149,13 @@ class LowRank(AbstractCovariance):
     @staticmethod
     def find(covariance: AbstractCovariance, rank: int) -> tuple[Array, Array]:
         """Give eigenpairs that are accurate enough to search on."""
-        values, vectors = covariance.leading(rank, _SEARCH_PRODUCTS)
+        values, vectors = covariance.leading(rank, _SEARCH_PRODUCTS, surplus=True)
         return values, np.ascontiguousarray(vectors)
+
+    @property
+    def factor(self) -> Array:
+        """Rows whose cross-products are the leading part."""
+        return np.ascontiguousarray((self._vectors * np.sqrt(self._values)).T)
 
     def among(self, features: np.ndarray) -> LowRank:
         """Give the same directions among some of the features."""
@@ -165,7 +183,9 @@ class LowRank(AbstractCovariance):
         """Diagonal of the whole covariance."""
         return self._diagonal
 
-    def leading(self, k: int, products: int = PRODUCTS) -> tuple[Array, Array]:
+    def leading(
+        self, k: int, products: int = PRODUCTS, surplus: bool = False
+    ) -> tuple[Array, Array]:
         """Give the leading eigenpairs, of those that there are."""
         return self._values[:k], self._vectors[:, :k]
 

@@ -102,14 +102,16 @@ class DataMatrix(AbstractCovariance):
         """Diagonal of ``S``."""
         return self._diagonal
 
-    def leading(self, k: int, products: int = PRODUCTS) -> tuple[Array, Array]:
+    def leading(
+        self, k: int, products: int = PRODUCTS, surplus: bool = False
+    ) -> tuple[Array, Array]:
         """Give the leading eigenpairs, exactly if the smaller Gram matrix is cheap."""
         rows, columns = self._x.shape
         smaller = min(rows, columns)
         operations = rows * columns * smaller
         dense = not is_sparse(self._x)
         if operations > _CHEAP and not (dense and smaller <= 4 * products * self.block_size(k)):
-            return super().leading(k, products)
+            return super().leading(k, products, surplus)
         if columns <= rows:
             eigenvalues, vectors = np.linalg.eigh(self._column_gram())
             return np.maximum(eigenvalues[::-1][:k], 0.0), vectors[:, ::-1][:, :k]

@@ -19,7 +19,15 @@ from ebcd.fitting._noise import NOISES
 from ebcd.fitting._progress import Printer
 from ebcd.fitting._rotation import score_map
 from ebcd.fitting._shrinkers import EmpiricalBayesShrinker
-from ebcd.fitting._starts import Greedy, best_start, greedy_start, principal_start, varimax_start
+from ebcd.fitting._starts import (
+    Greedy,
+    Start,
+    best_start,
+    greedy_start,
+    principal_start,
+    varimax_start,
+)
+from ebcd.fitting._subspace import polish
 from ebcd.priors._ebnm import as_prior
 from ebcd.priors._fitted import FittedPrior
 from ebcd.priors._registry import PRIORS
@@ -242,7 +250,8 @@ class EBCD(Readable):
     def _run(self, problem: Problem, k: int, data: Input) -> Fit:
         if k == 0 or problem.covariance.trace() == 0:
             return _nothing(problem)
-        state, looked_around = problem.keeper.once("start", self._begin, problem, k, data)
+        start = Start(*problem.keeper.once("start", self._begin, problem, k, data))
+        state = start.state
         if state is None:
             return _nothing(problem)
         back = data.scale * problem.covariance.unit
@@ -251,27 +260,23 @@ class EBCD(Readable):
         progress = Printer(state.value, shift) if self.verbose else None
         if self._progress is not None:
             progress = self._progress(state.value, shift, tol)
+        limits: Any = {"tol": tol, "max_iter": self.max_iter, "progress": progress}
+        if start.factor is not None:
+            return polish(problem, state, start.factor, **limits)
         # whoever asks for the paper's start wants to see where the paper's algorithm ends
         faithful = isinstance(self.start, str) and self.start == "greedy"
-        return alternate(
-            problem,
-            state,
-            tol=tol,
-            max_iter=self.max_iter,
-            faithful=faithful,
-            look_around=not looked_around,
-            progress=progress,
-        )
+        around = not start.looked_around
+        return alternate(problem, state, faithful=faithful, look_around=around, **limits)
 
     def _tolerance(self, problem: Problem) -> float:
         entries = problem.covariance.n_samples * problem.covariance.n_features
         return max(_TOLERANCE, _TOLERANCE_PER_ENTRY * entries) if self.tol is None else self.tol
 
-    def _begin(self, problem: Problem, k: int, data: Input) -> tuple[State | None, bool]:
-        """Give the state to start from, and whether other optima near by have been looked for."""
+    def _begin(self, problem: Problem, k: int, data: Input) -> tuple[Any, ...]:
+        """Give what to start from."""
         if isinstance(self.start, str) and self.start == "auto" and self.n_components != "paper":
-            return best_start(problem, k, np.random.default_rng(self.random_state or 0))
-        return self._first_state(problem, k, data), False
+            return tuple(best_start(problem, k, np.random.default_rng(self.random_state or 0)))
+        return (self._first_state(problem, k, data),)
 
     def _first_state(self, problem: Problem, k: int, data: Input) -> State | None:
         if not isinstance(self.start, str):

@@ -37,7 +37,7 @@ _OVERLAP = 0.05  # angle between components from which the mirrored optimum is t
 _WORTH_MOVING = 1e-3  # nats
 _ROUNDING = 1e-15  # of the criterion
 _QUIET = 2  # iterations with a gain below the tolerance before the loop stops
-_MODEST = 0.05  # of the tolerance: gain of a plain step below which the scores stay as they are
+_MODEST = 0.25  # of the tolerance: gain of a plain step below which the scores stay as they are
 
 
 @dataclass(frozen=True)

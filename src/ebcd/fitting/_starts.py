@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -24,7 +24,7 @@ _FEW_GREEDY_STEPS = 6  # of each component in a search
 # a state may be to go on, how many go on.
 _ROUNDS = ((0.05, 5, 300.0, 7), (0.05, 5, 100.0, 4), (0.05, 60, 10.0, 3), (1e-3, 60, 0.0, 1))
 _CAREFUL = 0.01  # nats: where to look for other optima near by
-_COARSE = 0.1  # nats: where the fit to all data takes over
+_COARSE = 3.0  # nats: where the fit to all data takes over
 _HOPELESS = 5.0  # times what the first start gained in the first round
 _SAME = 0.99  # cosine
 _GREEDY_TOL = 1.0  # nats: how rough the start is hardly matters to where it leads
@@ -237,7 +237,25 @@ def greedy_start(
     return greedy.state()
 
 
-def best_start(problem: Problem, k: int, rng: np.random.Generator) -> tuple[State, bool]:
+class Start(NamedTuple):
+    """Where a fit begins.
+
+    Attributes
+    ----------
+    state : State, optional
+        None if there is nothing to fit.
+    looked_around : bool
+        Whether other optima near by have been looked for.
+    factor : array, optional
+        If the state is one of an approximation of the covariance: rows with its cross-products.
+    """
+
+    state: State | None
+    looked_around: bool = False
+    factor: Array | None = None
+
+
+def best_start(problem: Problem, k: int, rng: np.random.Generator) -> Start:
     """Run several starts a little way and return the best state.
 
     Where a product with the data is dear, the search runs on their leading directions only, and
@@ -245,20 +263,21 @@ def best_start(problem: Problem, k: int, rng: np.random.Generator) -> tuple[Stat
 
     Returns
     -------
-    state : State
-    looked_around : bool
+    Start
     """
     covariance = problem.covariance
     rank = k + _EXTRA_DIRECTIONS
     dear = covariance.n_samples * covariance.n_features > _DEAR and rank < covariance.n_features
     if not dear:
-        return _search(problem, principal_start(problem, k), rng, careful=False), False
+        return Start(_search(problem, principal_start(problem, k), rng, careful=False), False)
     small = _compressed(problem, rank)
     compressed = Problem(small, problem.shrinker, problem.noise, problem.keeper)
     principal = principal_start(compressed, k)
-    if not isinstance(small, LowRank) or covariance.n_features < 2 * _ENOUGH_FEATURES:
+    if not isinstance(small, LowRank):
         state = _search(compressed, principal, rng, careful=True)
-        return problem.plain(state, state.mean), True
+        return Start(problem.plain(state, state.mean), True)
+    if covariance.n_features < 2 * _ENOUGH_FEATURES:
+        return Start(_search(compressed, principal, rng, careful=True), True, small.factor)
     features = _telling(principal, rng)
     among = _part(problem, small, features)
     state = _search(among, principal[:, features], rng, careful=True)
@@ -267,8 +286,7 @@ def best_start(problem: Problem, k: int, rng: np.random.Generator) -> tuple[Stat
         features = np.sort(rng.choice(covariance.n_features, _MANY_FEATURES, replace=False))
         state = _moved(_part(problem, small, features), state, weights[:, features])
         weights = small.whole_weights(state.weights, features)
-    state = _moved(compressed, state, weights)
-    return problem.plain(state, state.mean), True
+    return Start(_moved(compressed, state, weights), True, small.factor)
 
 
 def _part(problem: Problem, covariance: LowRank, features: np.ndarray) -> Problem:
