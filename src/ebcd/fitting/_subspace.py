@@ -42,7 +42,7 @@ class Subspace(AbstractCovariance):
         return self.rows_product(v.T).T
 
     def rows_product(self, rows: Array) -> Array:
-        """The same for rows."""
+        """Multiply rows by it."""
         return np.asarray((rows @ self.factor.T) @ self.factor)
 
     def diagonal(self) -> Array:

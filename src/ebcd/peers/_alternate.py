@@ -109,7 +109,7 @@ class Derived(AbstractCovariance):
         self.n_features = covariance.n_features if n_features is None else n_features
         self._covariance = covariance
 
-    def leading(self, k: int, products: int = 5) -> tuple[Array, Array]:
+    def leading(self, k: int, products: int = 5, surplus: bool = False) -> tuple[Array, Array]:
         """Give the leading eigenpairs."""
         p = self.n_features
         if p <= _DENSE_UP_TO or k >= p // 2:
