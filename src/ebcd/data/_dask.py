@@ -169,7 +169,7 @@ class Blocks:
 
 def _task(function: Any) -> Any:
     """Make calls of a function tasks, whose names need not be derived from their arguments."""
-    from dask import delayed
+    from dask.delayed import delayed
 
     return delayed(function, pure=False, traverse=False)
 
@@ -185,21 +185,22 @@ def _tree(parts: Any, combine: Any) -> Any:
 
 def _sent(v: Array) -> Any:
     """Make an array known to all tasks, so that it is sent to each worker once."""
-    from dask import delayed
     from dask.base import get_scheduler
+    from dask.delayed import delayed
 
     client = getattr(get_scheduler(), "__self__", None)  # of a cluster, if one is in use
     if client is not None and v.nbytes > _LARGE:
-        return client.scatter(v, broadcast=True)
+        # under a name of its own: one derived from the content may be on its way out
+        return client.scatter(v, broadcast=True, hash=False)
     return delayed(v, traverse=False, pure=False)
 
 
 def _computed(tasks: list[Any]) -> list[Any]:
     """Run tasks where Dask is set up to; blocks, not single products, share the cores."""
-    import dask
+    from dask.base import compute
 
     with _controller().limit(limits=1, user_api="blas"):
-        return list(dask.compute(*tasks, traverse=False))
+        return list(compute(*tasks, traverse=False))
 
 
 @cache
@@ -251,10 +252,10 @@ class DaskCovariance(DataMatrix):
 
         for _ in range(_ATTEMPTS - 1):
             try:
-                return self._x.product(v, shift)
+                return np.asarray(self._x.product(v, shift))
             except CancelledError:
                 continue
-        return self._x.product(v, shift)
+        return np.asarray(self._x.product(v, shift))
 
     def leading(self, k: int, products: int = PRODUCTS) -> tuple[Array, Array]:
         """Give the leading eigenpairs, exactly where they would be in memory."""
@@ -291,7 +292,9 @@ def from_dask(x: Any, center: bool, scale: bool) -> Input:
     rows = found[0].count
     blocks = replace(blocks, rows=rows, sparse=any(part.sparse for part in found))
     mean = np.concatenate([part.mean for part in found])
-    squares = np.concatenate([np.diagonal(part.scatter) if cross else part.scatter for part in found])
+    squares = np.concatenate(
+        [np.diagonal(part.scatter) if cross else part.scatter for part in found]
+    )
     matrix = found[0].scatter / rows if cross else None
     variances = squares / rows
     constant = _only_rounding(variances, mean)
@@ -346,8 +349,8 @@ def _about_bad(found: list[on_block.Moments], bad: Array, names: Any, blocks: Bl
     places = np.flatnonzero(bad)
     where = _some([f"{j if names is None else names[j]} ({bad[j]})" for j in places.tolist()])
     return (
-        f"Input X contains {kind}: {bad.sum()} entries are NaN or infinite, the first in row {row}, "
-        f"column {column if names is None else names[column]}; by column: {where}. Drop those rows "
-        "or columns, or fill them in, for example with X.dropna() or X.fillna() of a Dask data "
-        "frame, or dask.array.where"
+        f"Input X contains {kind}: {bad.sum()} entries are NaN or infinite, the first in row "
+        f"{row}, column {column if names is None else names[column]}; by column: {where}. Drop "
+        "those rows or columns, or fill them in, for example with X.dropna() or X.fillna() of a "
+        "Dask data frame, or dask.array.where"
     )

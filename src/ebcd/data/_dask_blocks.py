@@ -82,9 +82,7 @@ def block_moments(block: Any, dtype: Any, cross: bool) -> Moments:
         )
     size = float(np.abs(values).max(initial=0.0))
     mean, scatter = (np.zeros(p), empty) if count == 0 else _about_mean(rows, cross)
-    return Moments(
-        count, mean, scatter, np.zeros(p, dtype=int), None, False, size, is_sparse(rows)
-    )
+    return Moments(count, mean, scatter, np.zeros(p, dtype=int), None, False, size, is_sparse(rows))
 
 
 def _bad_places(rows: Any) -> np.ndarray:
@@ -188,7 +186,7 @@ def sum_up(parts: list[Array]) -> Array:
 
 
 def _pieces(rows: Any) -> Any:
-    """Some rows at a time, as they are; sparse ones all together, as slices would be copies."""
+    """Give some rows at a time, as they are; sparse ones together, as slices would be copies."""
     if is_sparse(rows):
         yield rows
         return
@@ -198,7 +196,7 @@ def _pieces(rows: Any) -> Any:
 
 
 def _dense_pieces(rows: Any) -> Any:
-    """Some rows at a time, dense and in double precision."""
+    """Give some rows at a time, dense and in double precision."""
     size = max(_FEWEST_ROWS, _PIECE // rows.shape[1])
     rows = rows.tocsr() if is_sparse(rows) else rows
     for i in range(0, rows.shape[0], size):

@@ -122,7 +122,7 @@ class Decomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         """Fit to checked input; `X` is the data matrix, None if there is none."""
         raise NotImplementedError  # pragma: no cover - subclasses have it, or a `fit` of their own
 
-    def transform(self, X: Any) -> Array:
+    def transform(self, X: Any) -> Any:
         """Scores of data: a fixed linear map, equal to the fitted scores on the training data.
 
         Parameters
@@ -147,13 +147,13 @@ class Decomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
             scores = scores - (self.mean_ @ self._score_map).astype(scores.dtype)
         return scores
 
-    def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> Array:
+    def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> Any:
         """Fit and return the scores of the training data."""
         if is_dask(X):
             self._check_output()  # before the work is done
         return self.fit(X, y, **fit_params).transform(X)
 
-    def inverse_transform(self, X: Any) -> Array:
+    def inverse_transform(self, X: Any) -> Any:
         """Give the data that scores stand for: ``scores @ components_ + mean_``.
 
         Parameters
@@ -193,7 +193,7 @@ class Decomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         precision[np.diag_indices_from(precision)] += 1 / noise
         return np.asarray(precision)
 
-    def score_samples(self, X: Any) -> Array:
+    def score_samples(self, X: Any) -> Any:
         """Log-likelihood of each sample under the Gaussian that the fit implies.
 
         Parameters
