@@ -49,6 +49,7 @@ bench: $(VENV)/installed-dev  ## speed and accuracy of the solvers, on one threa
 	$(ONE_THREAD) $(VENV)/bin/python benchmarks/bench_peers.py
 	$(ONE_THREAD) $(VENV)/bin/python benchmarks/bench_eb_peers.py
 	$(ONE_THREAD) $(VENV)/bin/python benchmarks/bench_methods.py
+	$(ONE_THREAD) $(VENV)/bin/python benchmarks/bench_dask.py
 
 paper: $(VENV)/installed-paper  ## the experiments of the paper, 10 to 20 minutes; goes on where it was interrupted
 	$(ONE_THREAD) $(VENV)/bin/python -m experiments --page docs/paper.md $(PAPER_ARGS)

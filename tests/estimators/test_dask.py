@@ -303,7 +303,7 @@ def client():
 class TestCluster:
     @pytest.fixture(autouse=True)
     def on_cluster(self, client, one_thread):
-        with dask.config.set(scheduler=client):
+        with dask.config.set(scheduler="distributed"):
             yield
         for _ in range(300):  # until workers that were killed are back
             if len(client.nthreads()) == 2:

@@ -42,14 +42,14 @@ def is_dask(x: Any) -> bool:
 
 def is_frame(x: Any) -> bool:
     """Tell whether a Dask collection is a data frame."""
-    return hasattr(x, "columns") and hasattr(x, "npartitions")
+    return hasattr(x, "_meta") and hasattr(x, "columns")
 
 
 def header(x: Any) -> Any:
     """Give no rows of a Dask array or data frame: names and number of columns, nothing computed."""
     if is_frame(x):
         return x._meta
-    if not hasattr(x, "chunks"):
+    if not (hasattr(x, "_meta") and hasattr(x, "chunks")):
         raise TypeError(f"X must be a Dask array or data frame, got a Dask {type(x).__name__}")
     if x.ndim != 2:
         raise ValueError(f"Expected 2D array, got a Dask array with {x.ndim} dimensions instead")
