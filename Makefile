@@ -57,6 +57,7 @@ bench: $(VENV)/installed-dev  ## speed and accuracy of the solvers, on one threa
 	$(ONE_THREAD) $(VENV)/bin/python benchmarks/bench_uncertainty.py
 	$(ONE_THREAD) $(VENV)/bin/python benchmarks/bench_prediction.py
 	$(ONE_THREAD) $(VENV)/bin/python benchmarks/bench_checkpoint.py
+	$(ONE_THREAD) $(VENV)/bin/python benchmarks/bench_dask.py
 
 paper: $(VENV)/installed-paper  ## the experiments of the paper, 10 to 20 minutes; goes on where it was interrupted
 	$(ONE_THREAD) $(VENV)/bin/python -m experiments --page docs/paper.md $(PAPER_ARGS)

@@ -11,6 +11,7 @@ import ebcd
 OPTIONAL = (
     "anndata",
     "dask",
+    "distributed",
     "h5py",
     "matplotlib",
     "mpmath",

@@ -151,7 +151,7 @@ def _fit(model: EBCD, adata: AnnData, layer: str | None, mask: Array | None) -> 
     """Fit the model and give the scores of all cells."""
     if layer is not None or not adata.isbacked:
         data = adata.X if layer is None else adata.layers[layer]
-        return model.fit_transform(_selected(data, mask))
+        return np.asarray(model.fit_transform(_selected(data, mask)))
     chunks = Chunks(lambda: _chunks(adata, mask))
     return np.asarray(model.fit(chunks).transform(chunks))
 

@@ -3,6 +3,8 @@
 from ebcd.data._budget import Budget, check_memory
 from ebcd.data._chunks import Chunks, Reader
 from ebcd.data._covariance import AbstractCovariance, CovarianceMatrix, LowRank
+from ebcd.data._dask import DaskCovariance, from_dask, header, is_dask, working_dtype
+from ebcd.data._dask_lazy import lazy_linear, lazy_rows
 from ebcd.data._gram import Gram
 from ebcd.data._inputs import (
     Input,
@@ -24,6 +26,7 @@ __all__ = [
     "Budget",
     "Chunks",
     "CovarianceMatrix",
+    "DaskCovariance",
     "DataMatrix",
     "Gram",
     "Input",
@@ -39,8 +42,14 @@ __all__ = [
     "comes_in_chunks",
     "from_chunks",
     "from_covariance",
+    "from_dask",
     "from_gram",
     "from_matrix",
+    "header",
+    "is_dask",
     "is_sparse",
+    "lazy_linear",
+    "lazy_rows",
     "map_rows",
+    "working_dtype",
 ]

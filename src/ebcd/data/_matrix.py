@@ -50,9 +50,10 @@ class DataMatrix(AbstractCovariance):
         self.unit = working_unit(variances)
         scale = scale * self.unit
         self._covariance = None if covariance is None else covariance / scale / scale[:, None]
-        if not is_sparse(x) and x.size <= _SMALL:  # operators would cost more than a copy
+        few = (x.nnz if is_sparse(x) else x.size) <= _SMALL
+        if few and isinstance(x, np.ndarray):  # operators would cost more than a copy
             x, mean, scale = (x - mean) / scale, np.zeros_like(mean), np.ones_like(scale)
-        elif x.dtype != np.float64 and is_sparse(x) and x.nnz <= _SMALL:
+        elif few and x.dtype != np.float64:
             x = x.astype(np.float64)  # single precision stops fits early, and saves nothing here
         self._x, self._mean, self._scale = x, mean, scale
         self._diagonal = variances / self.unit / self.unit

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from abc import ABC
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
+from sklearn import get_config
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -24,9 +26,15 @@ from ebcd.data import (
     comes_in_chunks,
     from_chunks,
     from_covariance,
+    from_dask,
     from_matrix,
+    header,
+    is_dask,
     is_sparse,
+    lazy_linear,
+    lazy_rows,
     map_rows,
+    working_dtype,
 )
 from ebcd.fitting._threads import threads_for
 
@@ -43,9 +51,10 @@ class Decomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
 
         Parameters
         ----------
-        X : array-like, sparse matrix, data frame, memory map, Chunks, chunks or Gram
+        X : array-like, sparse matrix, data frame, memory map, Chunks, chunks, Dask or Gram
             Data with one sample a row; chunks of their rows, as `Chunks`, a list, or an iterator
-            if there are at most 5,000 features; or sufficient statistics of them.
+            if there are at most 5,000 features; a Dask array or data frame; or sufficient
+            statistics of them.
         y : None
             Ignored.
         n_samples : int, optional
@@ -72,6 +81,13 @@ class Decomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
             self._forget_names(data.covariance.n_features)
             if data.names is not None:
                 self.feature_names_in_ = data.names
+            with threads_for(data.covariance):
+                return self._fit_input(data, None)
+        if is_dask(X):
+            if n_samples is not None:
+                raise ValueError("a compact matrix (n_samples given) cannot be a Dask collection")
+            validate_data(self, header(X), skip_check_array=True)  # of names, nothing is computed
+            data = from_dask(X, self.center, self.scale)
             with threads_for(data.covariance):
                 return self._fit_input(data, None)
         X = validate_data(
@@ -145,20 +161,26 @@ class Decomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         """Fit to checked input; `X` is the data matrix, None if there is none."""
         raise NotImplementedError  # pragma: no cover - subclasses have it, or a `fit` of their own
 
-    def transform(self, X: Any) -> Array:
+    def transform(self, X: Any) -> Any:
         """Scores of data: a fixed linear map, equal to the fitted scores on the training data.
 
         Parameters
         ----------
-        X : array-like, sparse matrix, data frame, memory map, Chunks or chunks
+        X : array-like, sparse matrix, data frame, memory map, Chunks, chunks or Dask
             Data of n rows and p columns.
 
         Returns
         -------
         ndarray of shape (n, k)
-            Scores; on the training data their mean square is one, unlike those of PCA.
+            Scores; on the training data their mean square is one, unlike those of PCA. For a Dask
+            array or data frame, a Dask array that is not computed yet.
         """
         check_is_fitted(self)
+        if is_dask(X):
+            self._check_output()
+            self._check_dask(X)
+            shift = self.mean_ @ self._score_map if hasattr(self, "mean_") else 0.0
+            return lazy_linear(X, self._score_map, -shift, working_dtype(X))
         return self._by_rows(X, self._scores)
 
     def _scores(self, X: Any) -> Array:
@@ -167,8 +189,10 @@ class Decomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
             scores = scores - (self.mean_ @ self._score_map).astype(scores.dtype)
         return scores
 
-    def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> Array:
+    def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> Any:
         """Fit and return the scores of the training data."""
+        if is_dask(X):
+            self._check_output()  # before the work is done
         if isinstance(X, Iterator):
             raise ValueError(
                 "X is an iterator, which can be read only once, but the data are needed for the "
@@ -177,19 +201,26 @@ class Decomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
             )
         return self.fit(X, y, **fit_params).transform(X)
 
-    def inverse_transform(self, X: Any) -> Array:
+    def inverse_transform(self, X: Any) -> Any:
         """Give the data that scores stand for: ``scores @ components_ + mean_``.
 
         Parameters
         ----------
-        X : array-like of shape (n, k)
+        X : array-like or Dask array of shape (n, k)
             Scores.
 
         Returns
         -------
-        ndarray of shape (n, p)
+        ndarray or Dask array of shape (n, p)
         """
         check_is_fitted(self)
+        if is_dask(X):
+            if header(X).shape[1] != len(self.components_):
+                raise ValueError(
+                    f"X must have a column of scores for each of the {len(self.components_)} "
+                    f"components, got {header(X).shape[1]}"
+                )
+            return lazy_linear(X, self.components_, getattr(self, "mean_", 0.0), np.float64)
         data = np.asarray(X) @ self.components_
         return np.asarray(data + self.mean_ if hasattr(self, "mean_") else data)
 
@@ -210,34 +241,34 @@ class Decomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         precision[np.diag_indices_from(precision)] += 1 / noise
         return np.asarray(precision)
 
-    def score_samples(self, X: Any) -> Array:
+    def score_samples(self, X: Any) -> Any:
         """Log-likelihood of each sample under the Gaussian that the fit implies.
 
         Parameters
         ----------
-        X : array-like, sparse matrix, data frame, memory map, Chunks or chunks
+        X : array-like, sparse matrix, data frame, memory map, Chunks, chunks or Dask
             Data of n rows and p columns.
 
         Returns
         -------
         ndarray of shape (n,)
+            For a Dask array or data frame, a Dask array that is not computed yet.
         """
         check_is_fitted(self)
-        return self._by_rows(X, self._log_likelihoods)
-
-    def _log_likelihoods(self, X: Any) -> Array:
-        X = np.asarray(X.toarray() if is_sparse(X) else X, dtype=np.float64)
-        if hasattr(self, "mean_"):
-            X = X - self.mean_
         noise = np.broadcast_to(self._feature_noise(), self.components_.shape[1])
         weighted = self.components_ / noise
         inner = np.eye(len(weighted)) + weighted @ self.components_.T
-        along = X @ weighted.T
-        distance = (X**2 / noise).sum(axis=1) - (along * np.linalg.solve(inner, along.T).T).sum(
-            axis=1
+        constant = np.log(noise).sum() + np.linalg.slogdet(inner)[1]
+        constant += noise.size * np.log(2 * np.pi)
+        mean = getattr(self, "mean_", np.zeros(noise.size))
+        parts = partial(_distances, mean, weighted, noise)
+        finish = partial(_log_likelihood, inner, float(constant))
+        if is_dask(X):
+            self._check_dask(X)
+            return lazy_rows(X, parts, finish, (), np.float64)
+        return self._by_rows(
+            X, lambda rows: finish(parts(rows.astype(np.float64, copy=False), slice(None)))
         )
-        log_determinant = np.log(noise).sum() + np.linalg.slogdet(inner)[1]
-        return np.asarray(-0.5 * (distance + log_determinant + X.shape[1] * np.log(2 * np.pi)))
 
     def score(self, X: Any, y: Any = None) -> float:
         """Mean log-likelihood of the samples, so that cross-validation works."""
@@ -271,6 +302,21 @@ class Decomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         _check_finite(X)
         return X
 
+    def _check_dask(self, X: Any) -> None:
+        """Check names and number of columns, without computing anything."""
+        validate_data(self, header(X), reset=False, skip_check_array=True)
+
+    def _check_output(self) -> None:
+        """Complain if scores of a Dask collection were to be loaded into memory by set_output."""
+        wanted = get_config()["transform_output"]
+        wanted = getattr(self, "_sklearn_output_config", {}).get("transform", wanted)
+        if wanted != "default":
+            raise ValueError(
+                f'set_output(transform="{wanted}") would load the scores of all rows into memory; '
+                'use set_output(transform="default") and, for a lazy data frame, '
+                "dask.dataframe.from_dask_array(scores, columns=model.get_feature_names_out())"
+            )
+
     def _feature_names(self, given: Any = None) -> Array:
         """Names that were given, those of the data, or x0, x1 and so on."""
         names = getattr(self, "feature_names_in_", None) if given is None else given
@@ -289,6 +335,19 @@ class Decomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         tags.input_tags.sparse = True
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
+
+
+def _distances(mean: Array, weighted: Array, noise: Array, rows: Any, columns: slice) -> Array:
+    """Products with the weighted components, and beside them the weighted sum of squares."""
+    dense = np.asarray(rows.toarray() if is_sparse(rows) else rows) - mean[columns]
+    squares = (dense**2 / noise[columns]).sum(axis=1, keepdims=True)
+    return np.hstack([dense @ weighted[:, columns].T, squares])
+
+
+def _log_likelihood(inner: Array, constant: float, parts: Array) -> Array:
+    along, squares = parts[:, :-1], parts[:, -1]
+    distance = squares - (along * np.linalg.solve(inner, along.T).T).sum(axis=1)
+    return np.asarray(-0.5 * (distance + constant))
 
 
 def _check_n_samples(n_samples: Any) -> int:

@@ -127,8 +127,8 @@ class PenalizedPCACV(PenalizedDecomposition):
         penalty = as_penalty(self.penalty)
         if X is None or data.covariance.n_samples != X.shape[0]:
             raise ValueError(
-                "cross-validation needs the rows of the data, not their covariance, a Gram or a "
-                "compact matrix; choose alpha yourself and use PenalizedPCA"
+                "cross-validation needs the rows of the data, not their covariance, a Gram, a Dask "
+                "collection or a compact matrix; choose alpha yourself and use PenalizedPCA"
             )
         self.alphas_ = self._grid(penalty, data)
         self.cv_errors_ = self._errors(X, penalty)

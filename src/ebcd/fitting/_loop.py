@@ -36,6 +36,7 @@ _LONGEST_STRETCH = 5.0
 _OVERLAP = 0.05  # angle between components from which the mirrored optimum is tried
 _WORTH_MOVING = 1e-3  # nats
 _ROUNDING = 1e-15  # of the criterion
+_NOT_A_FALL = 1e-13  # of the criterion: a step that seems to lower it by less is kept
 _QUIET = 2  # iterations with a gain below the tolerance before the loop stops
 _MODEST = 0.25  # of the tolerance: gain of a plain step below which the scores stay as they are
 
@@ -265,8 +266,9 @@ class _Walk:
         factor = self._stretch(step, s_step, size)
         new = self._problem.again(state, state.weights + factor * step, state.b + factor * s_step)
         self.n_iter += 1
-        self.undone = new.value < state.value and size > _TINY_ANGLE
-        if new.value < state.value:
+        fell = new.value < state.value - _NOT_A_FALL * abs(state.value)
+        self.undone = fell and size > _TINY_ANGLE
+        if fell:
             self._reach = max(size / 4, _TINY_ANGLE)
             self._last = None
             new = self._problem.plain(state, state.mean)

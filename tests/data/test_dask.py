@@ -1,0 +1,273 @@
+"""Dask arrays and data frames as covariances, against the explicit matrix they stand for."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from ebcd.data import from_matrix, is_dask
+
+dask = pytest.importorskip("dask")
+da = pytest.importorskip("dask.array")
+
+from ebcd.data import _dask, from_dask  # noqa: E402 - after the check for Dask
+
+SHAPE = (50, 12)
+CHUNKS = {
+    "one block": SHAPE,
+    "rows": (13, 12),
+    "single rows": (1, 12),
+    "columns": (50, 5),
+    "both": (20, 5),
+    "uneven": ((3, 40, 7), (1, 9, 2)),
+}
+ROUTES = ("one pass", "products")
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    with dask.config.set(scheduler="synchronous"):
+        yield
+
+
+@pytest.fixture(params=ROUTES)
+def route(request, monkeypatch):
+    """Either way to a product, which depends on the number of columns."""
+    if request.param == "products":
+        monkeypatch.setattr(_dask, "_FEW", 0)
+        monkeypatch.setattr(_dask, "_MANY", 0)
+    return request.param
+
+
+def draw(seed=0, shape=SHAPE):
+    """Data with many zeros, means far from zero and features of different sizes."""
+    rng = np.random.default_rng(seed)
+    values = rng.normal(size=shape) * rng.uniform(0.3, 5, shape[1]) + 2.0
+    return np.where(rng.random(shape) < 0.4, 0.0, values)
+
+
+def truth(X, center, scale):
+    """Mean, divisor and ``S = X'X/n`` of the data after both."""
+    mean = X.mean(axis=0) if center else np.zeros(X.shape[1])
+    centred = X - mean
+    size = np.sqrt((centred**2).mean(axis=0))
+    divisor = size if scale else np.ones(X.shape[1])
+    standard = centred / divisor
+    return mean, divisor, standard.T @ standard / len(X)
+
+
+def check(data, X, center, scale, accuracy=1e-12):
+    mean, divisor, S = truth(np.asarray(X, dtype=float), center, scale)
+    covariance, unit = data.covariance, data.covariance.unit
+    V = np.random.default_rng(1).normal(size=(X.shape[1], 3))
+    size = np.abs(S).max()
+    assert (covariance.n_samples, covariance.n_features) == X.shape
+    np.testing.assert_allclose(data.mean, mean, rtol=accuracy)
+    np.testing.assert_allclose(data.scale, divisor, rtol=accuracy)
+    np.testing.assert_allclose(covariance.matmul(V) * unit**2, S @ V, atol=accuracy * size)
+    np.testing.assert_allclose(covariance.diagonal() * unit**2, np.diag(S), atol=accuracy * size)
+    assert covariance.trace() * unit**2 == pytest.approx(np.trace(S), rel=accuracy)
+
+
+@pytest.mark.parametrize("chunks", CHUNKS)
+@pytest.mark.parametrize("center", [True, False])
+@pytest.mark.parametrize("scale", [True, False])
+def test_is_the_covariance(route, chunks, center, scale):
+    X = draw()
+    check(from_dask(da.from_array(X, chunks=CHUNKS[chunks]), center, scale), X, center, scale)
+
+
+@pytest.mark.parametrize("chunks", CHUNKS)
+@pytest.mark.parametrize("kind", ["csr_array", "csc_matrix", "coo_array"])
+def test_sparse_blocks(route, chunks, kind):
+    X = draw()
+    blocks = da.from_array(X, chunks=CHUNKS[chunks]).map_blocks(getattr(sparse, kind))
+    data = from_dask(blocks, True, True)
+    check(data, X, True, True)
+    assert data.covariance.best_route(5) is data.covariance  # as sparse data in memory
+
+
+def test_very_sparse_blocks():
+    X = np.where(np.random.default_rng(2).random(SHAPE) < 0.07, draw() + 1.0, 0.0)
+    X[:2] += 1.0  # so that no column is constant
+    blocks = da.from_array(X, chunks=(20, 12)).map_blocks(sparse.csr_array)
+    check(from_dask(blocks, True, False), X, True, False)
+
+
+def test_blocks_of_the_package_sparse(route):
+    package = pytest.importorskip("sparse")
+    X = draw()
+    blocks = da.from_array(X, chunks=(20, 12)).map_blocks(package.COO)
+    check(from_dask(blocks, True, False), X, True, False)
+
+
+@pytest.mark.parametrize("dtype", ["int32", "uint8", "bool", "float32"])
+@pytest.mark.parametrize("chunks", ["rows", "both"])
+def test_types(route, dtype, chunks):
+    X = draw().astype(dtype)
+    check(from_dask(da.from_array(X, chunks=CHUNKS[chunks]), True, False), X, True, False)
+
+
+@pytest.mark.parametrize("chunks", [(300_000, 4), (300_000, 2)])
+def test_large_single_precision_stays_single(monkeypatch, chunks):
+    """Products are in single precision, sums over blocks are not."""
+    monkeypatch.setattr(_dask, "_FEW", 0)
+    X = np.random.default_rng(0).normal(size=(300_001, 4)).astype(np.float32)
+    seen = []
+    original = _dask.on_block.as_rows
+    monkeypatch.setattr(
+        _dask.on_block, "as_rows", lambda b, t: seen.append(np.dtype(t)) or original(b, t)
+    )
+    check(from_dask(da.from_array(X, chunks=chunks), True, False), X, True, False, accuracy=3e-6)
+    assert set(seen) == {np.dtype(np.float32)}
+
+
+def test_unknown_block_sizes(route):
+    X = draw()
+    array = da.from_array(X, chunks=(13, 12))
+    some = array[array[:, 0] != 0]
+    assert np.isnan(some.shape[0])
+    check(from_dask(some, True, False), X[X[:, 0] != 0], True, False)
+
+
+def test_empty_blocks(route):
+    X = draw()
+    array = da.concatenate([da.zeros((0, 12)), da.from_array(X, chunks=(25, 12))])
+    check(from_dask(array, True, False), X, True, False)
+
+
+def test_means_far_from_zero(route):
+    """Cross-products about zero would lose all digits here."""
+    X = draw() + 1e7
+    data = from_dask(da.from_array(X, chunks=(13, 12)), True, False)
+    _, _, S = truth(X, True, False)
+    V = np.random.default_rng(1).normal(size=(12, 3))
+    product = data.covariance.matmul(V) * data.covariance.unit**2
+    # products with the data themselves lose as many digits as in memory
+    accuracy = 1e-7 if route == "products" else 1e-8
+    np.testing.assert_allclose(product, S @ V, atol=accuracy * np.abs(S).max())
+    np.testing.assert_allclose(data.variances, np.diag(S), rtol=1e-8)
+
+
+def test_constant_columns(route):
+    X = draw()
+    X[:, 3] = 0.1
+    data = from_dask(da.from_array(X, chunks=(13, 12)), True, True)
+    assert data.variances[3] == 0
+    assert data.scale[3] == 1
+
+
+class TestRoute:
+    def products(self, shape, chunks):
+        data = from_dask(da.ones(shape, chunks=chunks), True, False)
+        return data.covariance._matrix is None
+
+    def test_few_columns_need_one_pass(self):
+        assert not self.products((40, 500), (1, 500))
+        assert not self.products((2_000, 600), (1_000, 600))
+
+    def test_cross_products_much_larger_than_blocks_are_not_made(self):
+        assert self.products((40, 600), (20, 600))
+        assert self.products((40, 4_100), (20, 4_100))
+
+    def test_wide_rows_are_not_put_together(self, monkeypatch):
+        monkeypatch.setattr(_dask, "_LARGEST_ROW", 100)
+        assert self.products((40, 10), (20, 5))
+        assert not self.products((40, 10), (20, 10))
+
+    def test_number_of_passes(self, monkeypatch):
+        passes = []
+        original = _dask._computed
+        monkeypatch.setattr(_dask, "_computed", lambda t: passes.append(1) or original(t))
+        data = from_dask(da.from_array(draw(), chunks=(13, 12)), True, False)
+        covariance = data.covariance.best_route(5)
+        covariance.matmul(np.eye(12))
+        covariance.leading(3)
+        assert len(passes) == 1
+
+
+@pytest.mark.parametrize("shape", [(50, 12), (9, 30)])
+@pytest.mark.parametrize("chunks", [(4, 7), (4, -1)])
+def test_leading_directions_are_exact(route, shape, chunks):
+    X = draw(shape=shape)
+    covariance = from_dask(da.from_array(X, chunks=chunks), True, False).covariance
+    _, _, S = truth(X, True, False)
+    values, vectors = covariance.leading(4)
+    expected, axes = np.linalg.eigh(S)
+    np.testing.assert_allclose(values * covariance.unit**2, expected[::-1][:4], rtol=1e-10)
+    cosines = np.abs(np.vecdot(vectors.T, axes.T[::-1][:4]))
+    np.testing.assert_allclose(cosines, 1.0, rtol=1e-10)
+
+
+def test_covariance_itself_is_used_where_it_would_be_in_memory(route):
+    X = draw()
+    ours = from_dask(da.from_array(X, chunks=(20, 5)), True, True).covariance.best_route(3)
+    theirs = from_matrix(X, True, True, None).covariance.best_route(3)
+    assert type(ours) is type(theirs)
+    np.testing.assert_allclose(
+        ours.matmul(np.eye(12)) * ours.unit**2,
+        theirs.matmul(np.eye(12)) * theirs.unit**2,
+        rtol=1e-10,
+        atol=1e-13,
+    )
+
+
+class TestBadInput:
+    @pytest.mark.parametrize("chunks", [(13, 12), (13, 5)])
+    @pytest.mark.parametrize("bad", [np.nan, np.inf])
+    @pytest.mark.parametrize("kind", ["dense", "sparse"])
+    def test_not_finite(self, chunks, bad, kind):
+        X = draw()
+        X[30, 7] = X[44, 7] = X[31, 2] = bad
+        array = da.from_array(X, chunks=chunks)
+        if kind == "sparse":
+            array = array.map_blocks(sparse.csr_array)
+        name = "NaN" if np.isnan(bad) else "infinity"
+        message = (
+            f"contains {name}: 3 entries .* first in row 30, column 7; by column: 2 .1., 7 .2."
+        )
+        with pytest.raises(ValueError, match=message):
+            from_dask(array, True, False)
+
+    @pytest.mark.parametrize(
+        ("array", "message"),
+        [
+            (da.ones((0, 3)), "no rows"),
+            (da.ones((3, 0)), "no columns"),
+            (da.ones(5), "Expected 2D array"),
+            (da.ones((5, 2)) * 1e150, "too large to square"),
+            (da.ones((5, 2)) * 1e-150, "too small to square"),
+        ],
+    )
+    def test_values(self, array, message):
+        with pytest.raises(ValueError, match=message):
+            from_dask(array, True, False)
+
+    def test_unknown_number_of_columns(self):
+        array = da.from_array(draw(), chunks=(13, 12))
+        with pytest.raises(ValueError, match="number of columns of X is unknown"):
+            from_dask(array[:, array[0] != 0], True, False)
+
+    def test_not_numbers(self):
+        with pytest.raises(TypeError, match="real numbers, got dtype complex128"):
+            from_dask(da.ones((4, 2)) * 1j, True, False)
+
+    def test_not_a_table(self):
+        bag = dask.delayed(1)
+        assert is_dask(bag)
+        with pytest.raises(TypeError, match="got a Dask Delayed"):
+            from_dask(bag, True, False)
+
+
+def test_dask_is_not_imported_for_other_data():
+    code = (
+        "import sys, numpy as np, ebcd\n"
+        "X = np.random.default_rng(0).normal(size=(20, 4))\n"
+        "model = ebcd.EBCD(1).fit(X)\n"
+        "model.transform(X); model.score(X)\n"
+        "print([name for name in sys.modules if name.split('.')[0] in ('dask', 'distributed')])"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout.strip() == "[]"
