@@ -289,7 +289,7 @@ class TestWhatNeedsRows:
 def client():
     """Two worker processes; those that a test kills are started again."""
     distributed = pytest.importorskip("distributed")
-    settings = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": None}
+    settings = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": "127.0.0.1:0"}
     # LocalCluster would give up workers that were killed once, although they are started again
     patience = {"distributed.deploy.lost-worker-timeout": "1 hour"}
     with (
