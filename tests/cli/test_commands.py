@@ -226,6 +226,20 @@ def test_changes_are_from_the_earlier_to_the_later_row(date, order, tmp_path):
     np.testing.assert_allclose(later, expected, rtol=1e-9)
 
 
+def test_hints_on_covariances(tmp_path):
+    X = RNG.normal(size=(50, 4)) @ RNG.normal(size=(4, 4))
+    np.save(tmp_path / "s.npy", np.cov(X.T, bias=True))
+    options = ("-k", 1, *QUICK)
+    result = ok("fit", tmp_path / "s.npy", "-o", tmp_path / "data", *options)
+    assert "if it is a covariance matrix, add --covariance --n-samples N" in result.stderr
+    options += ("--covariance", "--n-samples", 50)
+    result = ok("fit", tmp_path / "s.npy", "-o", tmp_path / "out", *options)
+    assert "add --covariance" not in result.stderr
+    np.save(tmp_path / "x.npy", X)
+    result = ok("transform", tmp_path / "out", tmp_path / "x.npy")
+    assert "without means: data should be centred" in result.stderr
+
+
 def test_changes_that_cannot_be(table, tmp_path):
     out = ("-o", tmp_path / "out")
     assert "--log-returns needs positive numbers" in error("fit", table, *out, "--log-returns")

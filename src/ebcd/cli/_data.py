@@ -101,6 +101,13 @@ def load_data(
         )
     if center and _is_constant(table.values):
         raise ValueError(f"{path}: every column is constant, so there is nothing to decompose")
+    if (
+        rows == columns
+        and not is_sparse(table.values)
+        and np.allclose(table.values, table.values.T)
+    ):
+        note = "the table is square and symmetric; if it is a covariance matrix, add --covariance"
+        table = replace(table, notes=[*table.notes, f"{note} --n-samples N"])
     if not steps.standardize:
         return table, None
     sd = standard_deviations(table.values)

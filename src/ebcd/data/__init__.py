@@ -14,6 +14,7 @@ from ebcd.data._inputs import (
     from_covariance,
     from_gram,
     from_matrix,
+    refuse_queries,
 )
 from ebcd.data._matrix import DataMatrix, column_moments, is_sparse
 from ebcd.data._progress import Progress
@@ -43,4 +44,5 @@ __all__ = [
     "from_matrix",
     "is_sparse",
     "map_rows",
+    "refuse_queries",
 ]
