@@ -19,7 +19,10 @@ extensions = [
 exclude_patterns = ["_build", "gallery"]  # examples are read from generated/gallery
 templates_path = ["_templates"]
 nitpicky = True  # an unresolved reference is a warning, and `make docs` makes warnings errors
-nitpick_ignore_regex = [("py:.*", r"(numpy|scipy|sklearn|collections|typing|abc|np)\..*")]
+nitpick_ignore_regex = [
+    ("py:.*", r"(numpy|scipy|sklearn|collections|typing|abc|np)\..*"),
+    ("py:class", r"ebcd\.priors\._kernels\..*"),  # of which families of priors are made
+]
 
 myst_enable_extensions = ["colon_fence", "dollarmath"]
 myst_heading_anchors = 3

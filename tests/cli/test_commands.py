@@ -52,8 +52,11 @@ def error(*arguments):
 
 def read(path):
     """Header, first column and numbers of a CSV file."""
-    with path.open(encoding="utf-8", newline="") as file:
-        header, *rows = csv.reader(file)
+    return read_printed(path.read_text(encoding="utf-8"))
+
+
+def read_printed(text):
+    header, *rows = csv.reader(text.splitlines())
     return header, [row[0] for row in rows], np.array([[float(c) for c in r[1:]] for r in rows])
 
 
@@ -198,6 +201,43 @@ def test_changes(option, tmp_path):
     header, rows, scores = read(out / "scores.csv")
     assert (header[0], rows[0], len(rows)) == ("date", "2020-01-02", 29)
     np.testing.assert_allclose(scores, expected, rtol=1e-9)
+
+
+@pytest.mark.parametrize("date", ["2020-01-{:02d}", "1/{}/2020", "{:02d}.01.2020"])
+@pytest.mark.parametrize("order", [slice(None, None, -1), np.random.default_rng(0).permutation(30)])
+def test_changes_are_from_the_earlier_to_the_later_row(date, order, tmp_path):
+    prices = np.exp(RNG.normal(size=(30, 4)).cumsum(axis=0))
+    lines = np.array(
+        [f"{date.format(i + 1)},{','.join(map(repr, p.tolist()))}" for i, p in enumerate(prices)]
+    )
+    (tmp_path / "prices.csv").write_text("\n".join(["date,a,b,c,d", *lines[order]]))
+    out = tmp_path / "out"
+    result = ok("fit", tmp_path / "prices.csv", "-o", out, "-k", 1, *QUICK, "--log-returns")
+    span = f"{date.format(1)} to {date.format(30)}"
+    assert f"note: rows were put in the order of their dates for --log-returns: {span}" in (
+        result.stderr
+    )
+    expected = ebcd.EBCD(1, start="svd").fit_transform(np.diff(np.log(prices), axis=0))
+    _, rows, scores = read(out / "scores.csv")
+    assert rows == [date.format(i) for i in range(2, 31)]
+    np.testing.assert_allclose(scores, expected, rtol=1e-9)
+    _, again, later = read_printed(ok("transform", out, tmp_path / "prices.csv", "-q").stdout)
+    assert again == rows
+    np.testing.assert_allclose(later, expected, rtol=1e-9)
+
+
+def test_hints_on_covariances(tmp_path):
+    X = RNG.normal(size=(50, 4)) @ RNG.normal(size=(4, 4))
+    np.save(tmp_path / "s.npy", np.cov(X.T, bias=True))
+    options = ("-k", 1, *QUICK)
+    result = ok("fit", tmp_path / "s.npy", "-o", tmp_path / "data", *options)
+    assert "if it is a covariance matrix, add --covariance --n-samples N" in result.stderr
+    options += ("--covariance", "--n-samples", 50)
+    result = ok("fit", tmp_path / "s.npy", "-o", tmp_path / "out", *options)
+    assert "add --covariance" not in result.stderr
+    np.save(tmp_path / "x.npy", X)
+    result = ok("transform", tmp_path / "out", tmp_path / "x.npy")
+    assert "without means: data should be centred" in result.stderr
 
 
 def test_changes_that_cannot_be(table, tmp_path):

@@ -198,6 +198,8 @@ class TestParameters:
             EBCD(2, prior=3).fit(draw())
         with pytest.raises(ValueError, match="empty list; give at least one prior"):
             EBCD(2, prior=[]).fit(draw())
+        with pytest.raises(ValueError, match="prior has 3 entries, but n_components=2"):
+            EBCD(2, prior=["normal"] * 3).fit(draw())
 
     def test_unknown_start(self):
         with pytest.raises(ValueError, match="one of auto, greedy, svd, varimax or an array"):

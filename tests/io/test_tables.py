@@ -111,8 +111,23 @@ def test_npy_that_is_no_matrix(tmp_path, values, message):
 
 def test_npy_with_objects_is_not_executed(tmp_path):
     np.save(tmp_path / "x.npy", np.array([[print]], dtype=object), allow_pickle=True)
-    with pytest.raises(ValueError, match="damaged"):
+    with pytest.raises(ValueError, match=r"x.npy holds Python objects; write it again as numbers"):
         read_table(tmp_path / "x.npy")
+
+
+def test_npz_with_names_that_are_objects(tmp_path):
+    names = np.array(["u", "v", "w"], dtype=object)
+    np.savez(tmp_path / "x.npz", counts=X, names=names)
+    check(read_table(tmp_path / "x.npz"), None, ["x0", "x1", "x2"])
+    with pytest.raises(ValueError, match=r"names in .*x.npz holds Python objects"):
+        read_table(tmp_path / "x.npz", key="names")
+
+
+@pytest.mark.parametrize(("option", "files"), [("key", "NPZ"), ("layer", "h5ad")])
+def test_options_of_other_formats(tmp_path, option, files):
+    np.save(tmp_path / "x.npy", X)
+    with pytest.raises(ValueError, match=f"--{option} is for {files} files, and .*x.npy is none"):
+        read_table(tmp_path / "x.npy", **{option: "a"})
 
 
 def test_columns_of_a_matrix(tmp_path):
@@ -444,6 +459,11 @@ def test_many_text_columns(tmp_path):
     content = ",".join("abcdefg") + "\n" + ",".join(["u"] * 7) + "\n" + ",".join(["u"] * 7) + "\n"
     with pytest.raises(ValueError, match=r"7 columns hold text.*and 2 more.*with --columns"):
         read(tmp_path, content)
+
+
+def test_percent_signs(tmp_path):
+    with pytest.raises(ValueError, match=r"2 columns hold text.*; take away the % signs"):
+        read(tmp_path, "t,a,b\n2020-01,1%,2%\n2020-02,3.5 %,-4%\n")
 
 
 def test_only(tmp_path):

@@ -124,3 +124,13 @@ def test_search_in_a_pipeline(model):
     name = f"{type(model).__name__.lower()}__n_components"
     search = GridSearchCV(pipeline, {name: [1, 2]}, cv=3, error_score="raise").fit(draw(120))
     assert search.best_params_ == {name: 2}
+
+
+@pytest.mark.parametrize("method", ["fit", "transform", "score"])
+@pytest.mark.parametrize("model", [EBCD(1, start="svd"), SPC(1, sumabs=1.5), EBMF(1)], ids=repr)
+def test_lazy_frames_are_refused_in_words(model, method):
+    polars = pytest.importorskip("polars")
+    X = np.random.default_rng(0).normal(size=(20, 3)) * [3.0, 1.0, 1.0]
+    model = clone(model).fit(X)
+    with pytest.raises(TypeError, match=r"X is a LazyFrame.* give X.collect\(\)"):
+        getattr(model, method)(polars.DataFrame(X).lazy())

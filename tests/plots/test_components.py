@@ -125,6 +125,19 @@ class TestReadable:
         assert "25 largest of 3,000" in axes[0].get_xlabel()
         assert_readable(axes[0].figure)
 
+    @pytest.mark.parametrize("size", [1e-4, 3.3e-3, 0.4, 70.0, 1e5])
+    def test_numbers_of_any_size_do_not_overlap(self, data, size):
+        model = EBCD(2, start="svd").fit(data * size)
+        assert_readable(plots.components(model)[0].figure)
+        assert_readable(plots.compare([model, model, model])[0, 0].figure)
+
+    def test_penalty_that_is_too_strong(self, data):
+        with pytest.warns(UserWarning, match="lower alpha"):
+            model = PenalizedPCA(2, alpha=1e6).fit(data)
+        (ax,) = plots.components(model)
+        assert ax.texts[0].get_text() == "no component: every loading was set to zero"
+        assert "every loading was set to zero" in model.summary()
+
     def test_no_component(self, empty_model):
         (ax,) = plots.components(empty_model)
         assert "no component" in ax.texts[0].get_text()

@@ -808,6 +808,10 @@ class TestWords:
         assert words.startswith("18.2% exactly 9, 16.4% exactly 8")
         assert words.endswith("4 more components")
 
+    def test_rounding_of_zero_is_not_mentioned(self):
+        words = make_prior("point_laplace", weight=1 - 1e-15, scale=2.0).describe()
+        assert words == "100% Laplace(scale 2)"
+
     @pytest.mark.parametrize("parameters", [{"weight": 0.0, "scale": 2.0}, {"weight": 1.0}])
     def test_without_weight_is_not_mentioned(self, parameters):
         prior = make_prior("point_laplace", **{"scale": 2.0, **parameters})

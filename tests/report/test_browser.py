@@ -259,7 +259,7 @@ def test_hover_shows_values(opened, employment):
     assert tip[0] == "component 1"
     assert f"{100 * model.explained_variance_ratio_[1]:.1f}%" in tip[1]
     assert opened.hover(opened.one("#prior-charts svg"), 10, 0)[0].startswith("estimated")
-    assert opened.hover(opened.one("#trace svg"), 10, 0)[0].startswith("iteration")
+    assert opened.hover(opened.one("#trace svg"), 10, 0)[0].startswith("step")
     tip = opened.hover(opened.one(".heat-scroll"), 0, -100)
     assert tip[1].startswith("component")
 
@@ -608,7 +608,7 @@ def test_method_without_uncertainties(page, tmp_path, employment):
     assert not page.one("#level").is_displayed()
     assert not page.one("#priors").is_displayed()
     assert len(page.all("#score-chart path.curve")) == 1
-    assert "criterion after each iteration" in page.one("#trace").text
+    assert "criterion after each step" in page.one("#trace").text
     assert "gives no uncertainties" in page.one("#summary").text
     assert page.problems() == []
 

@@ -11,6 +11,7 @@ from scipy import sparse
 
 from ebcd.data import is_sparse
 from ebcd.io._tables import Table, read_table
+from ebcd.report._dates import days_of
 
 
 @dataclass(frozen=True)
@@ -35,9 +36,22 @@ class Steps:
             raise ValueError(f"{option} is for dense data, and these are sparse")
         if table.values.shape[0] < 2:
             raise ValueError(f"{option} needs at least two rows, got {table.values.shape[0]}")
+        table = _in_time(table, option)
         values = _logarithms(table) if self.log_returns else table.values
         names = table.row_names
         return replace(table, values=np.diff(values, axis=0), row_names=names and names[1:])
+
+
+def _in_time(table: Table, option: str) -> Table:
+    """Put rows that are dates in order: the change from a day to the day before has no meaning."""
+    days = days_of(table.row_names or [])
+    if days is None or (np.diff(days) >= 0).all():
+        return table
+    order = np.argsort(days, kind="stable")
+    names = [(table.row_names or [])[i] for i in order]
+    note = f"rows were put in the order of their dates for {option}: {names[0]} to {names[-1]}"
+    notes = [*table.notes, note]
+    return replace(table, values=table.values[order], row_names=names, notes=notes)
 
 
 def _logarithms(table: Table) -> Any:
@@ -87,6 +101,13 @@ def load_data(
         )
     if center and _is_constant(table.values):
         raise ValueError(f"{path}: every column is constant, so there is nothing to decompose")
+    if (
+        rows == columns
+        and not is_sparse(table.values)
+        and np.allclose(table.values, table.values.T)
+    ):
+        note = "the table is square and symmetric; if it is a covariance matrix, add --covariance"
+        table = replace(table, notes=[*table.notes, f"{note} --n-samples N"])
     if not steps.standardize:
         return table, None
     sd = standard_deviations(table.values)

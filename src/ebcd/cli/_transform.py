@@ -24,6 +24,9 @@ def scores_of(model: Any, summary: dict[str, Any], path: Path, **reading: Any) -
     table = _matched(steps.apply(read_table(path, **reading)), features, path)
     if hasattr(model, "feature_names_in_"):
         del model.feature_names_in_  # the data are an array here, in the right order
+    if not hasattr(model, "mean_"):
+        note = "the model was fitted to a covariance, without means: data should be centred"
+        table = replace(table, notes=[*table.notes, note])
     values = table.values
     if steps.standardize:
         values = divided(values, np.array(summary["standard_deviations"]))

@@ -16,6 +16,7 @@ from ebcd.data._inputs import (
     from_covariance,
     from_gram,
     from_matrix,
+    refuse_queries,
 )
 from ebcd.data._matrix import DataMatrix, column_moments, is_sparse
 from ebcd.data._progress import Progress
@@ -51,5 +52,6 @@ __all__ = [
     "lazy_linear",
     "lazy_rows",
     "map_rows",
+    "refuse_queries",
     "working_dtype",
 ]

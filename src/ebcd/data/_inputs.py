@@ -59,6 +59,7 @@ def as_covariance(
 
 def comes_in_chunks(x: Any) -> bool:
     """Tell whether data are read in pieces, not as one matrix in memory."""
+    refuse_queries(x)
     if isinstance(x, Chunks | Iterator) or is_mapped(x):
         return True
     if isinstance(x, list | tuple):
@@ -68,6 +69,15 @@ def comes_in_chunks(x: Any) -> bool:
     if any(hasattr(x, name) for name in ("__array__", "__dataframe__", "shape")):
         return False
     return isinstance(x, Iterable) and not isinstance(x, str | bytes | dict | set)
+
+
+def refuse_queries(x: Any) -> None:
+    """Refuse a lazy frame of polars, of which an array would be made that holds the query."""
+    if type(x).__name__ == "LazyFrame":
+        raise TypeError(
+            "X is a LazyFrame, which is a query and holds no data; give X.collect(), or, if that "
+            "is too large, X.sink_parquet(file) and then Chunks.from_parquet(file)"
+        )
 
 
 def as_chunks(x: Any) -> Chunks:

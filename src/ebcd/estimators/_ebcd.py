@@ -53,7 +53,8 @@ class EBCD(Readable):
         which in practice stops late.
     prior : str, family, fitted prior, or a list of those, default "point_laplace"
         Prior of the loadings, see `ebcd.priors.PRIORS`. A fitted prior is kept fixed. A list has
-        one for each component, in the order in which the start finds them.
+        one for each component, in the order in which the start finds them; the last one serves
+        all further components.
     noise : "constant" or "per_feature", default "constant"
         Whether all features have the same noise variance. With "per_feature" each feature counts as
         seen in a further fifth of the samples as pure noise, which bounds its precision.
@@ -103,10 +104,12 @@ class EBCD(Readable):
     explained_variance_, explained_variance_ratio_ : ndarray of shape (k,)
         Squared length of each component, and its share of the total variance.
     elbo_ : float
-        Evidence lower bound; ``elbo_path_`` has it after every iteration. It includes the prior of
-        the precisions if there is one per feature, and the penalty of the family "deconvolver".
+        Evidence lower bound; ``elbo_path_`` has it at the start and after every recorded step. It
+        includes the prior of the precisions if there is one per feature, and the penalty of the
+        family "deconvolver".
     n_iter_ : int
-        Number of iterations, at most `max_iter`; those that search for a start do not count.
+        Number of iterations, at most `max_iter`; those that search for a start do not count. A step
+        may take several, of which some are undone or only look for another optimum near by.
     converged_ : bool
         Whether the fit converged.
     mean_, scale_ : ndarray of shape (p,)
@@ -210,6 +213,10 @@ class EBCD(Readable):
         given = self.prior if isinstance(self.prior, list | tuple) else [self.prior]
         if len(given) == 0:
             raise ValueError("prior is an empty list; give at least one prior")
+        if not isinstance(self.n_components, str) and len(given) > max(self.n_components, 1):
+            raise ValueError(
+                f"prior has {len(given)} entries, but n_components={self.n_components}"
+            )
         return [as_prior(prior) for prior in given]
 
     def _problem(self, covariance: AbstractCovariance, keeper: AbstractKeeper) -> Problem:

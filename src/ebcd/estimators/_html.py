@@ -31,7 +31,7 @@ def components_table(model: Any, title: str, notes: Sequence[str]) -> str:
     rows = [_row(model, k, has_prior) for k in range(min(count, _ROWS))]
     lines = [*notes, *([f"{count - _ROWS} more components"] if count > _ROWS else [])]
     if count == 0:
-        lines.insert(0, "nothing stands out from noise")
+        lines.insert(0, model._why_nothing())
     body = _lines("tr", [_cells("th", head), *rows])
     table = f'<table style="border-collapse:collapse">{body}</table>' if rows else ""
     return (

@@ -186,7 +186,8 @@ class PenalizedPCA(PenalizedDecomposition):
     explained_variance_, explained_variance_ratio_ : ndarray of shape (k,)
         Squared length of each component, and its share of the total variance.
     objective_ : float
-        The criterion, to be minimised; ``objective_path_`` has it after every iteration.
+        The criterion, to be minimised; ``objective_path_`` has it at the start and
+        after every recorded step.
     n_iter_ : int
         Number of iterations.
     converged_ : bool

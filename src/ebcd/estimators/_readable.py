@@ -187,7 +187,7 @@ class Readable(Decomposition):
         self._feature_names(feature_names)  # a mistake should not wait for a component
         lines = [self._title()]
         if self.n_components_ == 0:
-            lines.append("  nothing stands out from noise")
+            lines.append(f"  {self._why_nothing()}")
         for k in range(self.n_components_):
             lines += self._component_lines(k, feature_names)
         lines.append(f"\n  {self._end()}")
@@ -225,6 +225,12 @@ class Readable(Decomposition):
         if not getattr(self, "converged_", True):
             parts.append("NOT CONVERGED")
         return ", ".join(parts)
+
+    def _why_nothing(self) -> str:
+        """Say why there is no component."""
+        if hasattr(self, "lfsr_"):
+            return "nothing stands out from noise"
+        return "every loading was set to zero"
 
     def _used(self, k: int) -> tuple[NDArray[np.bool_], str]:
         """Tell which loadings of a component count, and why."""

@@ -29,6 +29,8 @@ def read_npy(source: Source, selection: Selection) -> Raw:
         else:
             values = np.load(io.BytesIO(source.stream.read()), allow_pickle=False)
     except (ValueError, EOFError, OSError) as error:
+        if _is_of_objects(error):
+            raise _objects(source.name) from None
         raise _damaged(source, error) from None
     return _chosen(source.name, values, None, None, selection)
 
@@ -45,7 +47,28 @@ def read_npz(source: Source, selection: Selection, key: str | None) -> Raw:
                 values = archive[_choose_key(source.name, archive, key)]
     except (EOFError, OSError) as error:
         raise _damaged(source, error) from None
+    except ValueError as error:
+        if _is_of_objects(error):
+            raise _objects(f"{key} in {source.name}") from None
+        raise
     return _chosen(source.name, values, None, None, selection)
+
+
+def _is_of_objects(error: Exception) -> bool:
+    """Tell whether NumPy refused an array that only pickle can read, which may run anything."""
+    return "allow_pickle" in str(error) or "Python objects" in str(error)
+
+
+def _objects(what: str) -> ValueError:
+    return ValueError(f"{what} holds Python objects; write it again as numbers: X.astype(float)")
+
+
+def _is_matrix(archive: Any, key: str) -> bool:
+    try:
+        array = archive[key]
+    except ValueError:  # of objects, such as names
+        return False
+    return array.ndim == 2 and array.dtype.kind in "biuf"
 
 
 def _choose_key(name: str, archive: Any, key: str | None) -> str:
@@ -53,9 +76,7 @@ def _choose_key(name: str, archive: Any, key: str | None) -> str:
         if key not in archive.files:
             raise unknown_name(f"array in {name}", key, archive.files)
         return key
-    tables: list[str] = [
-        k for k in archive.files if archive[k].ndim == 2 and archive[k].dtype.kind in "biuf"
-    ]
+    tables: list[str] = [k for k in archive.files if _is_matrix(archive, k)]
     for usual in _USUAL_KEYS:
         if usual in tables:
             return usual

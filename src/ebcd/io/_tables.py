@@ -132,6 +132,12 @@ def read_table(
 def _read(
     source: Source, selection: Selection, options: TextOptions, key: str | None, layer: str | None
 ) -> Raw:
+    for option, given, kind in (("--key", key, "NPZ"), ("--layer", layer, "HDF5")):
+        if given is not None and source.kind != kind:
+            files = "h5ad" if kind == "HDF5" else kind
+            raise ValueError(
+                f"{option} is for {files} files, and {source.name} is none; leave it out"
+            )
     match source.kind:
         case "Parquet":
             return read_parquet(source, selection)
@@ -156,7 +162,9 @@ def _text_message(path: Path, raw: Raw) -> str:
     more = f" and {len(raw.text) - 5} more" if len(raw.text) > 5 else ""
     names = list(raw.text)
     plural = "columns hold" if len(names) > 1 else "column holds"
-    if len(names) > 5:
+    if all(cell.strip().endswith("%") for _, cell in raw.text.values()):
+        advice = "take away the % signs"
+    elif len(names) > 5:
         advice = "choose the columns of numbers with --columns"
     elif any(count < rows for count, _ in raw.text.values()):
         advice = f"correct the cells, or leave out columns with --drop {_quoted(','.join(names))}"

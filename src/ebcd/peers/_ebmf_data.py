@@ -13,7 +13,7 @@ import numpy as np
 from sklearn.utils.validation import validate_data
 
 from ebcd._numerics import Array
-from ebcd.data import column_moments, is_sparse
+from ebcd.data import column_moments, is_sparse, refuse_queries
 from ebcd.data._covariance import working_unit
 from ebcd.data._matrix import _row_blocks
 
@@ -123,6 +123,7 @@ class IncompleteObservations(AbstractObservations):
 
 def checked_data(estimator: Any, X: Any, reset: bool) -> Any:
     """Check data, of which dense entries may be missing."""
+    refuse_queries(X)
     X = validate_data(
         estimator,
         X,

@@ -14,12 +14,13 @@ from ebcd._numerics import Array
 from ebcd.plots._components import bar_colours
 from ebcd.plots._style import (
     INK,
-    NOTHING,
     UNSURE,
     check_components,
     check_count,
     check_model,
+    few_ticks,
     longest,
+    nothing,
     panels,
     say,
     short,
@@ -91,7 +92,7 @@ def compare(
     axes = np.asarray(panels(ax, shape, width, float(np.mean(heights)), **grid))
     if not which:
         for panel in axes.ravel():
-            say(panel, NOTHING)
+            say(panel, nothing(first))
     for k, row, chosen in zip(which, axes, features, strict=False):
         for model, match, panel in zip(named.values(), matches, row, strict=True):
             _draw(panel, model, match[k], chosen, level)
@@ -166,6 +167,7 @@ def _features(matches: list[dict[int, _Match | None]], k: int, n: int) -> NDArra
 def _draw(
     ax: Axes, model: Any, match: _Match | None, which: NDArray[np.intp], level: float
 ) -> None:
+    few_ticks(ax)
     tidy(ax)
     ax.spines["left"].set_visible(False)
     ax.tick_params(axis="y", length=0)

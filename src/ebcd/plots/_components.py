@@ -11,14 +11,15 @@ from numpy.typing import NDArray
 from ebcd.plots._style import (
     INK,
     NEGATIVE,
-    NOTHING,
     POSITIVE,
     UNSURE,
     check_components,
     check_count,
     check_model,
     check_share,
+    few_ticks,
     longest,
+    nothing,
     one_axes,
     row_of_panels,
     say,
@@ -92,7 +93,7 @@ def components(
     size = width, height
     axes: Any = row_of_panels(ax, count, *size) if several else one_axes(ax, *size)
     if not which:
-        say(axes[0], NOTHING)
+        say(axes[0], nothing(model))
     for k, panel in zip(which, np.ravel(axes), strict=False):
         _draw(panel, model, k, chosen[k], level, probability, names)
         _caption(panel, model, k, chosen[k], n, level, probability)
@@ -121,6 +122,7 @@ def _draw(
     ax.axvline(0, color=INK, linewidth=0.8)
     ax.set_yticks(places, [short(names[j]) for j in which], parse_math=False)
     ax.set_ylim(which.size - 0.4, -0.6)
+    few_ticks(ax)
     tidy(ax)
     ax.spines["left"].set_visible(False)
     ax.tick_params(axis="y", length=0)

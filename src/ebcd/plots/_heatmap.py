@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
-from ebcd.plots._style import NOTHING, check_model, figure_of, one_axes, say, short
+from ebcd.plots._style import check_model, figure_of, nothing, one_axes, say, short
 
 _LABELLED = 60  # features that can have their names beside them
 _ROWS = 400  # more cannot be told apart
@@ -66,7 +66,10 @@ def heatmap(
         ax, 2.6 + 0.45 * min(model.n_components_, 20) + 1.4 * labelled, max(height, 3.0)
     )
     if model.n_components_ == 0 or rows.size == 0:
-        say(axes, NOTHING if model.n_components_ == 0 else f"no loading with lfsr <= {level:g}")
+        say(
+            axes,
+            nothing(model) if model.n_components_ == 0 else f"no loading with lfsr <= {level:g}",
+        )
         return axes
     image, together = _strongest(model.components_.T[rows])
     limit = _limit(image, labelled)

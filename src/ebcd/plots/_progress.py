@@ -12,7 +12,7 @@ from ebcd.plots._style import BLUE, check_model, one_axes, tidy
 
 
 def elbo(model: Any, *, ax: Any = None) -> Axes:
-    """Draw the ELBO along the iterations, or the criterion of penalised PCA.
+    """Draw the ELBO at the start and after every recorded step, or the criterion of penalised PCA.
 
     Parameters
     ----------
@@ -42,7 +42,7 @@ def elbo(model: Any, *, ax: Any = None) -> Axes:
         )
     axes = one_axes(ax, 5.6, 3.6)
     axes.plot(np.arange(path.size), path, color=BLUE, marker="o", markersize=3.5, linewidth=1.4)
-    axes.set_xlabel("iteration")
+    axes.set_xlabel("recorded step")
     axes.set_ylabel("ELBO (nats)" if hasattr(model, "elbo_path_") else "criterion (to be small)")
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.set_xlim(-0.4, max(path.size - 1, 1) + 0.4)

@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 from ebcd._numerics import Array
 from ebcd.plots._style import (
     BLUE,
-    NOTHING,
     PALETTE,
     UNSURE,
     check_components,
     check_model,
     figure_of,
+    nothing,
     one_axes,
     panels,
     say,
@@ -83,7 +83,7 @@ def scores(
     which = check_components(model, wanted)
     if not which:
         ax = np.asarray(one_axes(ax)) if several else one_axes(ax)
-        say(ax.item() if several else ax, NOTHING)
+        say(ax.item() if several else ax, nothing(model))
         return np.atleast_1d(ax) if several else ax
     values = np.asarray(_scores(model, X))[:, which]
     index = _dates_of(X) if index is None else _as_index(index, len(values))

@@ -10,11 +10,11 @@ from matplotlib.axes import Axes
 
 from ebcd._numerics import Array
 from ebcd.plots._style import (
-    NOTHING,
     PALETTE,
     UNSURE,
     check_components,
     check_model,
+    nothing,
     one_axes,
     say,
     tidy,
@@ -62,7 +62,7 @@ def shrinkage(model: Any, *, components: Sequence[int] | None = None, ax: Any = 
     which = check_components(model, list(which))
     axes = one_axes(ax, 5.4, 4.2)
     if not which:
-        say(axes, NOTHING)
+        say(axes, nothing(model))
         return axes
     curves = [_curve(model, k) for k in which]
     reach = max(float(x[-1]) for x, _ in curves)

@@ -8,6 +8,7 @@ from typing import Any
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
@@ -115,10 +116,17 @@ def say(ax: Axes, text: str) -> None:
     ax.set_axis_off()
 
 
+def few_ticks(ax: Axes) -> None:
+    """Leave space between the numbers below narrow axes, also if these have many digits."""
+    ax.xaxis.set_major_locator(MaxNLocator(4, steps=[1, 2, 5, 10]))
+
+
 def tidy(ax: Axes) -> None:
     """Take away lines that say nothing."""
     ax.spines[["top", "right"]].set_visible(False)
     ax.tick_params(length=3)
 
 
-NOTHING = "no component: nothing stands out from noise"
+def nothing(model: Any) -> str:
+    """Say that there is no component to draw, and why."""
+    return f"no component: {model._why_nothing()}"

@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 
 from ebcd._numerics import Array
 from ebcd.estimators import PenalizedPCA
-from ebcd.plots._style import BLUE, NOTHING, UNSURE, check_model, one_axes, say, tidy
+from ebcd.plots._style import BLUE, UNSURE, check_model, nothing, one_axes, say, tidy
 
 
 def explained_variance(model: Any, X: Any = None, *, ax: Any = None) -> Axes:
@@ -43,7 +43,7 @@ def explained_variance(model: Any, X: Any = None, *, ax: Any = None) -> Axes:
     count = model.n_components_
     axes = one_axes(ax, 3.4 + 0.5 * min(max(count, 3), 16), 3.6)
     if count == 0:
-        say(axes, NOTHING)
+        say(axes, nothing(model))
         return axes
     shares = {type(model).__name__: 100 * model.explained_variance_ratio_}
     if X is not None:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:  # families build priors, so they come later
 
 # Entries times components that are in memory at once.
 _BLOCK = 500_000
+_WORTH_SAYING = 1e-8  # weight of a component in words; less is rounding of zero
 
 
 class MixturePrior(FittedPrior):
@@ -65,7 +66,7 @@ class MixturePrior(FittedPrior):
             return self._words
         labels = [label for kernel in self.kernels for label in kernel.labels()]
         order = np.argsort(-self.weights, kind="stable")
-        order = order[self.weights[order] > 0]
+        order = order[self.weights[order] > _WORTH_SAYING]
         said = [f"{100 * self.weights[i]:.3g}% {labels[i]}" for i in order[:6]]
         rest = [f"{order.size - 6} more components"] if order.size > 6 else []
         return ", ".join(said + rest)

@@ -12,6 +12,7 @@ from ebcd._numerics import Array
 
 _ISO = re.compile(r"\d{4}-\d\d(-\d\d([T ]\d\d:\d\d(:\d\d(\.\d+)?)?)?)?")
 _QUARTER = re.compile(r"(\d{4})-?Q([1-4])")
+_LOCAL = re.compile(r"(\d{1,2})([./-])(\d{1,2})\2(\d{4})")
 _DIGITS = re.compile(r"(1[6-9]|20|21)\d\d((0[1-9]|1[0-2])([0-3]\d)?)?")
 
 
@@ -27,8 +28,9 @@ def days_of(labels: list[str]) -> Array | None:
     """Days since 1970 if every label is a date, otherwise None.
 
     Dates are ISO (2009-03, 2009-03-31 12:00), with slashes in place of dashes, quarters (2009Q1),
-    or digits (2009, 200903, 20090331). Digits may be plain numbers, too: they are dates only if
-    they rise or fall throughout.
+    digits (2009, 200903, 20090331), or end with the year (3/31/2009, 31.03.2009). Digits may be
+    plain numbers, too: they are dates only if they rise or fall throughout. Whether the day or the
+    month comes first is taken from what makes dates of all labels, or else puts them in order.
 
     Examples
     --------
@@ -38,17 +40,36 @@ def days_of(labels: list[str]) -> Array | None:
     >>> days_of(["1970", "1970"]) is None
     True
     """
-    forms = [_iso(label.strip().replace("/", "-")) for label in labels]
-    if not labels or any(form is None for form in forms):
+    texts = [label.strip() for label in labels]
+    local = [_LOCAL.fullmatch(text) for text in texts]
+    if texts and all(local):
+        return _days_of_local([match.groups() for match in local if match])
+    days = _days([_iso(text.replace("/", "-")) for text in texts])
+    return days if days is None or not texts[0].isdigit() or _in_order(days) else None
+
+
+def _days_of_local(parts: list[tuple[str | Any, ...]]) -> Array | None:
+    day_first = _days([f"{year}-{month:0>2}-{day:0>2}" for day, _, month, year in parts])
+    month_first = _days([f"{year}-{month:0>2}-{day:0>2}" for month, _, day, year in parts])
+    found = [days for days in (day_first, month_first) if days is not None]
+    if len(found) == 2:
+        found = [days for days in found if _in_order(days)]
+    return found[0] if len(found) == 1 else None
+
+
+def _days(forms: list[str | None]) -> Array | None:
+    if not forms or any(form is None for form in forms):
         return None
     try:
         moments = np.array(forms, dtype="datetime64[s]")
     except ValueError:  # 2009-13
         return None
-    days = np.asarray(moments.astype(np.int64) / 86400.0)
+    return np.asarray(moments.astype(np.int64) / 86400.0)
+
+
+def _in_order(days: Array) -> bool:
     steps = np.diff(days)
-    ordered = bool((steps > 0).all() or (steps < 0).all())
-    return days if ordered or not labels[0].strip().isdigit() else None
+    return bool((steps > 0).all() or (steps < 0).all())
 
 
 def _iso(label: str) -> str | None:

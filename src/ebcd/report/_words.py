@@ -57,9 +57,15 @@ def _task(facts: Facts) -> str:
 def _result(facts: Facts) -> str:
     k = facts.n_components
     if k == 0:
-        return "It found none: nothing stands out from noise."
+        why = (
+            "every loading was set to zero"
+            if facts.lfsr is None
+            else "nothing stands out from noise"
+        )
+        return f"It found none: {why}."
     asked = facts.settings.get("n_components", "")
-    chosen = " (it chose the number itself)" if asked == "auto" else ""
+    told = {"auto": " (it chose the number itself)", str(k): " (as many as were asked for)"}
+    chosen = told.get(str(asked), "")
     groups = (
         "one such group, called a component" if k == 1 else f"{k} such groups, called components"
     )
@@ -218,7 +224,7 @@ def left_out(facts: Facts) -> list[str]:
     if facts.n_components and not facts.curves:
         missing.append(f"{facts.method} fits no priors.")
     if facts.path is None:
-        missing.append(f"{facts.method} records no value after each iteration.")
+        missing.append(f"{facts.method} records no value after each step.")
     if facts.scores is None:
         missing.append("There are no scores: they need the data, not only the fitted model.")
     if facts.pca_ratio is None:

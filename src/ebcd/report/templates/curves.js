@@ -121,7 +121,7 @@ function densityArea(k, x, top, foot) {
 
 function drawTrace() {
   const [values, end] = [data.path, format(header.pathEnd, 7)];
-  const title = `${header.pathName} after each iteration`;
+  const title = `${header.pathName} after each step`;
   const made = figure({ title, note: `less its end, ${end}`, file: "fit" });
   byId("trace").replaceChildren(made.frame);
   const count = values.length;
@@ -137,7 +137,7 @@ function drawTrace() {
   axisUp(chart, y, marks, left, right);
   const place = (i) => [x(i), y(values[i])];
   chart.append(
-    label(right, height - 3, "iteration", "end"),
+    label(right, height - 3, "recorded step", "end"),
     curve("curve", count, x, (i) => place(i)[1]),
   );
   if (count < 60) {
@@ -148,7 +148,7 @@ function drawTrace() {
   explore(chart, {
     count,
     text: (i) => [
-      `iteration ${i}`,
+      `step ${i}`,
       `${header.pathName} ${format(header.pathEnd + values[i], 9)}`,
       `${format(values[i], 3)} from its end`,
     ],

@@ -36,7 +36,7 @@ function setUpTables() {
       },
     ],
     fit: data.path && [
-      ["iteration", header.pathName],
+      ["step", header.pathName],
       data.path.length,
       (i, c) => (c ? header.pathEnd + data.path[i] : i),
     ],
