@@ -96,3 +96,31 @@ class TestScale:
         np.testing.assert_array_equal(from_matrix(X, True, True, None).scale[2], 1.0)
         S = np.diag([4.0, 0.0])
         np.testing.assert_array_equal(from_covariance(S, 10, True).scale, [2.0, 1.0])
+
+
+class TestTallData:
+    """Large data with few columns are gathered in one pass."""
+
+    def draw(self):
+        rng = np.random.default_rng(0)
+        return rng.normal(size=(60_000, 20)) + 3.0
+
+    @pytest.mark.parametrize("size", [1e-152, 1e152])
+    def test_squares_whose_sum_is_out_of_range(self, size):
+        X = self.draw()
+        whole, scaled = (from_matrix(size * Y, True, False, None) for Y in (X / size, X))
+        np.testing.assert_allclose(scaled.mean / size, whole.mean, rtol=1e-12)
+        v = np.random.default_rng(1).normal(size=(20, 2))
+        unit, own = whole.covariance.unit, scaled.covariance.unit / size
+        products = [
+            data.covariance.best_route(2).matmul(v) * u**2
+            for data, u in ((whole, unit), (scaled, own))
+        ]
+        np.testing.assert_allclose(products[1], products[0], rtol=1e-9, atol=1e-12)
+
+    @pytest.mark.parametrize("scale", [False, True])
+    def test_constant_features_have_no_covariance(self, scale):
+        X = self.draw()
+        X[:, [3, 8]] = 3.3, 1e9
+        covariance = from_matrix(X, True, scale, None).covariance.best_route(2)
+        assert not covariance.matmul(np.eye(20))[[3, 8]].any()

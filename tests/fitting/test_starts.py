@@ -203,3 +203,19 @@ def test_greedy_starts_from_the_singular_vector_of_the_residual(noise):
     loading = greedy._residual_vector() * problem.covariance.unit / scale
     assert abs(loading @ right[0]) / np.linalg.norm(loading) > 1 - 1e-6
     assert np.linalg.norm(loading) == pytest.approx(values[0] / np.sqrt(50), rel=1e-6)
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_components_that_some_of_the_features_do_not_tell_from_noise_are_kept(seed):
+    """Four wide components take all places among the features with the largest loadings."""
+    rng = np.random.default_rng(seed)
+    n, p = 400, 6_000
+    L = np.zeros((6, p))
+    for k in range(4):
+        L[k, k * 700 : (k + 1) * 700] = 2 * rng.normal(size=700)
+    L[4, -12:], L[5, -40:-20] = 0.9, 0.7 * rng.choice([-1, 1], size=20)
+    X = rng.normal(size=(n, 6)) @ L + rng.normal(size=(n, p))
+    found = EBCD(6, prior="point_exponential").fit(X)
+    known = EBCD(6, prior="point_exponential", start="varimax").fit(X)
+    assert found.n_components_ == known.n_components_ == 6
+    assert found.elbo_ >= known.elbo_ - 0.01

@@ -123,3 +123,31 @@ class TestManyEntriesWithTheirOwnNoise:
                     family, min(factor * found.get("weight", 1.0), 1.0), length * found["scale"]
                 )
                 assert near.log_likelihood(x[k], s) <= prior.log_likelihood(x[k], s) + 1e-7
+
+
+class TestNoiseLevelsFarApart:
+    @pytest.mark.parametrize("family", ["laplace", "point_laplace"])
+    def test_precise_entries_beside_imprecise_ones(self, family):
+        """An entry with much noise makes the slab narrow beside it, not beside all others."""
+        rng = np.random.default_rng(0)
+        s = np.concatenate([[1e3], 10 ** rng.uniform(-9, -5, size=60)])
+        x = rng.laplace(size=s.size) + s * rng.normal(size=s.size)
+        fit = ebnm(x, s, family)
+        exact = fit.prior.posterior(x, s)
+        np.testing.assert_allclose(fit.sd, exact.sd, rtol=1e-6)
+        np.testing.assert_allclose(fit.mean, exact.mean, rtol=1e-9)
+
+    @pytest.mark.parametrize("family", SPIKED)
+    def test_slab_narrower_than_all_noise_is_found(self, family):
+        missed = []
+        for seed in range(60):
+            rng = np.random.default_rng(seed)
+            s = np.exp(3 * rng.normal(size=20))
+            x = s * rng.normal(size=20) * 1.05
+            found = ebnm(x, s, family).log_likelihood
+            narrow = (
+                prior_of(family, 1.0, share * s.min()).log_likelihood(x, s)
+                for share in (0.15, 0.3, 0.6)
+            )
+            missed.append(max(narrow) - found)
+        assert max(missed) < 1e-6

@@ -11,7 +11,7 @@ from ebcd._numerics import Array
 from ebcd.data._budget import Budget
 from ebcd.data._chunks import Chunks, Reader
 from ebcd.data._covariance import AbstractCovariance, CovarianceMatrix
-from ebcd.data._gram import Gram, NotFiniteError, add_outer
+from ebcd.data._gram import Gram, add_outer
 from ebcd.data._matrix import SMALLEST, DataMatrix, column_moments, is_tall
 from ebcd.data._progress import Progress
 from ebcd.data._sources import is_mapped
@@ -144,11 +144,13 @@ def _gathered(x: Any, center: bool) -> tuple[Array, Array] | None:
     """Mean and covariance in one pass; None if their size makes that inaccurate."""
     try:
         gram = Gram().add_rows(x)
-    except NotFiniteError:  # squares of huge numbers
+    except ValueError:  # sums of squares of huge numbers, whose mean may be in range
         return None
     matrix, mean = gram.scatter / gram.n_samples, gram.mean
     if not 1e-200 < np.diagonal(matrix).max(initial=0.0) < 1e200:
         return None
+    constant = _only_rounding(np.diagonal(matrix), mean)
+    matrix[constant] = matrix[:, constant] = 0.0
     if not center:
         add_outer(matrix, mean, 1.0)
         mean = np.zeros_like(mean)

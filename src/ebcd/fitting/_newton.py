@@ -87,7 +87,7 @@ def newton_step(
     away = project(residual)
     s_residual = covariance.rows_product(gradient)
     s_residual -= np.matmul(away, b, out=spare)
-    step, s_step = np.zeros_like(b), np.zeros_like(b)
+    step, s_step = np.zeros(b.shape), np.zeros(b.shape)
     precondition(residual, s_residual)
     first = slope = float(np.vdot(s_residual, z))
     if not slope > max(_FLAT**2 * own.sum(), enough):

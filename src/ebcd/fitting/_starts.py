@@ -281,6 +281,9 @@ def best_start(problem: Problem, k: int, rng: np.random.Generator) -> Start:
     features = _telling(principal, rng)
     among = _part(problem, small, features)
     state = _search(among, principal[:, features], rng, careful=True)
+    if len(state.components) < len(principal):  # these features do not tell them all from noise
+        state = _search(compressed, principal, rng, careful=True)
+        return problem.plain(state, state.mean), True
     weights = small.whole_weights(state.weights, features)
     if covariance.n_features > 2 * _MANY_FEATURES:  # not all at once: an iteration is dear there
         features = np.sort(rng.choice(covariance.n_features, _MANY_FEATURES, replace=False))

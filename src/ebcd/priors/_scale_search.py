@@ -18,6 +18,7 @@ from ebcd.priors._slabs import AbstractSlabKind, relative_noise
 _ACCURACY = 0.1  # of the weights before the last step, which squares it
 _FIRST_WEIGHT = 0.1
 _MOST_PEAKS = 3
+_NARROWEST = 0.1  # slab, in units of the smallest noise
 
 
 def search_scales(
@@ -27,7 +28,7 @@ def search_scales(
     common = columns.s.size == 1
     typical = float(columns.log_s[0, 0] if common else np.median(columns.log_s))
     top = math.log(max(float(columns.reach.max()), 1e-300)) - typical
-    low = min(math.log(0.1), math.log(columns.smallest_s) - typical)
+    low = math.log(_NARROWEST * columns.smallest_s) - typical
     scales = np.arange(low, max(top, 0.0) + 1.0, math.log(2.0)) + typical
     if common:
         weight, value = _profiles(columns.spread(kind.symmetric), kind, scales, fixed_weight)
