@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ebcd._numerics import Array
-from ebcd.data import AbstractCovariance, LowRank
+from ebcd.data import AbstractCovariance, CovarianceMatrix, LowRank
 from ebcd.fitting._components import Standardized
 from ebcd.fitting._keeper import AbstractKeeper
 from ebcd.fitting._loop import Problem, State, alternate
@@ -38,7 +38,7 @@ _FEW_ROTATIONS = 3
 _ENOUGH_FEATURES = 1_000
 _MANY_FEATURES = 100_000
 _CHEAP_FEATURES = 100
-_DEAR = 2_000_000  # entries of the data
+_DEAR = 2_000_000  # entries of the data, or of the covariance if that is known
 _EXTRA_DIRECTIONS = 10
 
 
@@ -265,10 +265,10 @@ def best_start(problem: Problem, k: int, rng: np.random.Generator) -> Start:
     -------
     Start
     """
-    covariance = problem.covariance
+    covariance, p = problem.covariance, problem.covariance.n_features
     rank = k + _EXTRA_DIRECTIONS
-    dear = covariance.n_samples * covariance.n_features > _DEAR and rank < covariance.n_features
-    if not dear:
+    rows = p if isinstance(covariance, CovarianceMatrix) else covariance.n_samples
+    if rows * p <= _DEAR or rank >= p:
         return Start(_search(problem, principal_start(problem, k), rng, careful=False), False)
     small = _compressed(problem, rank)
     compressed = Problem(small, problem.shrinker, problem.noise, problem.keeper)
@@ -276,17 +276,16 @@ def best_start(problem: Problem, k: int, rng: np.random.Generator) -> Start:
     if not isinstance(small, LowRank):
         state = _search(compressed, principal, rng, careful=True)
         return Start(problem.plain(state, state.mean), True)
-    if covariance.n_features < 2 * _ENOUGH_FEATURES:
+    if p < 2 * _ENOUGH_FEATURES:
         return Start(_search(compressed, principal, rng, careful=True), True, small.factor)
     features = _telling(principal, rng)
     among = _part(problem, small, features)
     state = _search(among, principal[:, features], rng, careful=True)
     if len(state.components) < len(principal):  # these features do not tell them all from noise
-        state = _search(compressed, principal, rng, careful=True)
-        return problem.plain(state, state.mean), True
+        return Start(_search(compressed, principal, rng, careful=True), True, small.factor)
     weights = small.whole_weights(state.weights, features)
-    if covariance.n_features > 2 * _MANY_FEATURES:  # not all at once: an iteration is dear there
-        features = np.sort(rng.choice(covariance.n_features, _MANY_FEATURES, replace=False))
+    if p > 2 * _MANY_FEATURES:  # not all at once: an iteration is dear there
+        features = np.sort(rng.choice(p, _MANY_FEATURES, replace=False))
         state = _moved(_part(problem, small, features), state, weights[:, features])
         weights = small.whole_weights(state.weights, features)
     return Start(_moved(compressed, state, weights), True, small.factor)
