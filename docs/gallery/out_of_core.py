@@ -71,4 +71,12 @@ squares /= gram.n_samples
 print(f"mean squares of the scores: {squares.min():.3f} to {squares.max():.3f}")
 
 # %%
-# ``Gram`` holds p x p numbers, so it is for long data of up to some ten thousand columns.
+# The same in one line
+# --------------------
+#
+# ``Chunks`` takes the function as it is, gathers what it yields, and is taken by ``transform`` too.
+# With more than 5,000 columns, whose products would need too much room, it calls the function again
+# for every product with the data.
+
+again = ebcd.EBCD(16, tol=10.0).fit(ebcd.Chunks(pieces))
+print(again, bool(np.allclose(again.components_, model.components_, atol=1e-6)))

@@ -73,13 +73,15 @@ class AbstractCovariance(ABC):
         image = np.hstack(images)
         inner = basis.T @ image
         values, rotation = np.linalg.eigh(0.5 * (inner + inner.T))
+        order = np.argsort(-values)[:k]
+        ritz = np.maximum(values[order], 0.0), basis @ rotation[:, order]
         kept = values > _NEGLIGIBLE * max(values[-1], 0.0)
-        if not kept.any():
-            return np.zeros(k), basis[:, :k]
         factor = image @ (rotation[:, kept] / np.sqrt(values[kept]))  # S is about its square
         values, rotation = np.linalg.eigh(factor.T @ factor)
-        kept = values > _NEGLIGIBLE * values[-1]
-        order = np.flatnonzero(kept)[::-1][: None if surplus else k]
+        order = np.flatnonzero(values > _NEGLIGIBLE * values.max(initial=0.0))[::-1]
+        if order.size < k:  # the rank is lower, so that directions without variance are wanted too
+            return ritz
+        order = order if surplus else order[:k]
         return values[order], factor @ (rotation[:, order] / np.sqrt(values[order]))
 
     @staticmethod
