@@ -71,6 +71,7 @@ class TestFrames:
             np.testing.assert_allclose(scores.to_numpy(), expected, atol=1e-6)
 
     def test_scores_go_back(self, model, library):
+        pytest.importorskip(library)
         model.set_output(transform=library).fit(X)
         scores = model.transform(X)
         back = model.inverse_transform(scores)
