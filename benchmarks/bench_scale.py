@@ -9,7 +9,7 @@ times smaller, to see what was left to gain.
 from __future__ import annotations
 
 import argparse
-import csv
+import json
 import os
 import platform
 import resource
@@ -32,7 +32,7 @@ from ebcd.datasets import make_simulation
 from ebcd.estimators import _ebcd
 from ebcd.fitting import _shrinkers
 
-SECTORS = Path(__file__).resolve().parents[1] / "tests" / "reference" / "ebcd"
+REFERENCE = Path(__file__).resolve().parents[1] / "tests" / "reference" / "ebcd"
 
 
 class Case(NamedTuple):
@@ -188,16 +188,20 @@ def measure(name: str, case: Case, options: argparse.Namespace) -> None:
 
 
 def covariance(options: argparse.Namespace) -> None:
-    """Time the covariance with three strong factors whose reference fit is stored."""
-    path = SECTORS / "b_S.csv"
-    with path.open(newline="") as file:
-        rows = list(csv.reader(file))
-    s = np.array([[float(cell) for cell in row] for row in rows if row[0][0] not in '"V'])
+    """Time the covariance with three strong factors whose fit by R is stored with the tests."""
+    fits = json.loads((REFERENCE / "fits.json").read_text(encoding="utf-8"))
+    of_r = next(fit for fit in fits if fit["id"] == "b_pl")
+    with np.load(REFERENCE / "fits.npz") as arrays:
+        x = arrays[f"X_{of_r['data']}"].astype(float)
+    s, n = x.T @ x / len(x), len(x)
     model = ebcd.EBCD(3)
     seconds = float(
-        np.median([clock(lambda: model.fit_covariance(s, 734)) for _ in range(options.repeats)])
+        np.median([clock(lambda: model.fit_covariance(s, n)) for _ in range(options.repeats)])
     )
-    print(f"covariance   11 x 11, n = 734, k=3: {seconds:.3f} s (bar 0.1), ELBO {model.elbo_:.4f}")
+    print(
+        f"covariance   {len(s)} x {len(s)}, n = {n}, k=3: {seconds:.3f} s (bar 0.1), "
+        f"ELBO - R's {model.elbo_ - of_r['elbo']:+.4f}"
+    )
 
 
 def main() -> None:
