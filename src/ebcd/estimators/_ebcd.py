@@ -10,7 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from ebcd._numerics import Array
 from ebcd.data import AbstractCovariance, DataMatrix, Input
-from ebcd.estimators._readable import Readable
+from ebcd.estimators._readable import Readable, spread
 from ebcd.estimators._resume import keeper_for, unfinished
 from ebcd.fitting._components import count_components
 from ebcd.fitting._keeper import AbstractKeeper
@@ -331,7 +331,7 @@ class EBCD(Readable):
             self.mean_ = data.mean
         elif hasattr(self, "mean_"):
             del self.mean_
-        self._uneven = _spread(data.variances) > 100 and not self.scale
+        self._uneven = spread(data.variances) > 100 and not self.scale
 
     def _warn(self, fit: Fit, problem: Problem) -> None:
         if self.n_components_ == 0:
@@ -397,8 +397,3 @@ def _ordered(state: State, scale: Array, keep_order: bool) -> State:
         components=tuple(state.components[k] for k in order),
         value=state.value,
     )
-
-
-def _spread(variances: Array) -> float:
-    positive = variances[variances > 0]
-    return float(positive.max() / positive.min()) if positive.size else 1.0

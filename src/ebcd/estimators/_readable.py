@@ -275,3 +275,9 @@ def _aligned(values: list[float]) -> list[str]:
     plain = -2 <= decimals <= 7
     texts = [f"{v:+.{max(decimals, 0)}f}" if plain else f"{v:+.3e}" for v in values]
     return [text.rjust(max(map(len, texts))) for text in texts]
+
+
+def spread(variances: Array) -> float:
+    """Ratio of the largest to the smallest variance, but for zeros."""
+    positive = variances[variances > 0]
+    return float(positive.max() / positive.min()) if positive.size else 1.0
