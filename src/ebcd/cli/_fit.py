@@ -42,10 +42,9 @@ def fit_model(
 
     With `n_samples` the table is a covariance matrix, and there are no scores.
     """
-    counting = "" if isinstance(model.n_components, int) else "counting components and "
-    watcher.stage(f"{counting}looking for a start")
     began = time.monotonic()
-    model._progress = watcher.follow
+    watcher.limit(model.max_time)
+    model._display = watcher
     try:
         with gathered_warnings() as warned:
             if n_samples is None:
@@ -54,7 +53,8 @@ def fit_model(
                 model.fit_covariance(table.values, n_samples)
                 scores = None
     finally:
-        del model._progress
+        del model._display
+        watcher.limit(None)
     model.feature_names_in_ = np.array(table.column_names, dtype=object)
     return scores, warned, time.monotonic() - began
 
