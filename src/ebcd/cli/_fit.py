@@ -21,6 +21,7 @@ from ebcd.cli._output import (
     write_scores,
 )
 from ebcd.cli._progress import Watcher
+from ebcd.estimators._resume import check_limits
 from ebcd.io import load, save
 from ebcd.io._tables import Table
 from ebcd.report import pca_variance_ratio, write_report
@@ -29,10 +30,13 @@ _TOP = 10  # features of each component in the summary
 
 
 def make_model(n_components: str, prior: str, **parameters: Any) -> ebcd.EBCD:
-    """Make an estimator from what was typed."""
+    """Make an estimator from what was typed, and check that before a large file is read."""
     k = int(n_components) if n_components.isdigit() else n_components
     priors = prior.split(",") if "," in prior else prior
-    return ebcd.EBCD(k, prior=priors, **parameters)
+    model = ebcd.EBCD(k, prior=priors, **parameters)
+    model._check_parameters()
+    check_limits(model)
+    return model
 
 
 def fit_model(
