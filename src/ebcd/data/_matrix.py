@@ -36,6 +36,9 @@ class DataMatrix(AbstractCovariance):
         Mean cross-products of the columns less their means, not scaled, if they are known.
     """
 
+    _copied = False
+    _factor: Array | None = None
+
     def __init__(
         self,
         x: Any,
@@ -51,7 +54,8 @@ class DataMatrix(AbstractCovariance):
         scale = scale * self.unit
         self._covariance = None if covariance is None else covariance / scale / scale[:, None]
         few = (x.nnz if is_sparse(x) else x.size) <= _SMALL
-        if few and isinstance(x, np.ndarray):  # operators would cost more than a copy
+        self._copied = few and isinstance(x, np.ndarray)
+        if self._copied:  # operators would cost more than a copy
             x, mean, scale = (x - mean) / scale, np.zeros_like(mean), np.ones_like(scale)
         elif few and x.dtype != np.float64:
             x = x.astype(np.float64)  # single precision stops fits early, and saves nothing here
@@ -102,6 +106,16 @@ class DataMatrix(AbstractCovariance):
     def diagonal(self) -> Array:
         """Diagonal of ``S``."""
         return self._diagonal
+
+    @property
+    def factor(self) -> Array | None:
+        """Rows whose cross-products are ``S``, if the data are a small copy and wide."""
+        rows, columns = self._x.shape
+        if not self._copied or rows >= columns:
+            return None
+        if self._factor is None:
+            self._factor = self._x / np.sqrt(self.n_samples)
+        return self._factor
 
     def leading(
         self, k: int, products: int = PRODUCTS, surplus: bool = False

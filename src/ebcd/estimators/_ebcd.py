@@ -387,7 +387,7 @@ def _ordered(state: State, scale: Array, keep_order: bool) -> State:
             signs[i], priors[i] = -1.0, priors[i].mirrored()
     sign = signs[:, None]
     return State(
-        weights=state.weights[order] * sign,
+        scores=state.scores[order] * sign,
         b=state.b[order] * sign,
         mean=state.mean[order] * sign,
         variance=state.variance[order],
