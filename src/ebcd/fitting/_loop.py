@@ -254,6 +254,7 @@ class _Walk:
     def go_on(self, kept: dict[str, Any]) -> tuple[list[float], int]:
         """Return to where `kept` was called; give its arguments."""
         vars(self).update(kept["walk"])
+        self._last = self._last and Step(*self._last)  # a plain tuple after a while on disk
         return list(kept["path"]), kept["quiet"]
 
     def advance(self) -> float:
