@@ -267,6 +267,20 @@ def test_leading_directions_among_some_features():
     np.testing.assert_array_equal(some.factor, low.factor[:, features])
 
 
+def test_variances_keep_their_digits_whatever_the_first_row_is():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 4))
+    X[:, 1:3] += 5.0, 1e6
+    X[:, 3] = 7.1
+    for first in (0.0, 3.0, 1e5):
+        X[0, :3] = first
+        mean, variance = column_moments(X, True)
+        assert (np.abs(mean - X.mean(axis=0)) <= 1e-14 * np.abs(X).max(axis=0)).all()
+        np.testing.assert_allclose(variance, X.var(axis=0), rtol=1e-13, atol=1e-20)
+        assert mean[3] == 7.1
+        assert variance[3] == 0.0
+
+
 def test_factors_have_the_covariance_as_cross_products():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(30, 40)) * np.geomspace(1e-6, 1e6, 40)

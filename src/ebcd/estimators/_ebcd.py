@@ -310,7 +310,7 @@ class EBCD(Readable):
         self._posterior = (state.b, state.noise, back)
         self.components_ = state.mean * back
         self.components_sd_ = np.sqrt(state.variance) * back
-        vars(self).pop("lfsr_", None)
+        self.__dict__.pop("lfsr_", None)
         self._working_priors = list(state.fitted)
         self.priors_ = [prior.rescaled(covariance.unit) for prior in state.fitted]
         variance = back**2 / state.precision

@@ -146,8 +146,11 @@ class Problem:
 
     def residual(self, b: Array, mean: Array) -> Array:
         """Mean squared residual of every feature."""
-        fitted = (mean * (mean - 2 * b)).sum(axis=0)
-        return np.asarray(np.maximum(self.covariance.diagonal() + fitted, 0.0))
+        twice = -2 * b
+        twice += mean
+        fitted = np.einsum("ij,ij->j", mean, twice)
+        fitted += self.covariance.diagonal()
+        return np.asarray(np.maximum(fitted, 0.0, out=fitted))
 
     def again(self, state: State, directions: Array, product: Array | None = None) -> State:
         """Iterate from other scores, the rest as in `state`."""
