@@ -1,8 +1,8 @@
 """Run the experiments: ``python -m experiments``, or `make paper`.
 
 Results are written as they are found; what is there already is not done again, so a run that was
-interrupted goes on where it stopped. Steps: simulations, reference (with ``--data``), shrinkage,
-sectors, tables (of the fits that are there, without new ones), page.
+interrupted goes on where it stopped. Steps: simulations, optima, reference (with ``--data``),
+shrinkage, sectors, tables (of the fits that are there, without new ones), page.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import scipy
 import sklearn
 
 import ebcd
-from experiments import sectors, shrinkage
+from experiments import optima, sectors, shrinkage
 from experiments.methods import METHODS, SPARSE_PCA_DEFAULT
 from experiments.records import finished, read_json, write, write_json, write_rows
 from experiments.reference_results import reference_elbo, reference_measures
@@ -26,7 +26,7 @@ from experiments.simulations import Source, reference_source, row, run, tasks
 from experiments.tables import flat, reduce_grids, summary, versus_reference
 
 ROOT = Path(__file__).resolve().parents[1]
-STEPS = ("simulations", "reference", "shrinkage", "sectors", "tables", "page")
+STEPS = ("simulations", "optima", "reference", "shrinkage", "sectors", "tables", "page")
 QUICK_GRIDS = {
     "gpower": tuple(round(0.1 * step, 2) for step in range(1, 10)),
     "sparse_pca": (SPARSE_PCA_DEFAULT, 2.0, 4.0),
@@ -90,8 +90,22 @@ def do_simulations(options: argparse.Namespace) -> None:
     """Fit all methods to our own data sets."""
     source = Source(tuple(range(1, options.seeds + 1)))
     records = options.output / "records" / "simulations"
-    run(source, records, options.methods, options.grids, options.jobs)
-    write_json(options.output / "machine.json", machine())
+    new = run(source, records, options.methods, options.grids, options.jobs)
+    path = options.output / "machine.json"
+    if new or not path.exists():  # it is where the fits were made, not where the page was written
+        write_json(path, machine())
+
+
+def more_draws(options: argparse.Namespace) -> Source:
+    """Give four times as many data sets of Simulation 1, for the comparison of its optima."""
+    return Source(tuple(range(optima.FIRST_SEED, optima.FIRST_SEED + 4 * options.seeds)))
+
+
+def do_optima(options: argparse.Namespace) -> None:
+    """Fit EBCD from two starts to further data sets of Simulation 1."""
+    names = [name for name in optima.METHODS if name in options.methods]
+    records = options.output / "records" / "optima"
+    run(more_draws(options), records, names, {}, options.jobs, (optima.SETTING,))
 
 
 def do_reference(options: argparse.Namespace) -> None:
@@ -116,6 +130,9 @@ def do_tables(options: argparse.Namespace) -> None:
         draw_boxes(rows, options.output / "figures" / "simulations.png")
     if grids:
         write_rows(options.output / "grids.csv", grids)
+    pairs = optima.paired(gathered(options, more_draws(options), "optima"), None)
+    if pairs:
+        write_rows(options.output / "optima.csv", pairs)
     if options.data is not None:
         tabulate_reference(options)
 
@@ -128,6 +145,9 @@ def tabulate_reference(options: argparse.Namespace) -> None:
     lines = versus_reference(rows, reference_measures(options.data))
     if lines:
         write_rows(options.output / "reference.csv", lines)
+    pairs = optima.paired(rows, source.folder)
+    if pairs:
+        write_rows(options.output / "reference_optima.csv", pairs)
     write_rows(options.output / "reference_seconds.csv", [_only(row, "seconds") for row in rows])
     known = reference_elbo(options.data)
     elbo = [
@@ -176,9 +196,11 @@ def do_sectors(options: argparse.Namespace) -> None:
     draw_plane(found, options.output / "figures" / "sectors_plane.png")
     if options.covariance is not None:
         S, names = sectors.load_covariance(options.covariance)
-        result = {"names": names, "n_samples": options.rows}
         write_json(
-            options.output / "covariance.json", result | sectors.fit_covariance(S, options.rows)
+            options.output / "covariance.json",
+            {"names": names, "n_samples": options.rows}
+            | sectors.fit_covariance(S, options.rows)
+            | {"kept": sectors.kept_of_covariance(S, options.rows)},
         )
     print("sectors: done", flush=True)
 
@@ -201,6 +223,7 @@ def main(arguments: list[str] | None = None) -> None:
     options = parsed(arguments)
     actions = {
         "simulations": do_simulations,
+        "optima": do_optima,
         "reference": do_reference,
         "shrinkage": do_shrinkage,
         "sectors": do_sectors,

@@ -11,22 +11,16 @@ from typing import Any
 
 import numpy as np
 
+from experiments.markdown import HEADINGS, Values, number, percents, table
+from experiments.page_reference import mirrored_optima, reference, times
 from experiments.records import read_json, read_rows
+from experiments.reference_results import of_reference
 from experiments.simulations import MEASURES
 from experiments.tables import LABELS, parse, summary
 
 HERE = Path(__file__).parent
 PAPER_PVE = {"PCA": (72.49, 11.91, 6.14), "EBCD-pl": (66.99, 16.35, 7.13)}
-HEADINGS = {
-    "d1": "$d_1$",
-    "d2": "$d_2$",
-    "d3": "$d_3$",
-    "d_or": r"$d_{\mathrm{or}}$",
-    "d_cov": r"$d_{\mathrm{cov}}$",
-}
 BESIDE_SPARSE_PCA = ("ebcd_pl", "ebmf_pl", "l1ppca", "sparse_pca_default", "sparse_pca_oracle")
-SAME_OPTIMUM = 0.05  # nats
-Values = dict[str, str]
 
 
 def make_page(results: Path) -> str:
@@ -45,24 +39,6 @@ def filled(text: str, values: Values) -> str:
     """Put values in the places of their names."""
     text = re.sub(r"\[\[(\w+)\]\]", lambda found: values[found[1]], text)
     return re.sub(r"[ \t]+$", "", text, flags=re.MULTILINE)
-
-
-def table(head: list[str], lines: list[list[str]]) -> str:
-    """Give a Markdown table."""
-    rows = [head, ["---"] * len(head), *lines]
-    return "\n".join("| " + " | ".join(row) + " |" for row in rows)
-
-
-def number(value: float) -> str:
-    """Four digits after the point for angles, two for larger numbers."""
-    if not np.isfinite(value):
-        return ""
-    return f"{value:.4f}" if abs(value) < 10 else f"{value:.2f}"
-
-
-def percents(values: list[float]) -> str:
-    """Give percentages as a list in words."""
-    return ", ".join(f"{value:.2f}" for value in values)
 
 
 def opening(results: Path) -> Values:
@@ -101,7 +77,7 @@ def _errors(setting: int, lines: list[dict[str, Any]], statistic: str) -> str:
             cells = [f"{a} ({b})" if b else a for a, b in zip(cells, errors, strict=True)]
         seconds = f"{line['seconds'][statistic]:.4f}"
         shown.append([LABELS[name], str(line["n"]), *cells, seconds])
-        theirs = _theirs(setting, name, statistic)
+        theirs = of_reference(setting, name, statistic)
         if theirs is not None:
             known = [number(float(theirs[measure])) for measure in measures]
             shown.append(["*reference*", "50", *known, theirs["seconds"]])
@@ -120,13 +96,6 @@ def _same_data_sets(rows: list[dict[str, Any]]) -> str:
                 cells = [number(line[m]["mean"]) if m in line else "" for m in measures]
                 lines.append([str(setting), LABELS[line["method"]], str(line["n"]), *cells])
     return table(["simulation", "method", "n", *(HEADINGS[m] for m in measures)], lines)
-
-
-def _theirs(setting: int, name: str, statistic: str) -> dict[str, str] | None:
-    for row in read_rows(HERE / "reference" / "r_simulations.csv"):
-        if (row["setting"], row["method"], row["statistic"]) == (str(setting), name, statistic):
-            return row
-    return None
 
 
 def _oracles(results: Path) -> Values:
@@ -174,79 +143,6 @@ def _ranked(errors: dict[str, dict[int, float]]) -> list[str]:
     return said + [""] * (5 - len(said))
 
 
-def reference(results: Path) -> Values:
-    """Tables of the comparison on the data sets of the reference."""
-    pairs: dict[tuple[str, str, str], list[tuple[float, float]]] = {}
-    for row in read_rows(results / "reference.csv"):
-        key = row["setting"], row["method"], row["measure"]
-        pairs.setdefault(key, []).append((float(row["ours"]), float(row["theirs"])))
-    count = max(len(values) for values in pairs.values())
-    values = {"count": str(count), "times": _times(results), **_optima(results)}
-    for setting, measures in MEASURES.items():
-        lines = []
-        for name in LABELS:
-            found = [pairs.get((str(setting), name, measure)) for measure in measures]
-            if any(found):
-                lines.append([LABELS[name], *(_pair(both) for both in found)])
-        head = [f"Simulation {setting}", *(HEADINGS[measure] for measure in measures)]
-        values[f"reference{setting}"] = table(head, lines)
-    return values
-
-
-def _pair(both: list[tuple[float, float]] | None) -> str:
-    if not both:
-        return ""
-    ours, theirs = np.mean(both, axis=0)
-    return f"{number(ours)} / {number(theirs)}"
-
-
-def _optima(results: Path) -> Values:
-    path = results / "reference_elbo.csv"
-    rows = [row for row in read_rows(path) if row["theirs"]] if path.exists() else []
-    gaps: dict[tuple[str, str], dict[str, float]] = {}
-    for row in rows:
-        gap = float(row["elbo"]) - float(row["theirs"])
-        gaps.setdefault((row["setting"], row["method"]), {})[row["seed"]] = gap
-    lines = []
-    for (setting, method), found in sorted(gaps.items()):
-        values = np.array(list(found.values()))
-        counts = [values.size, (values > SAME_OPTIMUM).sum(), (values < -SAME_OPTIMUM).sum()]
-        extremes = [f"{values.max():+.2f}", f"{values.min():+.2f}"]
-        lines.append([setting, LABELS[method], *map(str, counts), *extremes])
-    head = ["simulation", "method", "n", "higher", "lower", "largest", "smallest"]
-    return {"optima": table(head, lines), "mirrors": _mirrors(results, gaps)}
-
-
-def _mirrors(results: Path, gaps: dict[tuple[str, str], dict[str, float]]) -> str:
-    pairs = {
-        (row["seed"], row["measure"]): (float(row["ours"]), float(row["theirs"]))
-        for row in read_rows(results / "reference.csv")
-        if (row["setting"], row["method"]) == ("1", "ebcd_pl")
-    }
-    names = [name for name in MEASURES[1] if pairs]
-    lines = []
-    for seed, gap in gaps.get(("1", "ebcd_pl"), {}).items():
-        if abs(gap) > SAME_OPTIMUM:
-            lines.append([seed, f"{gap:+.2f}", *(_pair([pairs[seed, name]]) for name in names)])
-    return table(["seed", "ELBO less R's", *(HEADINGS[name] for name in names)], lines)
-
-
-def _times(results: Path) -> str:
-    seconds: dict[tuple[str, str], list[float]] = {}
-    for row in read_rows(results / "reference_seconds.csv"):
-        seconds.setdefault((row["setting"], row["method"]), []).append(float(row["seconds"]))
-    lines = []
-    for (setting, name), values in sorted(seconds.items(), key=lambda item: item[0][0]):
-        theirs = _theirs(int(setting), name.removesuffix("_greedy"), "mean")
-        if theirs is not None:
-            mean, pca = np.mean(values), np.mean(seconds.get((setting, "pca"), [np.nan]))
-            ratio = float(theirs["seconds"]) / mean
-            cells = [f"{mean:.4f}", f"{mean / pca:.1f}", theirs["seconds"], f"{ratio:.0f}"]
-            lines.append([setting, LABELS[name], *cells])
-    head = ["simulation", "method", "seconds", "in units of PCA", "reference", "times faster"]
-    return table(head, lines)
-
-
 def shrinkage(results: Path) -> Values:
     """How well operators and penalties belong together."""
     rows = read_rows(results / "shrinkage.csv")
@@ -256,16 +152,29 @@ def shrinkage(results: Path) -> Values:
 def sectors(results: Path) -> Values:
     """Variance explained, and what the L1 penalty does."""
     found = read_json(results / "sectors.json")
-    own = found["methods"]["L1, data-driven grid"]
+    own, paper = (found["methods"][f"L1, {grid} grid"] for grid in ("data-driven", "the paper's"))
+    groups = {
+        "these returns, the paper's grid": paper["kept"][:4],
+        "these returns, data-driven grid": own["kept"][3::4],
+    }
+    emptied = f"{_emptied(paper['kept'])} on these returns"
+    path = results / "covariance.json"
+    if path.exists():
+        kept = read_json(path)["kept"]
+        groups["covariance of 11 sectors, the paper's grid"] = kept[:2]
+        emptied += f", at {_emptied(kept)} on those of the next section"
     return {
         "source": found["source"],
         "rows": str(found["n_samples"]),
         "pve": _pve(found["methods"]),
-        "grid": _grid(results, found["methods"]),
+        "grid": _grid(groups),
+        "emptied": emptied,
         "own_alpha": f"{own['alpha']:g}",
         "error_0": f"{own['cv_errors'][0]:.4e}",
         "error_1": f"{own['cv_errors'][4]:.4e}",
         "alpha_1": f"{own['alphas'][4]:.2g}",
+        "paper_alpha_1": f"{paper['alphas'][1]:.2g}",
+        "paper_error_1": f"{paper['cv_errors'][1]:.4e}",
     }
 
 
@@ -282,20 +191,28 @@ def _pve(methods: dict[str, Any]) -> str:
     return table(head, lines)
 
 
-def _grid(results: Path, methods: dict[str, Any]) -> str:
-    groups = {
-        "these returns, the paper's grid": methods["L1, the paper's grid"]["kept"],
-        "these returns, data-driven grid": methods["L1, data-driven grid"]["kept"],
-    }
-    path = results / "covariance.json"
-    if path.exists():
-        groups["covariance of 11 sectors, the paper's grid"] = read_json(path)["kept"]
+def _grid(groups: dict[str, list[dict[str, Any]]]) -> str:
     lines = [
-        [name, f"{r['alpha']:.3g}", str(r["n"]), f"{r['pve']:.1f}", str(r["zeros"])]
+        [
+            name,
+            f"{line['alpha']:.3g}",
+            percents(line["pve"]),
+            percents(line["pve_from_covariance"]),
+            str(line["zeros"]),
+        ]
         for name, rows in groups.items()
-        for r in rows
+        for line in rows
     ]
-    return table(["data and grid", "strength", "components", "variance, %", "zero loadings"], lines)
+    head = ["data and grid", "strength", "from rows, %", "from the covariance, %", "zero loadings"]
+    return table(head, lines)
+
+
+def _emptied(kept: list[dict[str, Any]]) -> str:
+    """Count strengths that leave components without variance, fitted in either way."""
+    shares = np.array([[line["pve"], line["pve_from_covariance"]] for line in kept])
+    last = int((shares[:, :, -1] == 0).all(axis=1).sum())
+    everything = int((shares == 0).all(axis=(1, 2)).sum())
+    return f"{last} of its {len(kept)} positive values (all three at {everything})"
 
 
 def covariance(results: Path) -> Values:
@@ -313,7 +230,9 @@ def covariance(results: Path) -> Values:
 SECTIONS: dict[str, tuple[str, Any]] = {
     "opening": (".", opening),
     "simulations": ("simulations.csv", simulations),
+    "optima": ("optima.csv", mirrored_optima),
     "reference": ("reference.csv", reference),
+    "time": ("reference_seconds.csv", times),
     "shrinkage": ("shrinkage.csv", shrinkage),
     "sectors": ("sectors.json", sectors),
     "covariance": ("covariance.json", covariance),

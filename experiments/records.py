@@ -76,17 +76,18 @@ def run_all(
     work: Callable[[dict[str, Any]], Any],
     jobs: int,
     name: str,
-) -> None:
-    """Do the tasks whose results are not there yet, and show how far it is."""
+) -> int:
+    """Do the tasks whose results are not there yet, and show how far it is; give their number."""
     everything = list(tasks)
     todo = [(path, task) for path, task in everything if not finished(path, task)]
     print(f"{name}: {len(everything)} tasks, {len(everything) - len(todo)} done before", flush=True)
     if not todo:
-        return
+        return 0
     parallel = Parallel(n_jobs=jobs, return_as="generator_unordered", batch_size=1)
     done = parallel(delayed(_do)(path, task, work) for path, task in todo)
     for _ in _progress(done, len(todo), name):
         pass
+    return len(todo)
 
 
 def _do(path: Path, task: dict[str, Any], work: Callable[[dict[str, Any]], Any]) -> None:

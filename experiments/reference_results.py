@@ -7,6 +7,7 @@ from pathlib import Path
 from experiments.records import read_rows
 from experiments.simulations import COMPONENTS
 
+HERE = Path(__file__).parent
 _NAMES = {"dOR_fixed": "d_or", "dcov": "d_cov"}  # as the paper's text defines d_or
 
 
@@ -31,3 +32,11 @@ def reference_elbo(folder: Path) -> dict[tuple[int, str, int], float]:
         for row in read_rows(path) if path.exists() else []:
             found[setting, row["method"], int(row["seed"])] = float(row["elbo"])
     return found
+
+
+def of_reference(setting: int, name: str, statistic: str) -> dict[str, str] | None:
+    """Give what the reference found: means or medians over its 50 data sets."""
+    for row in read_rows(HERE / "reference" / "r_simulations.csv"):
+        if (row["setting"], row["method"], row["statistic"]) == (str(setting), name, statistic):
+            return row
+    return None

@@ -111,9 +111,6 @@ def fit_data(X: np.ndarray) -> dict[str, dict[str, Any]]:
             "EBCD-l": EBCD(k, prior="laplace", center=False).fit(X),
             "EBCD-pl": EBCD(k, center=False).fit(X),
         }
-        S = X.T @ X / len(X)
-        paper_path = [_kept(S, len(X), alpha) for alpha in PAPER_GRID[1:4]]
-        own_path = [_kept(S, len(X), alpha) for alpha in l1_own.alphas_[4::4]]
     total = float((X**2).mean(axis=0).sum())
     found = {"PCA": _described(pca(X, k).loadings.T, total)}
     found |= {name: _described(model.components_, total) for name, model in models.items()}
@@ -121,20 +118,28 @@ def fit_data(X: np.ndarray) -> dict[str, dict[str, Any]]:
         found[name]["alpha"] = float(model.alpha_)
         found[name]["alphas"] = model.alphas_.tolist()
         found[name]["cv_errors"] = model.mean_cv_error_.tolist()
-    found["L1, the paper's grid"]["kept"] = paper_path
-    found["L1, data-driven grid"]["kept"] = own_path
+        strengths = model.alphas_[model.alphas_ > 0]
+        found[name]["kept"] = kept_along(X, len(X), strengths)
     return found
 
 
-def _kept(S: np.ndarray, n_samples: int, alpha: float) -> dict[str, Any]:
-    """Say what L1-penalised PCA keeps at a positive strength."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        model = PenalizedPCA(N_COMPONENTS, alpha=alpha).fit_covariance(S, n_samples)
-    share = float(100 * (model.components_**2).sum() / np.trace(S))
-    zeros = N_COMPONENTS * len(S) - int(np.count_nonzero(model.components_))
-    kept = int(model.components_.any(axis=1).sum())
-    return {"alpha": float(alpha), "n": kept, "pve": share, "zeros": zeros}
+def kept_along(X: np.ndarray, n_samples: int, alphas: np.ndarray) -> list[dict[str, Any]]:
+    """Say what L1-penalised PCA keeps at each strength, fitted to rows and to their covariance.
+
+    There may be fewer rows than samples, if their cross-products are those of the samples.
+    """
+    S = X.T @ X / n_samples
+    total = float(np.trace(S))
+    lines = []
+    for alpha in alphas:
+        model = PenalizedPCA(N_COMPONENTS, alpha=float(alpha), center=False)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # empty components are what this is about
+            rows = _described(model.fit(X, n_samples=n_samples).components_, total)
+            again = _described(model.fit_covariance(S, n_samples).components_, total)
+        line = {"alpha": float(alpha), "pve": rows["pve"], "zeros": rows["zeros"]}
+        lines.append({**line, "pve_from_covariance": again["pve"]})
+    return lines
 
 
 def fit_covariance(S: np.ndarray, n_samples: int) -> dict[str, Any]:
@@ -146,8 +151,14 @@ def fit_covariance(S: np.ndarray, n_samples: int) -> dict[str, Any]:
         **found,
         "elbo": float(model.elbo_),
         "pca_pve": (100 * values / np.trace(S)).tolist(),
-        "kept": [_kept(S, n_samples, alpha) for alpha in PAPER_GRID[1:4]],
     }
+
+
+def kept_of_covariance(S: np.ndarray, n_samples: int) -> list[dict[str, Any]]:
+    """Say what the paper's grid keeps; rows with the same cross-products stand for the data."""
+    values, vectors = np.linalg.eigh(S)
+    rows = (vectors * np.sqrt(n_samples * np.maximum(values, 0.0))).T
+    return kept_along(rows, n_samples, PAPER_GRID[1:])
 
 
 def load_covariance(path: Path) -> tuple[np.ndarray, list[str]]:

@@ -13,7 +13,7 @@ from threadpoolctl import threadpool_limits
 from ebcd.datasets import make_simulation
 from ebcd.metrics import component_angles, covariance_distance, subspace_distance
 from experiments.methods import METHODS, Fitted, Method
-from experiments.records import read_json, read_rows, run_all
+from experiments.records import read_rows, run_all
 
 COMPONENTS = {1: 2, 2: 3}
 MEASURES = {1: ("d1", "d2", "d_or", "d_cov"), 2: ("d1", "d2", "d3", "d_or", "d_cov")}
@@ -38,12 +38,16 @@ def reference_source(folder: Path, n: int | None = None) -> Source:
 
 
 def tasks(
-    source: Source, records: Path, names: list[str], grids: dict[str, tuple[float, ...]]
+    source: Source,
+    records: Path,
+    names: list[str],
+    grids: dict[str, tuple[float, ...]],
+    settings: tuple[int, ...] = (1, 2),
 ) -> list[tuple[Path, dict[str, Any]]]:
     """Give the file and description of every fit, those of slow methods last."""
     listed = []
     for name in names:
-        for setting in METHODS[name].settings:
+        for setting in sorted({*METHODS[name].settings} & {*settings}):
             for seed in source.seeds:
                 task = {"setting": setting, "seed": seed, "method": name, "folder": source.folder}
                 for value in grids.get(name, METHODS[name].grid) or (None,):
@@ -59,11 +63,11 @@ def run(
     names: list[str],
     grids: dict[str, tuple[float, ...]],
     jobs: int,
-) -> list[dict[str, Any]]:
-    """Do what is left to do, and give one row per fit."""
-    todo = tasks(source, records, names, grids)
-    run_all(todo, measure, jobs, "reference data" if source.folder else "simulations")
-    return [row(task, read_json(path)["result"]) for path, task in todo]
+    settings: tuple[int, ...] = (1, 2),
+) -> int:
+    """Do what is left to do, and give the number of new fits."""
+    todo = tasks(source, records, names, grids, settings)
+    return run_all(todo, measure, jobs, records.name)
 
 
 def row(task: dict[str, Any], result: dict[str, Any]) -> dict[str, Any]:

@@ -264,6 +264,34 @@ def test_leading_directions_among_some_features():
     part = S.matmul(np.eye(40))[np.ix_(features, features)]
     np.testing.assert_allclose(some.matmul(np.eye(7)), part, atol=1e-10)
     np.testing.assert_allclose(some.diagonal(), np.diag(part))
-    weights = rng.normal(size=(2, 7))
-    whole = low.whole_weights(weights, features)
-    np.testing.assert_allclose(X @ whole.T, X[:, features] @ weights.T, atol=1e-9)
+    np.testing.assert_array_equal(some.factor, low.factor[:, features])
+
+
+def test_variances_keep_their_digits_whatever_the_first_row_is():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 4))
+    X[:, 1:3] += 5.0, 1e6
+    X[:, 3] = 7.1
+    for first in (0.0, 3.0, 1e5):
+        X[0, :3] = first
+        mean, variance = column_moments(X, True)
+        assert (np.abs(mean - X.mean(axis=0)) <= 1e-14 * np.abs(X).max(axis=0)).all()
+        np.testing.assert_allclose(variance, X.var(axis=0), rtol=1e-13, atol=1e-20)
+        assert mean[3] == 7.1
+        assert variance[3] == 0.0
+
+
+def test_factors_have_the_covariance_as_cross_products():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(30, 40)) * np.geomspace(1e-6, 1e6, 40)
+    X[:, 7] = 0.0
+    wide = from_matrix(X, False, False, None).covariance
+    matrix = CovarianceMatrix(X.T @ X / 30, 30)
+    for covariance in (wide, matrix):
+        S = covariance.matmul(np.eye(40))
+        size = np.sqrt(np.diag(S))  # small features are as exact as large ones
+        error = np.abs(covariance.factor.T @ covariance.factor - S)
+        assert (error <= 1e-13 * np.outer(size, size)).all()
+    assert matrix.factor.shape[0] == 30
+    assert from_matrix(X.T, False, False, None).covariance.factor is None
+    assert CovarianceMatrix(np.eye(300), 10).factor is None

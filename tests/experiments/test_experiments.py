@@ -8,7 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from ebcd.datasets import make_simulation
 from ebcd.metrics import component_angles
+from experiments import optima
 from experiments.methods import METHODS, pca, rescaled
 from experiments.page import make_page
 from experiments.records import read_json, read_rows, run_all, write_json
@@ -104,7 +106,7 @@ class TestRun:
         page = (output / "paper.md").read_text()
         for name in re.findall(r"!\[[^\]]+\]\(([^)]+)\)", page):
             assert (output / name).read_bytes().startswith(b"\x89PNG")
-        for part in ("Simulation 1: means", "Ranking", "Which optimum", "From a covariance"):
+        for part in ("Simulation 1: means", "Mirrored", "Which optimum", "From a covariance"):
             assert part in page
         assert "[[" not in page
         assert not list(output.rglob("*.part*"))
@@ -123,6 +125,33 @@ class TestRun:
         for row in rows:
             assert float(row["elbo"]) > float(row["theirs"]) - 0.01
 
+    def test_default_start_is_not_below_the_greedy_one(self, small_run):
+        output, _ = small_run
+        lines = read_rows(output / "optima.csv")
+        assert [line["seed"] for line in lines] == ["1001", "1002", "1003", "1004"]
+        assert len(read_rows(output / "reference_optima.csv")) == 2
+        assert min(float(line["gain"]) for line in lines) > -1e-3
+
+    def test_the_grid_of_the_paper_is_too_coarse_for_returns(self, small_run):
+        output, _ = small_run
+        methods = read_json(output / "sectors.json")["methods"]
+        paper, own = (methods[f"L1, {name} grid"] for name in ("the paper's", "data-driven"))
+        third = {}
+        for name, method in (("paper", paper), ("own", own)):
+            rows, covariance = (
+                np.array([line[key] for line in method["kept"]])
+                for key in ("pve", "pve_from_covariance")
+            )
+            np.testing.assert_allclose(rows, covariance, atol=1e-4)
+            third[name] = rows[:, 2]
+        assert len(third["paper"]) == 24
+        assert not third["paper"].any()
+        assert third["own"][0] > 1
+        again = read_json(output / "covariance.json")["kept"]
+        np.testing.assert_allclose(
+            [line["pve"] for line in again], [line["pve"] for line in paper["kept"]], atol=1e-4
+        )
+
     def test_covariance_gives_the_same_as_data(self, small_run):
         output, _ = small_run
         found = read_json(output / "sectors.json")
@@ -135,17 +164,23 @@ class TestRun:
         output, arguments = small_run
         records = sorted((output / "records").rglob("*.json"))
         before = {path: path.stat().st_mtime_ns for path in records}
-        missing, broken, stale = records[0], records[1], records[2]
+        missing, broken, stale = records[0], records[-1], records[-2]
         missing.unlink()
         broken.write_text('{"task": ')
         old = read_json(stale)
         write_json(stale, {**old, "task": {**old["task"], "ebcd": "0.0"}})
-        small_main(["simulations", "reference", *arguments])
+        write_json(output / "machine.json", {})
+        small_main(["simulations", "optima", "reference", *arguments])
         redone = {path for path in records if path.stat().st_mtime_ns != before[path]}
         assert redone == {missing, broken, stale}
         assert read_json(stale)["task"] == old["task"]
         counts = re.findall(r": (\d+) tasks, (\d+) done before", capsys.readouterr().out)
         assert sum(int(a) - int(b) for a, b in counts) == 3
+        # the machine and date are those of the last new fit
+        assert read_json(output / "machine.json")
+        write_json(output / "machine.json", {})
+        small_main(["simulations", *arguments])
+        assert read_json(output / "machine.json") == {}
 
 
 def test_an_interrupted_run_keeps_what_was_done(tmp_path):
@@ -200,6 +235,44 @@ class TestTables:
         assert line["d1"]["mean"] == pytest.approx(3.0)
         assert line["d1"]["median"] == pytest.approx(2.0)
         assert line["d1"]["se"] == pytest.approx(np.sqrt(7.0 / 3.0))
+
+
+class TestOptima:
+    @pytest.mark.parametrize("bearer", [0, 1])
+    def test_rejected_noise_is_a_loss_of_likelihood(self, bearer):
+        # two regressions of the bearer's features: on its scores alone, and on both scores
+        X, V, _ = make_simulation(1, random_state=3)
+        features = X[:, V[:, bearer] != 0]
+        losses = [
+            np.linalg.lstsq(scores, features, rcond=None)[1].sum() / 2
+            for scores in (X @ V[:, [bearer]], X @ V)
+        ]
+        assert optima.rejected_noise(X, V, bearer) == pytest.approx(losses[0] - losses[1])
+
+    def test_the_noise_is_that_of_the_other_optimum_less_that_of_ours(self):
+        X, V, _ = make_simulation(1, random_state=7)
+        errors = {"d_or": 1.0, "d_cov": 1.0, "setting": 1, "seed": 7}
+        rows = [
+            {**errors, "method": "ebcd_pl", "elbo": 5.0, "d1": 0.1, "d2": 0.2},
+            {**errors, "method": "ebcd_pl_greedy", "elbo": 3.0, "d1": 0.2, "d2": 0.1},
+            {**errors, "method": "ebcd_pl", "seed": 8, "elbo": 3.0, "d1": 0.2, "d2": 0.1},
+        ]
+        (line,) = optima.paired(rows, None)
+        assert (line["seed"], line["gain"], line["swapped"]) == (7, 2.0, 1)
+        expected = optima.rejected_noise(X, V, 0) - optima.rejected_noise(X, V, 1)
+        assert line["noise"] == pytest.approx(expected)
+
+    def test_excess(self):
+        def line(gain, ours):
+            both = dict.fromkeys(("d1", "d2", "d_or", "d_cov"), ours)
+            return {"gain": gain, **both, **{f"{name}_greedy": 1.0 for name in both}}
+
+        lines = [line(0.0, 1.0), line(2.0, 1.4), line(5.0, 0.8), line(0.0, 1.0)]
+        everything = optima.excess(lines)
+        assert everything["moved"] == 2
+        assert everything["angle"] == pytest.approx((5.0, np.std([0, 40, -20, 0], ddof=1) / 2))
+        assert optima.excess(lines, 3.0)["d_or"][0] == pytest.approx(-5.0)
+        assert optima.excess(lines, 9.0)["moved"] == 0
 
 
 class TestMethods:

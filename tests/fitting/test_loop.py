@@ -11,6 +11,7 @@ from ebcd.fitting._loop import Problem, alternate
 from ebcd.fitting._newton import newton_step
 from ebcd.fitting._noise import NOISES
 from ebcd.fitting._rotation import inverse_root, rotate, score_map
+from ebcd.fitting._scores import FactorScores, Limits, WeightScores, scores_of
 from ebcd.fitting._shrinkers import EmpiricalBayesShrinker
 from ebcd.priors import PRIORS, make_family, make_prior
 
@@ -213,10 +214,38 @@ class TestNewton:
     def test_scores_are_not_lost_in_the_null_space(self):
         """Few samples: most directions of the weights mean nothing, and must not grow."""
         problem = make_problem(draw(0, n=12, p=200, k=2))
+        problem.scores = WeightScores(problem.covariance)
         state = problem.start(np.random.default_rng(0).normal(size=(2, 200)))
         fit = alternate(problem, state, tol=0.0, max_iter=60)
-        length = np.linalg.norm(fit.state.weights, axis=1)
-        assert (length < 100 * np.linalg.norm(state.weights, axis=1)).all()
+        length = np.linalg.norm(fit.state.scores, axis=1)
+        assert (length < 100 * np.linalg.norm(state.scores, axis=1)).all()
+
+    @given(SEEDS, st.sampled_from([0.3, 2.0, 50.0]), st.sampled_from([1, 3, 20]))
+    @settings(max_examples=25)
+    def test_coordinates_of_a_factor_take_the_same_step(self, seed, bend, most):
+        S, W, b, gradient, bend = self.setup(seed, bend)
+        by_weights, by_factor = WeightScores(S), scores_of(S)
+        assert isinstance(by_factor, FactorScores)
+        limits = Limits(0.4, 0.1, most)
+        step = by_weights.newton(W, b, gradient, bend, limits)
+        own, same = by_factor.nearest(W)
+        np.testing.assert_allclose(same, b, atol=1e-10)
+        other = by_factor.newton(own, b, gradient, bend, limits)
+        assert other.length == pytest.approx(step.length, rel=1e-6, abs=1e-9)
+        np.testing.assert_allclose(other.own @ S.factor, step.dual, atol=1e-6)
+        assert other.inner(other) == pytest.approx(step.inner(step))
+        moved, there = by_factor.moved(own, b, other, 1.5)
+        np.testing.assert_allclose(moved @ moved.T, np.eye(self.k), atol=1e-12)
+        np.testing.assert_allclose(there, by_weights.moved(W, b, step, 1.5)[1], atol=1e-6)
+
+    def test_parts_of_the_features_add_up(self, monkeypatch):
+        S, W, b, gradient, bend = self.setup(5, bend=0.5)
+        limits = Limits(0.4, 0.1, 5)
+        own, _ = scores_of(S).nearest(W)
+        whole = scores_of(S).newton(own, b, gradient, bend, limits)
+        monkeypatch.setattr("ebcd.fitting._scores._BLOCK", 30)
+        parts = scores_of(S).newton(own, b, gradient, bend, limits)
+        np.testing.assert_allclose(parts.own, whole.own, atol=1e-12)
 
 
 class TestAlternate:

@@ -10,6 +10,7 @@ from ebcd.data import CovarianceMatrix, from_matrix
 from ebcd.fitting import _starts
 from ebcd.fitting._loop import Problem, alternate
 from ebcd.fitting._noise import NOISES
+from ebcd.fitting._scores import WeightScores
 from ebcd.fitting._shrinkers import EmpiricalBayesShrinker
 from ebcd.fitting._subspace import Subspace, polish
 from ebcd.priors import make_family
@@ -45,15 +46,13 @@ def test_growth_is_exact_for_its_directions_and_from_below(seed, k, rank):
     seen = []
     for _ in range(2):
         D = rng.normal(size=(k, 12))
-        small.grow(D, D @ S)
+        small = small.grown(D, D @ S)
         seen.append(D)
     for D in seen:
         np.testing.assert_allclose(small.rows_product(D), D @ S, atol=1e-10 * values[-1])
     left = S - small.factor.T @ small.factor
     assert np.linalg.eigvalsh(left).min() > -1e-10 * values[-1]
-    size = len(small.factor)
-    small.grow(seen[0], seen[0] @ S)
-    assert len(small.factor) == size  # nothing new
+    assert small.grown(seen[0], seen[0] @ S) is small  # nothing new
     np.testing.assert_array_equal(small.diagonal(), covariance.diagonal())
 
 
@@ -73,9 +72,10 @@ def test_ends_where_the_loop_ends(seed, noise):
 
 def test_takes_few_products():
     problem = make_problem(draw())
+    covariance = problem.covariance
+    problem.scores = WeightScores(covariance)  # as with data of which no factor is in memory
     start = problem.start(_starts.varimax_start(_starts.principal_start(problem, 3)))
     products = []
-    covariance = problem.covariance
     product = covariance.rows_product
     covariance.rows_product = lambda rows: products.append(len(rows)) or product(rows)
     polish(problem, start, rough_factor(problem), tol=1e-6, max_iter=2000)

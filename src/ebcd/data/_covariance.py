@@ -17,6 +17,7 @@ _OVERSAMPLING = 8
 PRODUCTS = 5
 _SEARCH_PRODUCTS = 3
 _EXACT_UP_TO = 400
+_FACTOR_UP_TO = 200
 _NEGLIGIBLE = 1e-12  # of the largest eigenvalue
 _SAFE = 1e-6  # smallest eigenvalue of a Gram matrix of columns of length one
 
@@ -45,6 +46,11 @@ class AbstractCovariance(ABC):
     @abstractmethod
     def diagonal(self) -> Array:
         """Diagonal of ``S``."""
+
+    @property
+    def factor(self) -> Array | None:
+        """Rows whose cross-products are ``S``; None if those are not few rows in memory."""
+        return None
 
     def rows_product(self, rows: Array) -> Array:
         """``rows @ S``, C-ordered and new, for a matrix of shape (k, n_features)."""
@@ -110,6 +116,7 @@ class CovarianceMatrix(AbstractCovariance):
         self.unit = working_unit(np.diagonal(matrix))
         self._matrix = matrix / self.unit
         self._matrix /= self.unit
+        self._factor: Array | None = None
 
     def matmul(self, v: Array) -> Array:
         """``S @ v``."""
@@ -118,6 +125,19 @@ class CovarianceMatrix(AbstractCovariance):
     def diagonal(self) -> Array:
         """Diagonal of ``S``."""
         return np.diagonal(self._matrix)
+
+    @property
+    def factor(self) -> Array | None:
+        """Rows whose cross-products are ``S``: from its eigenvectors in units of the features."""
+        if self.n_features > _FACTOR_UP_TO:
+            return None
+        if self._factor is None:
+            size = np.sqrt(self.diagonal())
+            inverse = 1 / np.where(size > 0, size, 1.0)
+            values, vectors = np.linalg.eigh(self._matrix * inverse * inverse[:, None])
+            kept = values > _NEGLIGIBLE * max(values[-1], 0.0)
+            self._factor = (vectors[:, kept] * np.sqrt(values[kept])).T * size
+        return self._factor
 
     def leading(
         self, k: int, products: int = PRODUCTS, surplus: bool = False
@@ -130,48 +150,40 @@ class CovarianceMatrix(AbstractCovariance):
 
 
 class LowRank(AbstractCovariance):
-    """Leading eigenpairs of a covariance, to search on: products cost p times their number.
+    """Leading directions of a covariance, to search on: products cost p times their number.
 
-    The diagonal is that of the whole covariance. `pairs` are the eigenpairs, if they are known.
+    The diagonal is that of the whole covariance. `parts` are what `find` gives, if it is known.
     """
 
     def __init__(
         self,
         covariance: AbstractCovariance,
         rank: int,
-        pairs: tuple[Array, Array] | None = None,
+        parts: tuple[Array, Array] | None = None,
     ) -> None:
         self.n_samples, self.n_features = covariance.n_samples, covariance.n_features
         self.unit = covariance.unit
         self._diagonal = covariance.diagonal()
-        if pairs is None:
-            pairs = self.find(covariance, rank)
-        self._values, self._vectors = pairs
+        self._values, self._factor = self.find(covariance, rank) if parts is None else parts
 
     @staticmethod
     def find(covariance: AbstractCovariance, rank: int) -> tuple[Array, Array]:
-        """Give eigenpairs that are accurate enough to search on."""
+        """Give eigenvalues and eigenvectors (rows, times the root of the value) to search on."""
         values, vectors = covariance.leading(rank, _SEARCH_PRODUCTS, surplus=True)
-        return values, np.ascontiguousarray(vectors)
+        return values, np.multiply(vectors.T, np.sqrt(values)[:, None], order="C")
 
     @property
     def factor(self) -> Array:
         """Rows whose cross-products are the leading part."""
-        return np.ascontiguousarray((self._vectors * np.sqrt(self._values)).T)
+        return self._factor
 
     def among(self, features: np.ndarray) -> LowRank:
         """Give the same directions among some of the features."""
         part = copy(self)
         part.n_features = features.size
         part._diagonal = self._diagonal[features]
-        part._vectors = self._vectors[features]
+        part._factor = np.ascontiguousarray(self._factor[:, features])
         return part
-
-    def whole_weights(self, weights: Array, features: np.ndarray) -> Array:
-        """Weights of all features that give the scores of weights (rows) of some of them."""
-        root = np.sqrt(np.where(self._values > 0, self._values, np.inf))
-        directions = (weights @ self._vectors[features]) * self._values / root
-        return np.asarray((directions / root) @ self._vectors.T)
 
     def matmul(self, v: Array) -> Array:
         """Product with the leading part."""
@@ -179,7 +191,7 @@ class LowRank(AbstractCovariance):
 
     def rows_product(self, rows: Array) -> Array:
         """Product of rows with the leading part."""
-        return np.asarray(((rows @ self._vectors) * self._values) @ self._vectors.T)
+        return np.asarray((rows @ self._factor.T) @ self._factor)
 
     def diagonal(self) -> Array:
         """Diagonal of the whole covariance."""
@@ -189,7 +201,8 @@ class LowRank(AbstractCovariance):
         self, k: int, products: int = PRODUCTS, surplus: bool = False
     ) -> tuple[Array, Array]:
         """Give the leading eigenpairs, of those that there are."""
-        return self._values[:k], self._vectors[:, :k]
+        values = self._values[:k]
+        return values, self._factor[:k].T / np.sqrt(np.where(values > 0, values, 1.0))
 
 
 def orthonormal(block: Array) -> Array:

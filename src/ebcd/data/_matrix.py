@@ -14,6 +14,7 @@ _SMALL = 1_000_000  # entries
 _CHUNK = 500_000  # entries that are worked on at once
 _LARGEST = 1e153
 SMALLEST = 1e-153
+_NEAR = 30.0  # times a variance: squares from which it may be computed by a difference
 _CHEAP = 200_000_000  # operations
 # Products that a fit needs, roughly; forming the covariance must be cheaper than those.
 _EXPECTED_PRODUCTS = 60
@@ -27,7 +28,7 @@ class DataMatrix(AbstractCovariance):
     x : array or sparse matrix, n x p
         The data; not changed, and copied only if they are small.
     mean, scale : array of length p
-        What is subtracted from each column and what it is then divided by.
+        What is subtracted from each column, its mean or nothing, and what it is then divided by.
     variances : array of length p
         Mean squares of the columns after that.
     n_samples : int, optional
@@ -35,6 +36,9 @@ class DataMatrix(AbstractCovariance):
     covariance : array, p x p, optional
         Mean cross-products of the columns less their means, not scaled, if they are known.
     """
+
+    _copied = False
+    _factor: Array | None = None
 
     def __init__(
         self,
@@ -51,7 +55,8 @@ class DataMatrix(AbstractCovariance):
         scale = scale * self.unit
         self._covariance = None if covariance is None else covariance / scale / scale[:, None]
         few = (x.nnz if is_sparse(x) else x.size) <= _SMALL
-        if few and isinstance(x, np.ndarray):  # operators would cost more than a copy
+        self._copied = few and isinstance(x, np.ndarray)
+        if self._copied:  # operators would cost more than a copy
             x, mean, scale = (x - mean) / scale, np.zeros_like(mean), np.ones_like(scale)
         elif few and x.dtype != np.float64:
             x = x.astype(np.float64)  # single precision stops fits early, and saves nothing here
@@ -80,21 +85,23 @@ class DataMatrix(AbstractCovariance):
 
     def rows_product(self, rows: Array) -> Array:
         """``rows @ S``, through products in whose order nothing needs to be copied."""
-        if is_sparse(self._x) or self._centred or not self._common:
+        if is_sparse(self._x) or not self._common:
             return super().rows_product(rows)
         x = self._x
-        scores = rows.astype(x.dtype, copy=False) @ x.T
-        scores = scores.astype(np.float64) / (self.n_samples * self._common**2)
+        scores = (rows.astype(x.dtype, copy=False) @ x.T).astype(np.float64)
+        if self._centred:
+            scores -= scores.mean(axis=1, keepdims=True)
+        scores /= self.n_samples * self._common**2
         return np.asarray(scores.astype(x.dtype) @ x, dtype=np.float64)
 
     def transposed(self, scores: Array) -> Array:
         """Product of the transpose of the centred and scaled data with `scores`."""
         if self._common and self._common != 1:
             scores = scores / self._common
+        if self._centred:  # the scores instead of the data, which are many more
+            scores = scores - scores.mean(axis=0)
         product = self._x.T @ scores.astype(self._x.dtype, copy=False)
         product = np.asarray(product, dtype=np.float64)
-        if self._centred:
-            product -= np.outer(self._mean, scores.sum(axis=0))
         if not self._common:
             product /= self._scale[:, None]
         return product
@@ -102,6 +109,16 @@ class DataMatrix(AbstractCovariance):
     def diagonal(self) -> Array:
         """Diagonal of ``S``."""
         return self._diagonal
+
+    @property
+    def factor(self) -> Array | None:
+        """Rows whose cross-products are ``S``, if the data are a small copy and wide."""
+        rows, columns = self._x.shape
+        if not self._copied or rows >= columns:
+            return None
+        if self._factor is None:
+            self._factor = self._x / np.sqrt(self.n_samples)
+        return self._factor
 
     def leading(
         self, k: int, products: int = PRODUCTS, surplus: bool = False
@@ -183,11 +200,11 @@ def column_moments(x: Any, center: bool) -> tuple[Array, Array]:
     if is_sparse(x):
         return _sparse_moments(x, center)
     mean = np.zeros(x.shape[1])
-    if center:
-        for block in _row_blocks(x):
-            mean += block.sum(axis=0) / x.shape[0]
-    with np.errstate(over="ignore"):
-        variance = _mean_squares(x, mean, 1.0)
+    with np.errstate(over="ignore", invalid="ignore"):
+        if center:
+            mean, variance = _one_pass_moments(x)
+        if not center or not (variance >= 0).all():
+            variance = _mean_squares(x, mean, 1.0)
     top = variance.max(initial=0.0)
     if top > 0 and 1e-200 < top < 1e200:
         return mean, variance
@@ -203,6 +220,19 @@ def column_moments(x: Any, center: bool) -> tuple[Array, Array]:
             f"X has no entries above {size:.3g}, too small to square; divide it by some unit"
         )
     return mean, _mean_squares(x, mean, size) * size * size if size > 0 else np.zeros(x.shape[1])
+
+
+def _one_pass_moments(x: Any) -> tuple[Array, Array]:
+    """Mean and variance of every column; -1 for a variance in which digits would be lost."""
+    place = np.array(x[0], dtype=np.float64)  # no further from the mean than others, as a rule
+    mean, squares = np.zeros_like(place), np.zeros_like(place)
+    for block in _row_blocks(x):
+        centred = block - place
+        mean += centred.sum(axis=0) / x.shape[0]
+        squares += np.einsum("ij,ij->j", centred, centred) / x.shape[0]
+    variance = squares - mean * mean
+    exact = (squares <= _NEAR * variance) | (squares == 0)
+    return place + mean, np.where(exact, variance, -1.0)
 
 
 def _mean_squares(x: Any, mean: Array, size: float) -> Array:

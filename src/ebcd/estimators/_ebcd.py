@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
@@ -96,7 +97,7 @@ class EBCD(Readable):
     components_sd_ : ndarray of shape (k, p)
         Their posterior standard deviations.
     lfsr_ : ndarray of shape (k, p)
-        Their local false sign rates.
+        Their local false sign rates, computed when they are first looked at.
     priors_ : list of FittedPrior
         The priors that were found (of the scaled data if ``scale=True``).
     noise_variance_ : float or ndarray of shape (p,)
@@ -309,9 +310,7 @@ class EBCD(Readable):
         self._posterior = (state.b, state.noise, back)
         self.components_ = state.mean * back
         self.components_sd_ = np.sqrt(state.variance) * back
-        self.lfsr_ = np.array(
-            [sign_rates(row, state.noise, g) for g, row in zip(state.fitted, state.b, strict=True)]
-        ).reshape(state.mean.shape)
+        self.__dict__.pop("lfsr_", None)
         self._working_priors = list(state.fitted)
         self.priors_ = [prior.rescaled(covariance.unit) for prior in state.fitted]
         variance = back**2 / state.precision
@@ -332,6 +331,13 @@ class EBCD(Readable):
         elif hasattr(self, "mean_"):
             del self.mean_
         self._uneven = spread(data.variances) > 100 and not self.scale
+
+    @cached_property
+    def lfsr_(self) -> Array:
+        """Local false sign rates of the loadings, computed when they are first looked at."""
+        b, noise, _ = self._posterior
+        pairs = zip(self._working_priors, b, strict=True)
+        return np.array([sign_rates(row, noise, g) for g, row in pairs]).reshape(b.shape)
 
     def _warn(self, fit: Fit, problem: Problem) -> None:
         if self.n_components_ == 0:
@@ -387,7 +393,7 @@ def _ordered(state: State, scale: Array, keep_order: bool) -> State:
             signs[i], priors[i] = -1.0, priors[i].mirrored()
     sign = signs[:, None]
     return State(
-        weights=state.weights[order] * sign,
+        scores=state.scores[order] * sign,
         b=state.b[order] * sign,
         mean=state.mean[order] * sign,
         variance=state.variance[order],

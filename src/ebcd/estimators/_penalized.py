@@ -310,7 +310,7 @@ def _ordered(state: State, scale: Array, penalty: AbstractPenalty, keep_order: b
             signs[i] = -1.0
     return replace(
         state,
-        weights=state.weights[order] * signs,
+        scores=state.scores[order] * signs,
         b=state.b[order] * signs,
         mean=state.mean[order] * signs,
         variance=state.variance[order],

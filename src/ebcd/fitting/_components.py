@@ -43,6 +43,12 @@ class Standardized(AbstractCovariance):
         """Product with the standardised matrix."""
         return self._inverse[:, None] * self._covariance.matmul(self._inverse[:, None] * v)
 
+    @property
+    def factor(self) -> Array | None:
+        """Rows whose cross-products are the standardised matrix."""
+        factor = self._covariance.factor
+        return None if factor is None else factor * self._inverse
+
     def diagonal(self) -> Array:
         """Variances after the division, zero for constant features."""
         return self._diagonal

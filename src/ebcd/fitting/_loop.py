@@ -19,9 +19,9 @@ import numpy as np
 from ebcd._numerics import Array
 from ebcd.data import AbstractCovariance
 from ebcd.fitting._keeper import AbstractKeeper, NoKeeper
-from ebcd.fitting._newton import newton_step
 from ebcd.fitting._noise import AbstractNoise
-from ebcd.fitting._rotation import rotate, score_map, weighted
+from ebcd.fitting._rotation import score_map, weighted
+from ebcd.fitting._scores import Limits, Step, scores_of
 from ebcd.fitting._shrinkers import AbstractShrinker
 
 _LARGEST_ANGLE = 0.5
@@ -47,8 +47,10 @@ class State:
 
     Attributes
     ----------
-    weights, b : array, k x p
-        The scores are ``X weights'``; ``b = weights S`` are the data rotated to them.
+    scores : array, k x r
+        Coordinates of the scores: weights, or fewer numbers (`AbstractScores`).
+    b : array, k x p
+        The data rotated to them.
     mean, variance : array, k x p
         Posterior moments of the loadings.
     noise : array
@@ -65,7 +67,7 @@ class State:
         Slope of the shrinkage times the noise variance; the posterior variance if there is one.
     """
 
-    weights: Array
+    scores: Array
     b: Array
     mean: Array
     variance: Array
@@ -107,6 +109,7 @@ class Problem:
     ) -> None:
         self.covariance, self.shrinker, self.noise = covariance, shrinker, noise
         self.keeper = NoKeeper() if keeper is None else keeper
+        self.scores = scores_of(covariance)
 
     def iterate(
         self,
@@ -120,7 +123,17 @@ class Problem:
 
         `product` is ``directions S``, if it is known.
         """
-        weights, b = rotate(self.covariance, directions, product)
+        return self.at(self.scores.nearest(directions, product), precision, components, fitted)
+
+    def at(
+        self,
+        place: tuple[Array, Array],
+        precision: Array,
+        components: tuple[int, ...],
+        fitted: Sequence[Any] | None,
+    ) -> State:
+        """Shrink at coordinates of scores and their ``B``, update the precision."""
+        scores, b = place
         noise = np.sqrt(1 / (self.covariance.n_samples * precision))
         shrunk = self.shrinker.shrink(b, noise, components, fitted)
         residual = self.residual(b, shrunk.mean) + shrunk.variance.sum(axis=0)
@@ -128,13 +141,16 @@ class Problem:
         value = self.noise.value(new, residual) + shrunk.objective
         mean, variance, fitted = shrunk.mean, shrunk.variance, shrunk.fitted
         return State(
-            weights, b, mean, variance, noise, new, fitted, components, value, shrunk.curvature
+            scores, b, mean, variance, noise, new, fitted, components, value, shrunk.curvature
         )
 
     def residual(self, b: Array, mean: Array) -> Array:
         """Mean squared residual of every feature."""
-        fitted = (mean * (mean - 2 * b)).sum(axis=0)
-        return np.asarray(np.maximum(self.covariance.diagonal() + fitted, 0.0))
+        twice = -2 * b
+        twice += mean
+        fitted = np.einsum("ij,ij->j", mean, twice)
+        fitted += self.covariance.diagonal()
+        return np.asarray(np.maximum(fitted, 0.0, out=fitted))
 
     def again(self, state: State, directions: Array, product: Array | None = None) -> State:
         """Iterate from other scores, the rest as in `state`."""
@@ -224,7 +240,7 @@ class _Walk:
         self.state = _without_dead(state)
         self.n_iter = 1
         self._reach = self._largest
-        self._last: tuple[Array, float] | None = None
+        self._last: Step | None = None
         self._tried = 0  # other points from which to leave a plateau
         self.undone = False  # whether the last step was, so that its small gain tells nothing
 
@@ -241,6 +257,7 @@ class _Walk:
     def go_on(self, kept: dict[str, Any]) -> tuple[list[float], int]:
         """Return to where `kept` was called; give its arguments."""
         vars(self).update(kept["walk"])
+        self._last = self._last and Step(*self._last)  # a plain tuple after a while on disk
         return list(kept["path"]), kept["quiet"]
 
     def advance(self) -> float:
@@ -250,21 +267,10 @@ class _Walk:
             self.n_iter += 1
             self._move_to(self._problem.plain(state, state.mean))
             return self.state.value - state.value
-        inverse = 1 / state.noise**2
-        typical = inverse.mean()
-        step, s_step, size = newton_step(
-            self._problem.covariance,
-            state.weights,
-            state.b,
-            state.mean * (inverse / typical),
-            state.bend * (inverse * inverse / typical),
-            reach=self._reach,
-            accuracy=_ROUGH_ACCURACY if self._enough else _ACCURACY,
-            most=_MOST_PRODUCTS,
-            enough=self._enough / typical,
-        )
-        factor = self._stretch(step, s_step, size)
-        new = self._problem.again(state, state.weights + factor * step, state.b + factor * s_step)
+        step, scores = self._newton(), self._problem.scores
+        size, factor = step.length, self._stretch(step)
+        place = scores.moved(state.scores, state.b, step, factor)
+        new = self._problem.at(place, state.precision, state.components, state.fitted)
         self.n_iter += 1
         fell = new.value < state.value - _NOT_A_FALL * abs(state.value)
         self.undone = fell and size > _TINY_ANGLE
@@ -278,20 +284,35 @@ class _Walk:
         self._move_to(new)
         return new.value - state.value
 
-    def _stretch(self, step: Array, s_step: Array, size: float) -> float:
+    def _newton(self) -> Step:
+        """Step of Newton's method in the scores, in units of the typical noise."""
+        state = self.state
+        inverse = 1 / state.noise**2
+        typical = float(inverse.mean())
+        accuracy = _ROUGH_ACCURACY if self._enough else _ACCURACY
+        limits = Limits(self._reach, accuracy, _MOST_PRODUCTS, self._enough / typical)
+        return self._problem.scores.newton(
+            state.scores,
+            state.b,
+            state.mean * (inverse / typical) if inverse.ndim else state.mean,
+            state.bend * (inverse * inverse / typical),
+            limits,
+        )
+
+    def _stretch(self, step: Step) -> float:
         """Factor by which to lengthen a step.
 
         Priors and noise follow the scores, so that steps may shrink slowly and all point the same
         way; then their sum is that of a geometric series.
         """
-        last, self._last = self._last, (s_step, size)
-        if last is None or not 0 < size < min(_SMALL_ANGLE, last[1]):
+        last, self._last, size = self._last, step, step.length
+        if last is None or not 0 < size < min(_SMALL_ANGLE, last.length):
             return 1.0
-        aligned = float(np.vdot(last[0], step)) / (size * last[1])
+        aligned = last.inner(step) / (size * last.length)
         if aligned < _ALIGNED:
             return 1.0
         self._last = None
-        return min(1 / (1 - size / last[1]), _LONGEST_STRETCH)
+        return min(1 / (1 - size / last.length), _LONGEST_STRETCH)
 
     def _move_to(self, state: State) -> None:
         self.state = _without_dead(state)
@@ -359,7 +380,7 @@ def _without_dead(state: State) -> State:
     index = np.flatnonzero(alive).tolist()
     return replace(
         state,
-        weights=state.weights[index],
+        scores=state.scores[index],
         b=state.b[index],
         mean=state.mean[index],
         variance=state.variance[index],

@@ -26,8 +26,8 @@ from ebcd._numerics import Array
 from ebcd.data import AbstractCovariance
 
 # Curvatures below this share of those that the plain iteration assumes count as none.
-_SMALLEST_CURVATURE = 1e-3
-_FLAT = 1e-8  # radians: a shorter plain step is nothing but rounding
+SMALLEST_CURVATURE = 1e-3
+FLAT = 1e-8  # radians: a shorter plain step is nothing but rounding
 
 
 def newton_step(
@@ -59,16 +59,16 @@ def newton_step(
     enough : float
         Gain of a plain step, in the units of (1), below which there is nothing to do.
     """
-    curvature = _symmetric(b @ gradient.T)
+    curvature = symmetric(b @ gradient.T)
     own, axes = np.linalg.eigh(curvature)
-    safe = np.maximum(own, _SMALLEST_CURVATURE * own[-1])
+    safe = np.maximum(own, SMALLEST_CURVATURE * own[-1])
     inverse = (axes / safe) @ axes.T
     pairs = 2 / (safe[:, None] + safe)
     spare, z, s_z = np.empty_like(b), np.empty_like(b), np.empty_like(b)
 
     def project(d: Array) -> Array:
         """Replace ``D`` by ``P(D)``; return the matrix by which ``W`` was multiplied."""
-        away = _symmetric(b @ d.T)
+        away = symmetric(b @ d.T)
         d -= np.matmul(away, weights, out=spare)
         return away
 
@@ -90,7 +90,7 @@ def newton_step(
     step, s_step = np.zeros(b.shape), np.zeros(b.shape)
     precondition(residual, s_residual)
     first = slope = float(np.vdot(s_residual, z))
-    if not slope > max(_FLAT**2 * own.sum(), enough):
+    if not slope > max(FLAT**2 * own.sum(), enough):
         return step, s_step, 0.0
     direction, s_direction = z.copy(), s_z.copy()
     bent, image = np.empty_like(b), np.empty_like(b)
@@ -102,9 +102,9 @@ def newton_step(
         away = project(image)
         curved = float(np.vdot(s_direction, image))
         share = slope / curved if curved else np.inf
-        if not 0 < share < np.inf or curved < _SMALLEST_CURVATURE * straight:
+        if not 0 < share < np.inf or curved < SMALLEST_CURVATURE * straight:
             share = np.inf
-        border = _to_border(step, s_step, direction, s_direction, reach)
+        border = to_border(step, s_step, direction, s_direction, reach)
         inside = share < border
         share = min(share, border)
         _add(step, share, direction)
@@ -140,11 +140,12 @@ def _add(total: Array, factor: float, array: Array) -> None:
     daxpy(array.ravel(), total.ravel(), a=factor)
 
 
-def _symmetric(matrix: Array) -> Array:
+def symmetric(matrix: Array) -> Array:
+    """Symmetric part."""
     return 0.5 * (matrix + matrix.T)
 
 
-def _to_border(
+def to_border(
     step: Array, s_step: Array, direction: Array, s_direction: Array, reach: float
 ) -> float:
     """Multiple of the direction at which the step has length `reach`."""

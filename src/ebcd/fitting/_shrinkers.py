@@ -75,11 +75,15 @@ class EmpiricalBayesShrinker(AbstractShrinker):
         fit = solve_columns(b, noise, priors, previous)
         # minus the KL divergence of the posterior from the prior
         variance = noise**2
-        surprise = ((b - fit.mean) ** 2 + fit.variance) / variance + np.log(2 * np.pi * variance)
+        distance = b - fit.mean
+        distance *= distance
+        distance += fit.variance
+        distance /= variance
+        surprise = distance.sum() + (b.size / variance.size) * np.log(2 * np.pi * variance).sum()
         cost = sum(
             prior.cost(found)
             for prior, found in zip(priors, fit.priors, strict=True)
             if not isinstance(prior, FittedPrior)
         )
-        objective = float(fit.log_likelihood.sum() + 0.5 * surprise.sum()) - cost
+        objective = float(fit.log_likelihood.sum() + 0.5 * surprise) - cost
         return Shrunk(fit.mean, fit.variance, objective, fit.priors)

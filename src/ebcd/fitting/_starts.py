@@ -66,8 +66,8 @@ def _compressed(problem: Problem, rank: int) -> AbstractCovariance:
         covariance = Standardized(covariance)
     keeper = problem.keeper
     keeper.watch.stage("looking for leading directions of the data")
-    pairs = keeper.once("directions", LowRank.find, keeper.watched(covariance), rank)
-    small = LowRank(covariance, rank, pairs)
+    parts = keeper.once("directions", LowRank.find, keeper.watched(covariance), rank)
+    small = LowRank(covariance, rank, parts)
     if not problem.noise.differs:
         return small
     inverse = np.where(variances > 0, 1 / np.where(variances > 0, variances, 1.0), 1.0)
@@ -258,13 +258,11 @@ def best_start(problem: Problem, k: int, rng: np.random.Generator) -> Start:
     watch.features = None
     if len(state.components) < len(principal):  # these features do not tell them all from noise
         return Start(_search(compressed, principal, rng, careful=True), True, small.factor)
-    weights = small.whole_weights(state.weights, features)
     if p > 2 * _MANY_FEATURES:  # not all at once: an iteration is dear there
         watch.features = features = np.sort(rng.choice(p, _MANY_FEATURES, replace=False))
-        state = _moved(_part(problem, small, features), state, weights[:, features])
-        weights = small.whole_weights(state.weights, features)
+        state = _moved(_part(problem, small, features), state)
         watch.features = None
-    return Start(_moved(compressed, state, weights), True, small.factor)
+    return Start(_moved(compressed, state), True, small.factor)
 
 
 def _part(problem: Problem, covariance: LowRank, features: np.ndarray) -> Problem:
@@ -273,10 +271,11 @@ def _part(problem: Problem, covariance: LowRank, features: np.ndarray) -> Proble
     return Problem(some, problem.shrinker, type(problem.noise)(some), problem.keeper)
 
 
-def _moved(problem: Problem, state: State, weights: Array) -> State:
-    """Go on from scores of a part of the features."""
+def _moved(problem: Problem, state: State) -> State:
+    """Go on from scores of a part of the features, which have the same coordinates."""
     problem.keeper.watch.stage("best start, on more features")
-    state = problem.iterate(weights, state.precision, state.components, state.fitted)
+    place = problem.scores.at(state.scores)
+    state = problem.at(place, state.precision, state.components, state.fitted)
     return problem.keeper.once(
         "refinement", _ended, problem, state, tol=_COARSE, max_iter=60, look_around=False
     )

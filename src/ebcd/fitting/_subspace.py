@@ -14,6 +14,7 @@ When the plain iteration gains nothing any more, nothing is left to gain.
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -34,8 +35,13 @@ class Subspace(AbstractCovariance):
 
     def __init__(self, covariance: AbstractCovariance, factor: Array) -> None:
         self.n_samples, self.n_features = covariance.n_samples, covariance.n_features
-        self.unit, self.factor = covariance.unit, factor
+        self.unit, self._factor = covariance.unit, factor
         self._diagonal = covariance.diagonal()
+
+    @property
+    def factor(self) -> Array:
+        """``F'``."""
+        return self._factor
 
     def matmul(self, v: Array) -> Array:
         """``F F' v``."""
@@ -43,22 +49,23 @@ class Subspace(AbstractCovariance):
 
     def rows_product(self, rows: Array) -> Array:
         """Multiply rows by it."""
-        return np.asarray((rows @ self.factor.T) @ self.factor)
+        return np.asarray((rows @ self._factor.T) @ self._factor)
 
     def diagonal(self) -> Array:
         """Diagonal of the whole covariance."""
         return self._diagonal
 
-    def grow(self, directions: Array, product: Array) -> None:
-        """Make the approximation exact for further directions (rows), whose product is known."""
+    def grown(self, directions: Array, product: Array) -> Subspace:
+        """Give one that is exact for further directions (rows) as well, whose product is known."""
         error = product - self.rows_product(directions)
         inner = directions @ error.T
         values, vectors = np.linalg.eigh(0.5 * (inner + inner.T))
         size = np.vdot(directions, directions) * self.trace()
         new = values > _NEW * size
-        if new.any():
-            rows = (vectors[:, new] / np.sqrt(values[new])).T @ error
-            self.factor = np.vstack([self.factor, rows])
+        if not new.any() or len(self._factor) >= _MOST_DIRECTIONS:
+            return self
+        rows = (vectors[:, new] / np.sqrt(values[new])).T @ error
+        return Subspace(self, np.vstack([self._factor, rows]))
 
 
 def polish(
@@ -72,11 +79,11 @@ def polish(
 ) -> Fit:
     """Iterate until a plain iteration gains less than `tol`."""
     small = Subspace(problem.covariance, factor)
-    within = Problem(small, problem.shrinker, problem.noise, problem.keeper)
     path, n_iter, began = [state.value], 1, time.monotonic()
     slot = problem.keeper.slot("subspace")
     if slot.saved is not None:
-        state, small.factor, path, n_iter = slot.saved
+        state, factor, path, n_iter = slot.saved
+        small = Subspace(problem.covariance, factor)
     while state.components and n_iter < max_iter and not problem.keeper.out_of_time():
         slot.offer(_kept, state, small.factor, path, n_iter)
         directions = weighted(state.mean, state.precision)
@@ -89,11 +96,12 @@ def polish(
             progress(n_iter, state, time.monotonic() - began)
         if gain < tol:
             return Fit(state, path, n_iter, True)
-        if len(small.factor) < _MOST_DIRECTIONS:
-            small.grow(directions, product)
+        small = small.grown(directions, product)
+        within = Problem(small, problem.shrinker, problem.noise, problem.keeper)
+        scores, _ = within.scores.nearest(directions)
         inner = alternate(
             within,
-            state,
+            replace(state, scores=scores),
             tol=max(_INNER * tol, _IN_STEP * gain),
             max_iter=max_iter - n_iter,
             look_around=False,

@@ -13,6 +13,7 @@ import uuid
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cached_property
 from pathlib import Path
 from typing import IO, Any
 
@@ -130,8 +131,9 @@ def load(path: str | os.PathLike[str]) -> Any:
     try:
         made = _CLASSES[header["class"]]
         estimator = made(**{k: decode(v, arrays) for k, v in header["parameters"].items()})
+        lazy = _lazy(made)
         for name, value in header["fitted"].items():
-            if hasattr(made, name) or not name.isidentifier():
+            if (hasattr(made, name) and name not in lazy) or not name.isidentifier():
                 raise ValueError(f"{name} cannot be an attribute")
             setattr(estimator, name, decode(value, arrays))
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
@@ -206,8 +208,15 @@ def _remedy(name: str, what: str) -> str:
     )
 
 
+def _lazy(kind: type[Any]) -> list[str]:
+    """Names of results that are computed when they are first looked at."""
+    return [name for name in dir(kind) if isinstance(getattr(kind, name), cached_property)]
+
+
 def _fitted(estimator: Any) -> dict[str, Any]:
     parameters = estimator.get_params(deep=False)
+    for name in _lazy(type(estimator)):
+        getattr(estimator, name, None)  # computed when it is looked at
     return {key: value for key, value in vars(estimator).items() if key not in parameters}
 
 
