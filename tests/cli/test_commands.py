@@ -16,12 +16,14 @@ from scipy import io as scipy_io
 from scipy import sparse
 
 pytest.importorskip("typer")
+import typer
 from typer.testing import CliRunner
 
 import ebcd
 import ebcd.cli
 from ebcd.cli import _fit
 from ebcd.cli._app import app
+from ebcd.cli._errors import one_line_errors
 
 PACKAGE = Path(ebcd.__file__).resolve().parents[1]
 FILES = ["components.csv", "model.npz", "report.html", "report.md", "scores.csv", "summary.json"]
@@ -33,7 +35,9 @@ QUICK = ("--start", "svd")
 
 
 def run(*arguments, **options):
-    return CliRunner().invoke(app, [str(argument) for argument in arguments], **options)
+    return CliRunner().invoke(
+        app, prog_name="ebcd", args=[str(argument) for argument in arguments], **options
+    )
 
 
 def ok(*arguments, **options):
@@ -327,11 +331,81 @@ def test_usage_errors(table, tmp_path):
     assert "did you mean 'point_laplace'" in error("fit", table, *out, "--prior", "point_laplas")
     assert "did you mean 'gene 3'" in error("fit", table, *out, "--drop", "gen 3")
     assert "no columns are left" in error("fit", table, *out, "--drop", "*")
-    for bad in (("-k", "0"), ("-k", "many"), ("--noise", "loud"), ("--separator", "xy")):
-        assert run("fit", table, *out, *bad).exit_code == 2
-    assert run("fit", table).exit_code == 2
-    assert run("fit", table, *out, "--no-such-option").exit_code == 2
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("fit", "x.csv", "-o", "out", "-k", "0"), "'0' is neither a number from 1 on"),
+        (("fit", "x.csv", "-o", "out", "-k", "many"), "'many' is neither a number"),
+        (("fit", "x.csv", "-o", "out", "--noise", "loud"), "--noise"),
+        (("fit", "x.csv", "-o", "out", "--separator", "xy"), "'xy' is not one letter"),
+        (("fit", "x.csv", "-o", "out", "--max-time", "soon"), "--max-time"),
+        (("fit", "x.csv", "-o", "out", "--no-such-option"), "--no-such-option"),
+        (("fit", "x.csv"), "--output"),
+        (("fit",), "INPUT"),
+        (("transform", "model", "x.csv", "more"), "more"),
+        (("fiit",), "fiit"),
+    ],
+)
+def test_wrong_use_is_one_line(arguments, words):
+    result = run(*arguments)
+    assert result.exit_code == 2
+    assert result.stdout == ""
+    (line,) = result.stderr.splitlines()
+    assert line.startswith("error: ")
+    assert words in line
+    command = f"ebcd {arguments[0]}" if arguments[0] != "fiit" else "ebcd"
+    assert line.endswith(f". Try '{command} --help'.")
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--prior", "point_laplas"), "did you mean 'point_laplace'"),
+        (("--prior", "normal,laplace", "-k", "1"), "prior has 2 entries"),
+        (("--max-time", "-1"), "max_time must be positive"),
+        (("--checkpoint", "no/such/folder/file"), "there is no folder"),
+        (("--log-returns", "--difference"), "leave out --difference"),
+        (("--n-samples", "9"), "--n-samples goes with --covariance"),
+    ],
+)
+def test_mistakes_are_found_before_a_file_is_read(options, words, tmp_path):
+    line = error("fit", tmp_path / "would take an hour.csv", "-o", tmp_path / "out", *options)
+    assert words in line
+
+
+def test_without_a_command_there_is_help():
+    result = run()
+    assert result.exit_code == 2
+    assert "Usage: ebcd" in result.stdout
+    assert "transform" in result.stdout
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no broken pipes")
+def test_a_reader_that_has_seen_enough_is_no_error(table, tmp_path):
+    ok("fit", table, "-o", tmp_path / "out", "-k", 1, *QUICK)
+    command = [sys.executable, "-m", "ebcd", "transform", str(tmp_path / "out"), str(table), "-q"]
+    with subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": str(PACKAGE)},
+    ) as process:
+        process.stdout.close()
+        assert process.stderr.read() == b""
+        assert process.wait() == 141  # as a shell says it of a program that SIGPIPE ended
+
+
+def test_what_nobody_reads_is_forgotten(tmp_path, monkeypatch):
+    with (tmp_path / "out.txt").open("w") as file:
+        monkeypatch.setattr(sys, "stdout", file)
+        file.write("what is still in the buffer")
+        with pytest.raises(typer.Exit) as end, one_line_errors():
+            raise BrokenPipeError
+        assert end.value.exit_code == 141
+    assert (tmp_path / "out.txt").read_text() == ""
 
 
 def test_separator_by_name(tmp_path):
@@ -600,11 +674,11 @@ def test_without_the_extra(capsys, monkeypatch):
 def completed(words):
     environment = {"_EBCD_COMPLETE": "complete_bash", "COMP_WORDS": words}
     environment["COMP_CWORD"] = str(len(words.split(" ")) - 1)
-    return run(prog_name="ebcd", env=environment).stdout.split()
+    return run(env=environment).stdout.split()
 
 
 def test_completion():
-    script = run(prog_name="ebcd", env={"_EBCD_COMPLETE": "source_bash"}).stdout
+    script = run(env={"_EBCD_COMPLETE": "source_bash"}).stdout
     assert "complete -o default -F _ebcd_completion ebcd" in script
     assert completed("ebcd re") == ["report"]
     assert completed("ebcd fit --prior point_e") == ["point_exponential"]

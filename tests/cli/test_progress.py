@@ -1,22 +1,43 @@
-"""Progress: what is foretold, one line on a terminal, few lines elsewhere."""
+"""Progress: what is foretold, live lines on a terminal, few lines elsewhere."""
 
 import io
+import re
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
+
+import ebcd
+from ebcd.fitting import _clock
 
 pytest.importorskip("typer")
 from rich.console import Console
 
 from ebcd.cli import _progress
-from ebcd.cli._progress import seconds_left, watch
+from ebcd.cli._fit import fit_model
+from ebcd.cli._progress import Watcher, seconds_left, watch
+from ebcd.io._tables import Table
 
 
-def follow(watcher, values, tol=1e-3):
+class Clock:
+    """Seconds that pass when a test says so."""
+
+    def __init__(self, monkeypatch):
+        self.time = 1000.0
+        monkeypatch.setattr(_clock, "now", lambda: self.time)
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    return Clock(monkeypatch)
+
+
+def follow(watcher, elbos, clock, tol=1e-3):
     """Tell a watcher of iterations that take a second each."""
-    progress = watcher.follow(values[0], 100.0, tol)
-    for i, value in enumerate(values[1:], start=1):
-        progress(i, SimpleNamespace(value=value), float(i))
+    watcher.stage("fitting", tol=tol)
+    for i, elbo in enumerate(elbos, start=1):
+        watcher.iteration(i, elbo, 2)
+        clock.time += 1.0
 
 
 @pytest.mark.parametrize("rate", [0.3, 0.5, 0.9])
@@ -45,40 +66,119 @@ def test_durations(seconds, words):
     assert _progress._duration(seconds) == words
 
 
-def test_lines_are_few_and_plain(capsys, monkeypatch):
-    clock = iter([10.0, 10.5, 11.0, 12.5, 13.0])
-    monkeypatch.setattr(_progress.time, "monotonic", lambda: next(clock))
+def test_lines_are_few_and_plain(capsys, clock):
     with watch(quiet=False) as watcher:
         watcher.stage("reading")
         watcher.note("note: a note")
-        follow(watcher, [0.0, 8.0, 12.0, 14.0, 15.0, 15.5])
+        follow(watcher, [-100.0, -92.0, -88.0, -86.0, -85.0, -84.5], clock)
     out, err = capsys.readouterr()
     assert out == ""
-    lines = err.splitlines()
-    assert lines[:3] == ["reading", "note: a note", "fitting: iteration 1, ELBO -92"]
-    assert lines[3] == "fitting: iteration 4, ELBO -85, about 11 s left"
-    assert len(lines) == 4
+    assert err.splitlines() == [
+        *("reading", "note: a note", "fitting: iteration 1, ELBO -100.0"),
+        "fitting: iteration 3, ELBO -88.0",
+        "fitting: iteration 5, ELBO -85.0, about 11 s left",
+    ]
 
 
-def test_quiet_says_nothing(capsys):
+def test_many_short_stages_are_few_lines_as_well(capsys, clock):
+    with watch(quiet=False) as watcher:
+        for i in range(1, 13):
+            watcher.stage(f"start {i} of 12", i, 12)
+            watcher.iteration(1, -1234.56, 2)
+            clock.time += 0.5
+    assert capsys.readouterr().err.splitlines() == [
+        *("start 1 of 12", "start 5 of 12", "start 9 of 12"),
+    ]
+
+
+def left(watcher, *iteration):
+    """What is said of the time that is left after an iteration."""
+    said = []
+    watcher._show = lambda words, detail="", brief=False: said.append(detail)
+    watcher.iteration(*iteration)
+    return said[0].partition(", ELBO -5.0")[2]
+
+
+def test_time_left_in_a_round_follows_from_the_starts_that_are_over(clock):
+    watcher = Watcher()
+    watcher.stage("start 1 of 4", 1, 4)
+    assert left(watcher, 2, -5.0, 3) == ""  # nothing to go by
+    clock.time += 10.0
+    watcher.stage("start 2 of 4", 2, 4)
+    clock.time += 4.0
+    assert left(watcher, 2, -5.0, 3) == ", about 26 s left in this round"
+    clock.time += 16.0  # 15 s each
+    watcher.stage("start 3 of 4", 3, 4)
+    assert left(watcher, 2, -5.0, 3) == ", about 30 s left in this round"
+    clock.time += 20.0
+    assert left(watcher, 3, -5.0, 3) == ""  # not like the others
+    watcher.stage("start 1 of 2", 1, 2)  # of the next round
+    assert left(watcher, 2, -5.0, 3) == ""
+
+
+def test_time_left_is_at_most_what_the_user_allowed(clock):
+    watcher = Watcher()
+    watcher.limit(50.0)
+    watcher.stage("start 1 of 3", 1, 3)
+    clock.time += 10.0
+    assert left(watcher, 2, -5.0, 3) == ", at most 40 s left"
+    watcher.stage("start 2 of 3", 2, 3)
+    assert left(watcher, 2, -5.0, 3) == ", about 20 s left in this round"
+    clock.time += 25.0
+    watcher.stage("start 3 of 3", 3, 3)
+    assert left(watcher, 2, -5.0, 3) == ", at most 15 s left"  # one takes longer
+    watcher.limit(None)
+    assert left(watcher, 2, -5.0, 3) == ", about 18 s left in this round"
+
+
+def test_iterations_without_an_elbo(capsys, clock):
+    with watch(quiet=False) as watcher:
+        watcher.stage("looking for a start")
+        clock.time += 5.0
+        watcher.iteration(7, None, 3)
+    assert "looking for a start: component 3, iteration 7" in capsys.readouterr().err
+
+
+def test_quiet_says_nothing(capsys, clock):
     with watch(quiet=True) as watcher:
         watcher.stage("reading")
         watcher.note("note: a note")
-        follow(watcher, [0.0, 8.0, 12.0, 14.0])
+        follow(watcher, [0.0, 8.0, 12.0, 14.0], clock)
     assert capsys.readouterr() == ("", "")
 
 
-def test_a_terminal_has_one_line_that_goes_away(monkeypatch):
+def test_a_terminal_has_lines_that_go_away(monkeypatch, clock):
     screen = io.StringIO()
     console = Console(file=screen, force_terminal=True, width=80)
     monkeypatch.setattr(_progress, "Console", lambda **options: console)
     monkeypatch.setattr(_progress.sys, "stderr", SimpleNamespace(isatty=lambda: True))
     with watch(quiet=False) as watcher:
         watcher.note("note: [stays] on the screen")
-        follow(watcher, [0.0, 8.0, 12.0, 14.0])
-        console.file.flush()
+        watcher.stage("round 1, start 2 of 5: varimax (1,000 of 20,000 features)", 2, 5)
+        watcher.iteration(3, -86.0, 2)
         watcher._progress.refresh()
     text = screen.getvalue()
     assert "note: [stays] on the screen" in text
-    assert "fitting: iteration 3, ELBO -86" in text
-    assert text.rstrip("\x1b[?25h\r").endswith("\x1b[2K")  # the line is erased
+    assert "round 1, start 2 of 5: varimax (1,000 of 20,000 features)" in text
+    assert "iteration 3, ELBO -86.0" in text
+    assert text.rstrip("\x1b[?25h\r").endswith("\x1b[2K")  # the lines are erased
+
+
+def test_a_fit_is_followed_from_the_search_on(capsys, clock, monkeypatch):
+    """The search among starts is most of a fit, and was silent once."""
+    monkeypatch.setattr(_progress, "_SECONDS_BETWEEN_LINES", 0.0)
+    rng = np.random.default_rng(0)
+    table = Table(rng.normal(size=(60, 5)) @ rng.normal(size=(5, 20)), list("abcdefghijklmnopqrst"))
+    model = ebcd.EBCD(4, max_time=500.0)
+    with watch(quiet=False) as watcher:
+        fit_model(model, table, None, watcher)
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[0] == "looking for a start"
+    started = [line for line in lines if line.startswith("round 1, start ") and "ELBO" in line]
+    number = int(re.match(r"round 1, start \d+ of (\d+): ", started[0]).group(1))
+    for i in range(1, number + 1):
+        assert any(f"start {i} of {number}: " in line for line in started), i
+    assert all(re.search(r"iteration \d+, ELBO -?[\d,.]+, (about|at most) ", s) for s in started)
+    assert any(line.startswith("round 2, start 1 of ") for line in lines)
+    assert re.match(rf"fitting: iteration \d+, ELBO {model.elbo_:,.1f}, at most ", lines[-1])
+    assert "_display" not in vars(model)

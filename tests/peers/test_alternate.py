@@ -98,6 +98,7 @@ class TestLoop:
         fit = climb(covariance, keep, starts, tol=1e-13, max_iter=5000)
         assert fit.converged
         assert fit.value == pytest.approx(covariance.leading(2)[0].sum())
+        np.testing.assert_array_equal(fit.path, np.concatenate(keep.values))
         assert (np.diff(np.concatenate(keep.values)) > -1e-12).all()
         assert fit.n_iter == len(keep.values)
 

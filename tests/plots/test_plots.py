@@ -11,10 +11,13 @@ pytest.importorskip("matplotlib")
 
 import matplotlib as mpl
 from matplotlib import pyplot as plt
+from matplotlib.axes import Axes
 from pictures import assert_readable, labels
 
 import ebcd
 from ebcd import EBCD, PenalizedPCA, plots
+from ebcd.peers import SPC, USLPCA, GPower
+from ebcd.penalties import as_penalty
 
 FUNCTIONS = sorted(plots.__all__)
 
@@ -27,6 +30,19 @@ class TestAll:
             getattr(plots, name)(PCA(2).fit(data), *arguments)
         with pytest.raises(NotFittedError):
             getattr(plots, name)(EBCD(2), *arguments)
+
+    @pytest.mark.parametrize("name", FUNCTIONS)
+    def test_work_on_every_estimator(self, name, model, data):
+        arguments = [data] if name == "scores" else []
+        if name == "elbo" and type(model).__name__ in ("ITSPCA", "EBPCA"):
+            with pytest.raises(TypeError, match="maximise"):
+                plots.elbo(model)
+            return
+        given = [model, model] if name == "compare" else model
+        for ax in np.ravel(getattr(plots, name)(given, *arguments)):
+            assert isinstance(ax, Axes)
+            assert ax.has_data()
+        plt.gcf().canvas.draw()  # so that nothing fails when it is seen
 
     @pytest.mark.parametrize("name", ["heatmap", "explained_variance", "elbo", "shrinkage"])
     def test_draw_where_they_are_told(self, name, ebcd_model):
@@ -287,25 +303,119 @@ class TestShrinkage:
     def test_no_component(self, empty_model):
         assert "no component" in plots.shrinkage(empty_model).texts[0].get_text()
 
-    def test_others_say_who_has_it(self, model):
-        if type(model).__name__ in ("EBCD", "EBMF"):
-            plots.shrinkage(model)
-        else:
-            with pytest.raises(TypeError, match="EBCD and EBMF do"):
-                plots.shrinkage(model)
+    def test_is_what_the_last_iteration_did(self, model, data):
+        scale = getattr(model, "scale_", 1.0)
+        for k in range(model.n_components_):
+            one = model._shrinkage(k)
+            result = one.shrink(one.observed)
+            loadings = model.components_[k] / scale
+            if type(model).__name__ == "EBPCA":  # all components at once, in truth
+                assert np.corrcoef(result, loadings)[0, 1] > 0.99
+            elif type(model).__name__ == "ITSPCA":
+                if k == 0:  # what the QR step leaves as it is, but for the length
+                    loadings = loadings * (result @ loadings) / (loadings @ loadings)
+                    np.testing.assert_allclose(result, loadings, atol=1e-12)
+            elif getattr(model, "noise", "") != "per_feature":
+                np.testing.assert_allclose(result, loadings, atol=1e-12)
+
+    def test_is_drawn(self, model):
+        ax = plots.shrinkage(model)
+        for k, line in enumerate(ax.lines[1:]):
+            x, y = line.get_data()
+            one = model._shrinkage(k)
+            np.testing.assert_array_equal(y, one.shrink(x))
+            assert ax.get_ylabel() == one.result
+            assert (np.diff(y) >= -1e-12).all()
+        assert len(ax.lines) == 1 + model.n_components_
+        assert ("posterior" in ax.get_ylabel()) is hasattr(model, "priors_")
+
+    @pytest.mark.parametrize(
+        "model",
+        [PenalizedPCA(2, alpha=8.0), PenalizedPCA(2, alpha=8.0, scale=True), GPower(2), USLPCA(2)],
+        ids=repr,
+    )
+    def test_observed_loadings_are_products_with_the_scores(self, model, data):
+        Z = model.set_params(tol=1e-12).fit_transform(data)
+        expected = ((data - data.mean(axis=0)) / model.scale_).T @ Z / len(Z)
+        observed = [model._shrinkage(k).observed for k in range(2)]
+        np.testing.assert_allclose(observed, expected.T, atol=1e-4)
+
+    @pytest.mark.parametrize("alpha", [8.0, [8.0, 3.0]])
+    @pytest.mark.parametrize("penalty", ["l1", "scad", "mcp", "l0", "nonnegative_l1"])
+    def test_curves_of_penalties_minimise_the_criterion(self, penalty, alpha, data):
+        model = PenalizedPCA(2, penalty=penalty, alpha=alpha).fit(data * 3)
+        value = as_penalty(penalty).value
+
+        def cost(loadings, x, strength):
+            """Criterion of loadings for scores with Z'Z = I."""
+            u, x = np.sqrt(80) * np.asarray(loadings), np.sqrt(80) * x
+            if penalty in ("scad", "mcp"):  # alpha is the threshold of these
+                return (u - x) ** 2 / 2 + strength**2 * value(u / strength)
+            return (u - x) ** 2 / 2 + strength * value(u)
+
+        for strength, line in zip(
+            np.broadcast_to(alpha, 2), plots.shrinkage(model).lines[1:], strict=True
+        ):
+            grid = np.linspace(*line.get_xdata()[[0, -1]], 3001)
+            for x, y in zip(*(values[::50] for values in line.get_data()), strict=True):
+                assert cost([y], x, strength)[0] <= cost(grid, x, strength).min() + 1e-9
+
+    @pytest.mark.parametrize("penalty", ["l1", "l0"])
+    @pytest.mark.parametrize("block", [True, False])
+    def test_thresholds_of_gpower(self, penalty, block, data):
+        model = GPower(2, penalty=penalty, gamma=0.2, block=block).fit(data * 5)
+        largest = np.sqrt((data * 5).var(axis=0).max())
+        level = largest * (0.2 if penalty == "l1" else np.sqrt(0.2))
+        x, y = plots.shrinkage(model).lines[1].get_data()
+        if block:  # those of further components are of what the first left
+            np.testing.assert_array_equal(y != 0, np.abs(x) > level)
+        factor = y[-1] / (x[-1] - (level if penalty == "l1" else 0.0))
+        assert factor == pytest.approx(1.0, abs=0.5)
+
+    def test_what_is_saved_is_drawn(self, model, tmp_path):
+        ebcd.save(model, tmp_path / "model.npz")
+        again = plots.shrinkage(ebcd.load(tmp_path / "model.npz"))
+        for line, other in zip(plots.shrinkage(model).lines, again.lines, strict=True):
+            np.testing.assert_array_equal(line.get_data(), other.get_data())
 
 
 class TestElbo:
     def test_path(self, model):
-        path = getattr(model, "elbo_path_", getattr(model, "objective_path_", None))
-        if path is None:
-            with pytest.raises(TypeError, match="EBCD and EBMF have an elbo_path_"):
+        if type(model).__name__ in ("ITSPCA", "EBPCA"):
+            match = f"{type(model).__name__} has no criterion .*: it.* maximise"
+            with pytest.raises(TypeError, match=match):
                 plots.elbo(model)
             return
+        path = getattr(model, "elbo_path_", getattr(model, "objective_path_", None))
         ax = plots.elbo(model)
         np.testing.assert_array_equal(ax.lines[0].get_ydata(), path)
         assert ("ELBO" in ax.get_ylabel()) is hasattr(model, "elbo_path_")
         assert "converged" in ax.get_title()
+        falls = "small" in ax.get_ylabel()
+        assert (np.diff(path) * (-1 if falls else 1) >= -1e-9 * np.abs(path[-1])).all()
+        assert path[-1] == getattr(model, "elbo_", getattr(model, "objective_", None))
+
+    @pytest.mark.parametrize("scale", [False, True])
+    def test_criteria_of_peers_against_the_data(self, scale, data):
+        X = data - data.mean(axis=0)
+        X = X / X.std(axis=0) if scale else X
+        options = {"scale": scale, "tol": 1e-13}
+        spc = SPC(2, sumabs=2.0, **options).fit(data)
+        sizes = [np.linalg.norm(v / spc.scale_) for v in spc.components_]
+        assert spc.objective_ == pytest.approx(sum(sizes), rel=1e-6)
+        joint = USLPCA(2, n_nonzero=12, **options).fit(data)
+        explained = ((joint.components_ / joint.scale_) ** 2).sum()
+        assert joint.objective_ == pytest.approx(explained, rel=1e-6)
+        for block in (True, False):
+            first = GPower(1, gamma=0.2, block=block, **options).fit(data)
+            b = X.T @ first.fit_transform(data)[:, 0] / len(X)
+            soft = np.maximum(np.abs(b) - 0.2 * np.sqrt((X**2).mean(axis=0).max()), 0.0)
+            assert first.objective_path_[-1] == pytest.approx(np.linalg.norm(soft), rel=1e-6)
+
+    def test_nothing_found(self):
+        with pytest.warns(UserWarning, match="do not vary"):
+            model = SPC(1, sumabs=1.0).fit(np.ones((5, 3)))
+        assert plots.elbo(model).lines[0].get_ydata() == [0.0]
 
     def test_short_path(self, empty_model):
         ax = plots.elbo(empty_model)

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
-import numpy as np
 import typer
 
 import ebcd
 from ebcd.cli import _options as o
 from ebcd.cli._compare import METHODS, SLOW_FAMILIES, check_methods, compare, print_outcomes
 from ebcd.cli._data import Steps, divided, load_covariance, load_data, standard_deviations
+from ebcd.cli._errors import Commands, one_line_errors
 from ebcd.cli._fit import (
     fit_model,
     make_model,
@@ -32,33 +30,11 @@ from ebcd.datasets import load_us_employment
 from ebcd.io._tables import Table
 
 app = typer.Typer(
+    cls=Commands,
     help="Sparse PCA that tunes itself: empirical Bayes covariance decomposition.",
-    no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-
-
-@contextlib.contextmanager
-def _one_line_errors() -> Iterator[None]:
-    """Turn mistakes into one line and exit code 2, and Ctrl-C into exit code 130."""
-    try:
-        yield
-    except BrokenPipeError:  # the reader of our output has seen enough
-        raise
-    except (ValueError, TypeError, ImportError, OSError, np.linalg.LinAlgError) as error:
-        _fail(" ".join(str(error).split()))
-    except MemoryError:
-        _fail("the data do not fit into memory; use fewer columns (--columns), or ebcd.Gram")
-    except KeyboardInterrupt:
-        typer.echo("interrupted; nothing was written", err=True)
-        raise typer.Exit(130) from None
-
-
-def _fail(message: str) -> None:
-    typer.secho("error: ", fg=typer.colors.RED, bold=True, err=True, nl=False)
-    typer.echo(message, err=True)
-    raise typer.Exit(2)
 
 
 def _version(wanted: bool) -> None:
@@ -67,14 +43,17 @@ def _version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
+@app.callback(invoke_without_command=True)
 def _main(
+    context: typer.Context,
     version: Annotated[
         bool,
         typer.Option("--version", help="Print the version.", callback=_version, is_eager=True),
     ] = False,
 ) -> None:
-    pass
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+        raise typer.Exit(2)
 
 
 @app.command()
@@ -114,7 +93,7 @@ def fit(
 ) -> None:
     """Find the components of a table and write them, the scores and a report to a folder."""
     reading = o.reading(locals())
-    with _one_line_errors():
+    with one_line_errors():
         check_folder(output, force)
         model = make_model(
             n_components,
@@ -224,7 +203,7 @@ def demo(
     quiet: o.Quiet = False,
 ) -> None:
     """Try it on packaged data: what moved US employment in 15 sectors, 2006 to 2015."""
-    with _one_line_errors():
+    with one_line_errors():
         check_folder(output, force)
         jobs = load_us_employment()
         names = [name.replace("_", " ") for name in jobs.feature_names]
@@ -260,7 +239,7 @@ def report(
     ],
 ) -> None:
     """Make the report of a finished fit again."""
-    with _one_line_errors():
+    with one_line_errors():
         typer.echo(report_again(folder))
 
 
@@ -304,7 +283,7 @@ def compare_methods(
 ) -> None:
     """Fit families of priors and methods of others to the same table, side by side."""
     reading = o.reading(locals())
-    with _one_line_errors():
+    with one_line_errors():
         methods = check_methods(method or [], every)
         with watch(quiet) as watcher:
             table, _ = _read(
@@ -356,7 +335,7 @@ def transform(
 ) -> None:
     """Give the scores of new data, prepared as those of the fit were; columns match by name."""
     reading = o.reading(locals())
-    with _one_line_errors():
+    with one_line_errors():
         if output is not None:
             check_file(output, force)
         fitted, summary = read_results(model)

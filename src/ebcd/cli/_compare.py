@@ -158,7 +158,9 @@ def print_outcomes(outcomes: list[Outcome]) -> None:
     console = Console()
     if not console.is_terminal:
         console = Console(width=160)
-    console.print(grid)
+    with console.capture() as text:
+        console.print(grid)
+    typer.echo(text.get(), nl=False)
     typer.echo(
         "\nvariance: share that the components claim; features used: loadings of each component "
         "that are\nnot zero, or whose sign is sure (lfsr < 0.05); ELBO: bound on the "

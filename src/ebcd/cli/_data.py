@@ -23,10 +23,12 @@ class Steps:
     difference: bool = False
     standardize: bool = False
 
-    def apply(self, table: Table) -> Table:
-        """Do all but the last; a mistake is a ValueError that names the option."""
+    def __post_init__(self) -> None:
         if self.log_returns and self.difference:
             raise ValueError("--log-returns takes differences already; leave out --difference")
+
+    def apply(self, table: Table) -> Table:
+        """Do all but the last; a mistake is a ValueError that names the option."""
         if self.transpose:
             table = table.transposed()
         if not (self.log_returns or self.difference):

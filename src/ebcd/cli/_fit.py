@@ -21,6 +21,7 @@ from ebcd.cli._output import (
     write_scores,
 )
 from ebcd.cli._progress import Watcher
+from ebcd.estimators._resume import check_limits
 from ebcd.io import load, save
 from ebcd.io._tables import Table
 from ebcd.report import pca_variance_ratio, write_report
@@ -29,10 +30,13 @@ _TOP = 10  # features of each component in the summary
 
 
 def make_model(n_components: str, prior: str, **parameters: Any) -> ebcd.EBCD:
-    """Make an estimator from what was typed."""
+    """Make an estimator from what was typed, and check that before a large file is read."""
     k = int(n_components) if n_components.isdigit() else n_components
     priors = prior.split(",") if "," in prior else prior
-    return ebcd.EBCD(k, prior=priors, **parameters)
+    model = ebcd.EBCD(k, prior=priors, **parameters)
+    model._check_parameters()
+    check_limits(model)
+    return model
 
 
 def fit_model(
@@ -42,10 +46,9 @@ def fit_model(
 
     With `n_samples` the table is a covariance matrix, and there are no scores.
     """
-    counting = "" if isinstance(model.n_components, int) else "counting components and "
-    watcher.stage(f"{counting}looking for a start")
     began = time.monotonic()
-    model._progress = watcher.follow
+    watcher.limit(model.max_time)
+    model._display = watcher
     try:
         with gathered_warnings() as warned:
             if n_samples is None:
@@ -54,7 +57,8 @@ def fit_model(
                 model.fit_covariance(table.values, n_samples)
                 scores = None
     finally:
-        del model._progress
+        del model._display
+        watcher.limit(None)
     model.feature_names_in_ = np.array(table.column_names, dtype=object)
     return scores, warned, time.monotonic() - began
 

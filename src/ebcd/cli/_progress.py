@@ -1,80 +1,111 @@
-"""What a command says while it works: a live line on a terminal, plain lines elsewhere."""
+"""What a command says while it works: live lines on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
 import contextlib
 import math
 import sys
-import time
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections import deque
+from collections.abc import Iterator
 
+import numpy as np
 import typer
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
+from ebcd.fitting import _clock
+from ebcd.fitting._progress import AbstractDisplay
+
 _SECONDS_BETWEEN_LINES = 2.0
-_GAINS = 8  # from which the remaining iterations are foretold
+_ELBOS = 9  # from whose gains the remaining iterations are foretold
 
 
-class Watcher:
+class Watcher(AbstractDisplay):
     """Tell what goes on; this one says nothing."""
 
-    def stage(self, words: str) -> None:
-        """Say what is being done now."""
+    def __init__(self) -> None:
+        self._end = math.inf
+        self.stage("")
 
-    def iteration(self, number: int, elbo: float, left: float | None) -> None:
-        """Say how far the fit is, and how many seconds are probably left."""
+    def limit(self, seconds: float | None) -> None:
+        """Say that what goes on now ends after so many seconds, if there is a limit."""
+        self._end = math.inf if seconds is None else _clock.now() + seconds
+
+    def stage(self, words: str, number: int = 1, of: int = 1, tol: float | None = None) -> None:
+        """Say what is being done now."""
+        self._words, self._tol, self._elbos = words, tol, deque[float](maxlen=_ELBOS)
+        self._began = _clock.now()
+        if number == 1:
+            self._all_began = self._began
+        self._number, self._of = number, of
+        if tol is None:  # the last stage of a fit is shown with its first iteration
+            self._show(words, brief=of > 1)
+
+    def iteration(self, number: int, elbo: float | None, n_components: int) -> None:
+        """Say how far it is, and how many seconds are probably left."""
+        if elbo is None:
+            detail = f"component {n_components}, iteration {number}"
+        else:
+            self._elbos.append(elbo)
+            detail = f"iteration {number}, ELBO {elbo:,.1f}"
+        first = self._tol is not None and len(self._elbos) == 1
+        self._show(self._words, detail + self._left(number), brief=not first)
+
+    def _left(self, number: int) -> str:
+        """Say how much time is left, as far as that is known."""
+        now = _clock.now()
+        limit = max(self._end - now, 0.0)
+        if self._tol is None:
+            left, of = self._left_in_round(now), " in this round"
+        else:
+            each = (now - self._began) / max(number - 1, 1)
+            left, of = seconds_left(np.diff(self._elbos).tolist(), self._tol, each), ""
+        if left is not None and left < limit:
+            return f", about {_duration(left)} left{of}"
+        return "" if limit == math.inf else f", at most {_duration(limit)} left"
+
+    def _left_in_round(self, now: float) -> float | None:
+        """Foretell the end of stages of which some are over, if this one is like them."""
+        if self._number == 1:
+            return None
+        each = (self._began - self._all_began) / (self._number - 1)
+        left_of_this = each - (now - self._began)
+        return left_of_this + each * (self._of - self._number) if left_of_this > 0 else None
 
     def note(self, words: str) -> None:
         """Say something that stays on the screen."""
 
-    def follow(self, value: float, shift: float, tol: float) -> Callable[..., None]:
-        """Give what a fit calls after every iteration, with its criterion at the start."""
-        gains: list[float] = []
-        last = value
-
-        def progress(iteration: int, state: Any, seconds: float) -> None:
-            nonlocal last
-            gains.append(state.value - last)
-            last = state.value
-            left = seconds_left(gains[-_GAINS:], tol, seconds / max(iteration, 1))
-            self.iteration(iteration, state.value - shift, left)
-
-        return progress
+    def _show(self, words: str, detail: str = "", brief: bool = False) -> None:
+        """Show what is being done and how far it is; what is `brief` may be left out."""
 
 
 class _Lines(Watcher):
     """Plain lines on standard error, not too many."""
 
     def __init__(self) -> None:
-        self._spoke = -_SECONDS_BETWEEN_LINES
+        self._spoke = -math.inf
+        super().__init__()
 
-    def stage(self, words: str) -> None:
-        typer.echo(words, err=True)
-
-    def iteration(self, number: int, elbo: float, left: float | None) -> None:
-        now = time.monotonic()
-        if now - self._spoke >= _SECONDS_BETWEEN_LINES:
+    def _show(self, words: str, detail: str = "", brief: bool = False) -> None:
+        now = _clock.now()
+        if words and not (brief and now - self._spoke < _SECONDS_BETWEEN_LINES):
             self._spoke = now
-            self.stage(_words(number, elbo, left))
+            typer.echo(f"{words}: {detail}" if detail else words, err=True)
 
     def note(self, words: str) -> None:
-        self.stage(words)
+        typer.echo(words, err=True)
 
 
 class _Live(Watcher):
-    """One line on a terminal that changes."""
+    """Two lines on a terminal that change: one would be too long for 80 letters."""
 
     def __init__(self, progress: Progress) -> None:
         self._progress = progress
         self._task = progress.add_task("")
+        super().__init__()
 
-    def stage(self, words: str) -> None:
-        self._progress.update(self._task, description=words)
-
-    def iteration(self, number: int, elbo: float, left: float | None) -> None:
-        self.stage(_words(number, elbo, left))
+    def _show(self, words: str, detail: str = "", brief: bool = False) -> None:
+        self._progress.update(self._task, description=f"{words}\n{detail}")
 
     def note(self, words: str) -> None:
         self._progress.console.print(words, markup=False, highlight=False, soft_wrap=True)
@@ -89,14 +120,10 @@ def watch(quiet: bool) -> Iterator[Watcher]:
     elif not (console.is_terminal and sys.stderr.isatty()):
         yield _Lines()
     else:
-        columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False))
-        with Progress(*columns, TimeElapsedColumn(), console=console, transient=True) as progress:
+        words = TextColumn("{task.description}", markup=False)
+        columns = (SpinnerColumn(), TimeElapsedColumn(), words)
+        with Progress(*columns, console=console, transient=True) as progress:
             yield _Live(progress)
-
-
-def _words(number: int, elbo: float, left: float | None) -> str:
-    words = f"fitting: iteration {number}, ELBO {elbo:.6g}"
-    return words if left is None else f"{words}, about {_duration(left)} left"
 
 
 def _duration(seconds: float) -> str:

@@ -17,7 +17,7 @@ from ebcd.fitting._components import count_components
 from ebcd.fitting._keeper import AbstractKeeper
 from ebcd.fitting._loop import Fit, Problem, State, alternate
 from ebcd.fitting._noise import NOISES
-from ebcd.fitting._progress import Printer
+from ebcd.fitting._progress import AbstractDisplay, Printer, Watch
 from ebcd.fitting._rotation import score_map
 from ebcd.fitting._shrinkers import EmpiricalBayesShrinker
 from ebcd.fitting._starts import (
@@ -88,7 +88,7 @@ class EBCD(Readable):
         Seed of the random rotations among the automatic starts. The result is the same every
         time with None as well.
     verbose : int, default 0
-        Whether to print progress.
+        Whether to print progress: a line for every start that is tried and every iteration after.
 
     Attributes
     ----------
@@ -135,7 +135,7 @@ class EBCD(Readable):
     array([0, 1, 2, 3, 4])
     """
 
-    _progress: Any = None  # for a display of progress: (value, shift, tol) -> callback of the loop
+    _display: AbstractDisplay | None = None  # of progress, in place of what `verbose` prints
 
     def __init__(
         self,
@@ -172,6 +172,7 @@ class EBCD(Readable):
         self._check_parameters()
         covariance = data.covariance
         with keeper_for(self, data, X) as keeper:
+            keeper.watch = Watch(self._display or (Printer() if self.verbose else None))
             problem = self._problem(covariance, keeper)
             k = keeper.once("number", self._how_many, problem, data)
             if isinstance(covariance, DataMatrix):
@@ -236,6 +237,7 @@ class EBCD(Readable):
         if self.n_components == "paper":
             return most
         if self.n_components == "auto":
+            problem.keeper.watch.stage("counting components")
             centred = int(data.mean is not None and bool(self.center))
             rows = max(covariance.n_samples - centred, 1)
             uneven = self.noise == "per_feature" or bool(self.scale)  # signal takes unequal shares
@@ -258,17 +260,17 @@ class EBCD(Readable):
     def _run(self, problem: Problem, k: int, data: Input) -> Fit:
         if k == 0 or problem.covariance.trace() == 0:
             return _nothing(problem)
+        watch = problem.keeper.watch
+        watch.shifts = problem.covariance.n_samples * np.log(data.scale * problem.covariance.unit)
+        watch.stage("looking for a start")
         start = Start(*problem.keeper.once("start", self._begin, problem, k, data))
         state = start.state
         if state is None:
             return _nothing(problem)
-        back = data.scale * problem.covariance.unit
-        shift = problem.covariance.n_samples * float(np.log(back).sum())
-        tol = self._tolerance(problem)
-        progress = Printer(state.value, shift) if self.verbose else None
-        if self._progress is not None:
-            progress = self._progress(state.value, shift, tol)
-        limits: Any = {"tol": tol, "max_iter": self.max_iter, "progress": progress}
+        tol, max_iter = self._tolerance(problem), self.max_iter
+        watch.stage("fitting", tol=tol)
+        watch.tell(1, state)
+        limits: Any = {"tol": tol, "max_iter": max_iter, "progress": watch.progress}
         if start.factor is not None:
             return polish(problem, state, start.factor, **limits)
         # whoever asks for the paper's start wants to see where the paper's algorithm ends
@@ -300,10 +302,8 @@ class EBCD(Readable):
         return problem.start(varimax_start(loadings) if self.start == "varimax" else loadings)
 
     def _store(self, fit: Fit, problem: Problem, data: Input) -> None:
-        covariance, state = (
-            problem.covariance,
-            _ordered(fit.state, data.scale, isinstance(self.prior, list | tuple)),
-        )
+        covariance = problem.covariance
+        state = _ordered(fit.state, data.scale, isinstance(self.prior, list | tuple))
         back = data.scale * covariance.unit
         maps, _ = score_map(covariance, state.mean, state.precision)
         self._score_map = maps / back[:, None]

@@ -12,8 +12,10 @@ from sklearn.exceptions import ConvergenceWarning
 from ebcd._numerics import Array
 from ebcd.data import AbstractCovariance, DataMatrix, Input
 from ebcd.estimators._readable import Readable
+from ebcd.estimators._shrinkage import Shrinkage
 from ebcd.fitting._loop import Fit, Problem, State
 from ebcd.fitting._penalized import fit_penalized, penalized_problem
+from ebcd.fitting._penalty_shrinker import Strength
 from ebcd.fitting._rotation import score_map
 from ebcd.fitting._starts import svd_start, varimax_start
 from ebcd.penalties import AbstractPenalty, as_penalty
@@ -23,6 +25,8 @@ _STARTS = ("auto", "svd", "varimax")
 
 class PenalizedDecomposition(Readable):
     """What penalised PCA with a given strength and with a chosen one share."""
+
+    _criterion = "penalised squared error, to be small"
 
     def _fit_strength(self, data: Input, penalty: AbstractPenalty, alpha: Any) -> Self:
         """Fit with a strength, or one for each component."""
@@ -42,7 +46,7 @@ class PenalizedDecomposition(Readable):
                 max_iter=self.max_iter,
                 progress=progress,
             )
-        self._store(fit, problem, data, penalty, keep_order=np.ndim(alpha) > 0)
+        self._store(fit, problem, data, penalty, np.asarray(alpha))
         self._warn(fit, k)
         return self
 
@@ -82,10 +86,12 @@ class PenalizedDecomposition(Readable):
         return [rotated] if self.start == "varimax" else [principal, rotated]
 
     def _store(
-        self, fit: Fit, problem: Problem, data: Input, penalty: AbstractPenalty, keep_order: bool
+        self, fit: Fit, problem: Problem, data: Input, penalty: AbstractPenalty, alpha: Array
     ) -> None:
         covariance = problem.covariance
-        state = _ordered(fit.state, data.scale, penalty, keep_order)
+        state = _ordered(fit.state, data.scale, penalty, keep_order=alpha.ndim > 0)
+        self._strengths = alpha[list(state.components)] if alpha.ndim else alpha
+        self._observed = state.b * covariance.unit
         back = data.scale * covariance.unit
         maps, _ = score_map(covariance, state.mean, state.precision)
         self._score_map = maps / back[:, None]
@@ -110,6 +116,17 @@ class PenalizedDecomposition(Readable):
         self._uneven = bool(
             not self.scale and positive.size and positive.max() > 100 * positive.min()
         )
+
+    def _shrinkage(self, k: int) -> Shrinkage:
+        """Give the proximal map of the penalty."""
+        root = float(np.sqrt(self.n_samples_))
+        alpha = np.reshape(self._strengths[k] if self._strengths.ndim else self._strengths, (1, 1))
+        strength = Strength(as_penalty(self.penalty), alpha, 1.0)
+
+        def shrink(observed: Array) -> Array:
+            return np.asarray(strength.prox(root * observed[None])[0] / root)
+
+        return Shrinkage(self._observed[k], shrink)
 
     def _warn(self, fit: Fit, k: int) -> None:
         lost = k - self.n_components_

@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from ebcd._numerics import Array
 from ebcd.estimators._base import Decomposition
 from ebcd.estimators._html import components_table
+from ebcd.estimators._shrinkage import Shrinkage
 from ebcd.priors._intervals import posterior_interval
 
 _SURE = 0.05  # local false sign rate below which a sign counts as known
@@ -30,6 +31,8 @@ class Feature(NamedTuple):
 
 class Readable(Decomposition):
     """What people read of a decomposition, whether or not its components have uncertainties."""
+
+    _criterion = "ELBO (nats)"  # what the iterations raise or lower; else why there is none
 
     # scikit-learn takes an unfitted estimator with this method for a linear predictor
     @available_if(lambda self: hasattr(self, "lfsr_"))
@@ -112,6 +115,21 @@ class Readable(Decomposition):
         back = np.broadcast_to(back, x.shape)[which]
         lower, upper = posterior_interval(prior, x[which], s[which], probability)
         return lower * back, upper * back
+
+    def _shrinkage(self, k: int) -> Shrinkage:
+        """Give what the last iteration did to the loadings of a component.
+
+        By default they are posterior means, with the median noise if it differs between features.
+        """
+        prior, x, s, back = self._normal_means(k)
+        # one unit for all features: that of the data, or of the scaled data
+        unit = float(np.ravel(back / getattr(self, "scale_", 1.0))[0])
+        noise = float(np.median(s))
+
+        def shrink(observed: Array) -> Array:
+            return np.asarray(unit * prior.shrink(observed / unit, noise))
+
+        return Shrinkage(unit * x, shrink, unit * noise, "posterior mean")
 
     def top_features(self, k: int = 0, n: int = 10, feature_names: Any = None) -> list[Feature]:
         """Largest loadings of a component.

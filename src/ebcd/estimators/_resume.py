@@ -42,6 +42,13 @@ def keeper_for(model: BaseEstimator, data: Input, X: Any) -> AbstractKeeper:
     return Checkpoint(path, description, deadline)
 
 
+def check_limits(model: BaseEstimator) -> None:
+    """Check both parameters without any data."""
+    _seconds(model.max_time)
+    if model.checkpoint is not None:
+        _as_path(model.checkpoint)
+
+
 def _seconds(max_time: Any) -> float | None:
     if max_time is None:
         return None

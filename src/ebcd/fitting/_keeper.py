@@ -15,6 +15,7 @@ from typing import Any, Self, TypeVar
 
 from ebcd.data import AbstractCovariance
 from ebcd.fitting._clock import Deadline
+from ebcd.fitting._progress import Watch
 
 Result = TypeVar("Result")
 
@@ -40,6 +41,7 @@ class AbstractKeeper(ABC):
 
     def __init__(self, deadline: Deadline | None = None) -> None:
         self._deadline = Deadline() if deadline is None else deadline
+        self.watch = Watch()  # whom to tell how far the fit is; nobody by default
         self.cut_short = False  # whether the fit has been told to stop
         self.finished = False  # whether there is nothing left to go on with
 

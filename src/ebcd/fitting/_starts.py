@@ -11,7 +11,7 @@ import numpy as np
 from ebcd._numerics import Array
 from ebcd.data import AbstractCovariance, CovarianceMatrix, LowRank
 from ebcd.fitting._components import Standardized
-from ebcd.fitting._keeper import AbstractKeeper
+from ebcd.fitting._lanczos import leading_pair
 from ebcd.fitting._loop import Problem, State, alternate
 from ebcd.fitting._rotation import score_map
 
@@ -28,8 +28,6 @@ _COARSE = 3.0  # nats: where the fit to all data takes over
 _HOPELESS = 5.0  # times what the first start gained in the first round
 _SAME = 0.99  # cosine
 _GREEDY_TOL = 1.0  # nats: how rough the start is hardly matters to where it leads
-_LANCZOS_STEPS = 20
-_RESTARTS = 50
 _ROUGH = 1e-3  # accuracy of a leading singular value where that is enough
 _LARGEST_RHO = 0.8
 # Random rotations are tried as well where an iteration is cheap, and components are many.
@@ -67,6 +65,7 @@ def _compressed(problem: Problem, rank: int) -> AbstractCovariance:
     if problem.noise.differs:
         covariance = Standardized(covariance)
     keeper = problem.keeper
+    keeper.watch.stage("looking for leading directions of the data")
     parts = keeper.once("directions", LowRank.find, keeper.watched(covariance), rank)
     small = LowRank(covariance, rank, parts)
     if not problem.noise.differs:
@@ -159,6 +158,7 @@ class Greedy:
             rho = min(float(variance.sum() / max(b @ mean, 1e-300)), _LARGEST_RHO)
             relaxed = loading + (mean - loading) / (1 - rho)
             loading = relaxed if value - old < 1.0 else mean
+            problem.keeper.watch.step(step + 1, number + 1)
             slot.offer(lambda *now: now, step + 1, loading, precision, fitted, value)
             if problem.keeper.out_of_time():
                 break
@@ -188,43 +188,13 @@ class Greedy:
         def product(v: Array) -> Array:
             return np.asarray(scale * self._residual_product(scale * v))
 
-        value, v = _leading_pair(product, p, self._accuracy, keeper)
+        value, v = leading_pair(product, p, self._accuracy, keeper)
         return np.asarray(np.sqrt(max(value, 0.0)) * v / scale)
 
     def _residual_product(self, v: Array) -> Array:
         product = self._covariance.matmul(v[:, None])[:, 0]
         along_l, along_b = self.loadings @ v, self._b @ v
         return np.asarray(product - self._b.T @ along_l + self.loadings.T @ (along_l - along_b))
-
-
-def _leading_pair(
-    product: Callable[[Array], Array], size: int, accuracy: float, keeper: AbstractKeeper
-) -> tuple[float, Array]:
-    """Leading eigenvalue and vector of a symmetric matrix, by the method of Lanczos."""
-    allowed = min(np.sqrt(accuracy), 30 * accuracy)  # residual, as a share of the eigenvalue
-    v = np.random.default_rng(0).standard_normal(size)
-    v /= np.linalg.norm(v)
-    slot = keeper.slot("vector")
-    begin, v, value = slot.saved or (0, v, 0.0)
-    for restart in range(begin, _RESTARTS):
-        basis, inner = np.empty((0, size)), np.zeros((_LANCZOS_STEPS, _LANCZOS_STEPS))
-        for m in range(min(_LANCZOS_STEPS, size)):
-            basis = np.vstack([basis, v])
-            v = product(v)
-            inner[m, m] = v @ basis[m]
-            for _ in range(2):  # twice, against rounding
-                v = v - (basis @ v) @ basis
-            length = float(np.linalg.norm(v))
-            values, vectors = np.linalg.eigh(inner[: m + 1, : m + 1])
-            value, residual = float(values[-1]), length * abs(float(vectors[-1, -1]))
-            if residual <= max(allowed * abs(value), 1e-300):
-                return value, vectors[:, -1] @ basis
-            v /= length
-            if m + 1 < _LANCZOS_STEPS:
-                inner[m, m + 1] = inner[m + 1, m] = length
-        v = vectors[:, -1] @ basis
-        slot.offer(lambda *now: now, restart + 1, v, value)
-    return value, v
 
 
 def greedy_start(
@@ -235,6 +205,9 @@ def greedy_start(
     while greedy.loadings.shape[0] < k and greedy.add():
         pass
     return greedy.state()
+
+
+Starts = dict[str, Callable[[], State | None]]
 
 
 class Start(NamedTuple):
@@ -278,14 +251,17 @@ def best_start(problem: Problem, k: int, rng: np.random.Generator) -> Start:
         return Start(problem.plain(state, state.mean), True)
     if p < 2 * _ENOUGH_FEATURES:
         return Start(_search(compressed, principal, rng, careful=True), True, small.factor)
-    features = _telling(principal, rng)
+    watch = problem.keeper.watch
+    watch.features = features = _telling(principal, rng)
     among = _part(problem, small, features)
     state = _search(among, principal[:, features], rng, careful=True)
+    watch.features = None
     if len(state.components) < len(principal):  # these features do not tell them all from noise
         return Start(_search(compressed, principal, rng, careful=True), True, small.factor)
     if p > 2 * _MANY_FEATURES:  # not all at once: an iteration is dear there
-        features = np.sort(rng.choice(p, _MANY_FEATURES, replace=False))
+        watch.features = features = np.sort(rng.choice(p, _MANY_FEATURES, replace=False))
         state = _moved(_part(problem, small, features), state)
+        watch.features = None
     return Start(_moved(compressed, state), True, small.factor)
 
 
@@ -297,6 +273,7 @@ def _part(problem: Problem, covariance: LowRank, features: np.ndarray) -> Proble
 
 def _moved(problem: Problem, state: State) -> State:
     """Go on from scores of a part of the features, which have the same coordinates."""
+    problem.keeper.watch.stage("best start, on more features")
     place = problem.scores.at(state.scores)
     state = problem.at(place, state.precision, state.components, state.fitted)
     return problem.keeper.once(
@@ -315,28 +292,26 @@ def _telling(principal: Array, rng: np.random.Generator) -> np.ndarray:
 def _search(problem: Problem, principal: Array, rng: np.random.Generator, careful: bool) -> State:
     """Run starts in rounds; to the end if `careful`, otherwise until one is left."""
     k, small = len(principal), problem.covariance.n_features <= _CHEAP_FEATURES
-    starts: list[Callable[[], State | None]] = [
-        lambda: problem.start(varimax_start(principal)),
-        lambda: (
-            greedy_start(problem, k, tol=_GREEDY_TOL, steps=_FEW_GREEDY_STEPS) if k > 1 else None
-        ),
-    ]
+    starts: Starts = {"varimax": lambda: problem.start(varimax_start(principal))}
+    if k > 1:
+        starts["greedy"] = partial(greedy_start, problem, k, _GREEDY_TOL, _FEW_GREEDY_STEPS)
     if k > 3 or (k > 2 and small):
         n_rotations = _ROTATIONS if small else _FEW_ROTATIONS
-        rotated = [random_rotation(principal, rng) for _ in range(n_rotations)]
-        starts += [partial(problem.start, loadings) for loadings in (principal, *rotated)]
+        starts["principal components"] = partial(problem.start, principal)
+        for i in range(n_rotations):
+            rotated = random_rotation(principal, rng)
+            starts[f"random rotation {i + 1}"] = partial(problem.start, rotated)
     return _after_rounds(problem, starts, len(_ROUNDS), careful)[0]
 
 
-def _after_rounds(
-    problem: Problem, starts: list[Callable[[], State | None]], number: int, careful: bool
-) -> list[State]:
+def _after_rounds(problem: Problem, starts: Starts, number: int, careful: bool) -> list[State]:
     """Give the states that are left after so many rounds.
 
     A round calls for the one before it, so that what that left need not be kept any longer when
     the round is over.
     """
     tol, max_iter, behind, most = _ROUNDS[number - 1]
+    watch = problem.keeper.watch
     run = partial(_ended, problem, tol=tol, max_iter=max_iter, rough=tol > _CAREFUL)
 
     def contest() -> list[State]:
@@ -345,24 +320,26 @@ def _after_rounds(
         states = _after_rounds(problem, starts, number - 1, careful)
         if len(states) == 1 and not careful:
             return states  # what is left to do costs the same later
-        ended = [problem.keeper.once("run", run, state) for state in states]
+        ended = []
+        for i, state in enumerate(states, 1):
+            watch.stage(f"round {number}, start {i} of {len(states)}", i, len(states))
+            ended.append(problem.keeper.once("run", run, state))
         return _contenders(ended, behind, most)
 
     return problem.keeper.once("round", contest)
 
 
 def _first_round(
-    problem: Problem,
-    starts: list[Callable[[], State | None]],
-    run: Callable[[State], State],
-    behind: float,
+    problem: Problem, starts: Starts, run: Callable[[State], State], behind: float
 ) -> list[State]:
     """Run the starts, but for those that are hopelessly behind the first from the beginning."""
     states: list[State] = []
     hopeless = -np.inf
-    for start in starts:
+    for i, (name, start) in enumerate(starts.items(), 1):
         if states and problem.keeper.out_of_time():
             break
+        words = f"round 1, start {i} of {len(starts)}: {name}"
+        problem.keeper.watch.stage(words, i, len(starts))
         begin = problem.keeper.once("begin", start)
         if begin is None or begin.value < hopeless:
             continue
@@ -375,7 +352,7 @@ def _first_round(
 
 def _ended(problem: Problem, state: State, **options: Any) -> State:
     """Where a loop ends."""
-    return alternate(problem, state, **options).state
+    return alternate(problem, state, progress=problem.keeper.watch.progress, **options).state
 
 
 def _contenders(states: list[State], reach: float, most: int) -> list[State]:

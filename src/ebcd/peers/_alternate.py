@@ -21,6 +21,7 @@ from abc import ABC, abstractmethod
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.sparse.linalg import ArpackError, LinearOperator, eigsh
 
 from ebcd._numerics import Array
@@ -54,12 +55,31 @@ class AbstractShrinkage(ABC):
 
 
 class Climb(NamedTuple):
-    """Where the best start ended."""
+    """Where the best start ended.
+
+    Attributes
+    ----------
+    loadings, b : array, k x p
+        Loadings after the last shrinkage, and before it.
+    path : list of float
+        The criterion after every iteration.
+    converged : bool
+    """
 
     loadings: Array
-    value: float
-    n_iter: int
+    b: Array
+    path: list[float]
     converged: bool
+
+    @property
+    def value(self) -> float:
+        """The criterion."""
+        return self.path[-1]
+
+    @property
+    def n_iter(self) -> int:
+        """Number of iterations."""
+        return len(self.path)
 
 
 def climb(
@@ -78,17 +98,27 @@ def climb(
     loadings = starts
     value = np.full(len(starts), -np.inf)
     rising = np.ones(len(starts), dtype=bool)
-    iteration = 0
-    while rising.any() and iteration < max_iter:
-        iteration += 1
-        loadings, new = shrinkage.shrink(rotate(covariance, loadings))
+    history: list[tuple[Array, NDArray[np.intp]]] = []
+    while rising.any() and len(history) < max_iter:
+        b = rotate(covariance, loadings)
+        loadings, new = shrinkage.shrink(b)
         rising = new - value > tol * np.abs(new)
         value = new
-        best = np.argsort(-value, kind="stable")[: _CUTS.get(iteration, len(value))]
+        best = np.argsort(-value, kind="stable")[: _CUTS.get(len(history) + 1, len(value))]
         best = best[rising[best] | (best == best[0])]  # what stays below the best is of no use
         loadings, value, rising = loadings[best], value[best], rising[best]
+        history.append((new, best))
     top = int(value.argmax())
-    return Climb(loadings[top], float(value[top]), iteration, not rising[top])
+    return Climb(loadings[top], b[best[top]], _path(history, top), not rising[top])
+
+
+def _path(history: list[tuple[Array, NDArray[np.intp]]], place: int) -> list[float]:
+    """Give the values of a start in every iteration, from all values and which starts went on."""
+    path = []
+    for values, best in reversed(history):
+        place = int(best[place])
+        path.append(float(values[place]))
+    return path[::-1]
 
 
 def rotate(covariance: AbstractCovariance, loadings: Array) -> Array:

@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from ebcd._numerics import Array
 from ebcd.data import DataMatrix, Gram, Input
 from ebcd.estimators._readable import Readable
+from ebcd.estimators._shrinkage import Shrinkage
 from ebcd.peers._ebpca_amp import JointPrior, Messages, Spectrum, pass_messages, spectrum
 from ebcd.priors._fitted import FittedPrior
 from ebcd.priors._registry import make_prior
@@ -99,6 +100,7 @@ class EBPCA(Readable):
     array([0.05])
     """
 
+    _criterion = "its rounds of message passing maximise nothing"
     scale: ClassVar[bool] = False  # not a parameter: noise is taken to be the same everywhere
 
     def __init__(
@@ -199,9 +201,9 @@ class EBPCA(Readable):
         self.scores_ = scores[:, order] * signs
         self.priors_, self.scores_priors_ = [], []
         if messages is not None:
-            self._remember(messages, start, order, signs)
-            factors = (sizes[order] * signs).tolist()
-            self.priors_ = _marginals(messages.loadings.prior, order, factors)
+            factors = sizes[order] * signs
+            self._remember(messages, start, order, signs, factors)
+            self.priors_ = _marginals(messages.loadings.prior, order, factors.tolist())
             self.scores_priors_ = _marginals(messages.scores.prior, order, signs.tolist())
         self.explained_variance_ = (self.components_**2).sum(axis=1)
         total = float(data.variances.sum())
@@ -210,9 +212,17 @@ class EBPCA(Readable):
         self._uneven = False  # features are not scaled here
 
     def _remember(
-        self, messages: Messages, start: Spectrum, order: np.ndarray, signs: Array
+        self,
+        messages: Messages,
+        start: Spectrum,
+        order: np.ndarray,
+        signs: Array,
+        factors: Array,
     ) -> None:
-        """Keep what `transform` needs: new rows times this map are ``N(M u, C)``."""
+        """Keep what `transform` needs: new rows times this map are ``N(M u, C)``.
+
+        Of loadings, in the units of the data, what was observed of them and its noise.
+        """
         n = messages.scores.mean.shape[0]
         loadings = messages.loadings.mean[:, order] * signs
         gram = loadings.T @ loadings / n
@@ -220,6 +230,16 @@ class EBPCA(Readable):
         self._score_prior = JointPrior(prior.support[:, order] * signs, prior.weights)
         self._score_map = loadings / np.sqrt(n * self.noise_variance_)
         self._score_law = gram * start.signals[order], gram
+        x, map_, covariance = messages.loadings.observed
+        inverse = np.linalg.inv(map_[:, order] / factors)
+        noise = np.sqrt(np.vecdot(inverse @ covariance, inverse))
+        self._observed = inverse @ x.T, noise
+
+    def _shrinkage(self, k: int) -> Shrinkage:
+        """Give the posterior mean if only this component is observed; it is one function then."""
+        observed, noise = self._observed[0][k], float(self._observed[1][k])
+        prior = self.priors_[k]
+        return Shrinkage(observed, lambda x: prior.shrink(x, noise), noise, "posterior mean")
 
     def _warn(self, start: Spectrum, most: int) -> None:
         if self.n_components_ < self.n_components:

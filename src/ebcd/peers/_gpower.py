@@ -64,7 +64,8 @@ class GPower(SparsePeer):
         the data best with their scores, which have mean square one.
     objective_ : float
         The criterion below, to be maximised, in the units of the (scaled) data; the sum over
-        components if ``block=False``.
+        components if ``block=False``. ``objective_path_`` has it after every iteration, of those
+        components that were found until then.
     noise_variance_ : float or ndarray of shape (p,)
         Mean square of what the components leave of the data.
     explained_variance_, explained_variance_ratio_ : ndarray of shape (k,)
@@ -105,6 +106,7 @@ class GPower(SparsePeer):
 
     _lists = ("gamma", "mu")
     _remedy = "lower gamma"
+    _criterion = "criterion of GPower, to be large"
 
     def __init__(
         self,
@@ -157,7 +159,7 @@ class GPower(SparsePeer):
 
     def _together(self, covariance: AbstractCovariance, principal: Array) -> Found:
         k = len(principal)
-        shrinkage = self._shrinkage(covariance, slice(k), self._weights()[:k])
+        shrinkage = self._thresholds(covariance, slice(k), self._weights()[:k])
         rng = np.random.default_rng(self.random_state or 0)
         number = how_many(self.n_starts, covariance)
         starts = joint_starts(covariance, principal, number, rng)
@@ -165,8 +167,8 @@ class GPower(SparsePeer):
         v = directions(fit.loadings)
         maps, b = with_polar_scores(covariance, fit.loadings)
         components = v * (v * b).sum(axis=1, keepdims=True)
-        objective = shrinkage.value(b) * covariance.unit**shrinkage.degree
-        return Found(components, maps, fit.n_iter, fit.converged, objective=objective)
+        path = [*fit.path, shrinkage.value(b)]
+        return Found(components, maps, fit.n_iter, fit.converged, fit.b, shrinkage.levels, path)
 
     def _one_by_one(self, covariance: AbstractCovariance, principal: Array) -> Found:
         k, left = len(principal), covariance
@@ -175,13 +177,15 @@ class GPower(SparsePeer):
             np.zeros((k, covariance.n_features)),
             np.zeros((covariance.n_features, k)),
         )
-        objective, n_iter, converged = 0.0, 0, True
+        observed, levels, path = np.zeros_like(components), np.zeros(k), [0.0]
+        n_iter, converged = 0, True
         for number in range(k):
-            shrinkage = self._shrinkage(left, slice(number, number + 1), np.ones(1))
+            shrinkage = self._thresholds(left, slice(number, number + 1), np.ones(1))
             first = svd_start(left, 1) if number else principal[:1]
             starts = single_starts(left, first, how_many(self.n_starts, left))
             fit = climb(left, shrinkage, starts, tol=self.tol, max_iter=self.max_iter)
-            objective += fit.value * covariance.unit**shrinkage.degree
+            observed[number], levels[number] = fit.b[0], shrinkage.levels[0]
+            path += [path[-1] + value for value in fit.path]
             n_iter, converged = n_iter + fit.n_iter, converged and fit.converged
             v = directions(fit.loadings[0])
             size = np.sqrt(max(float(v @ left.matmul(v[:, None])[:, 0]), 0.0))
@@ -193,13 +197,18 @@ class GPower(SparsePeer):
                 maps[:, number] = deflation.project(maps[:, number : number + 1])[:, 0]
             removed.append(DirectionRemoved(left, v))
             left = removed[-1]
-        return Found(components, maps, n_iter, converged, objective=objective)
+        return Found(components, maps, n_iter, converged, observed, levels, path[1:])
 
     def _store(self, found: Found, covariance: AbstractCovariance, data: Input) -> None:
         super()._store(found, covariance, data)
-        self.objective_ = found.objective
+        self._store_path(found.path, covariance.unit ** _SHRINKAGES[self.penalty].degree)
 
-    def _shrinkage(
+    def _threshold(self, observed: Array, level: float) -> Array:
+        if self.penalty == "l1":
+            return L1().prox(observed, np.asarray(level))
+        return L0().prox(observed, np.asarray(level**2 / 2))
+
+    def _thresholds(
         self, covariance: AbstractCovariance, which: slice, mu: Array
     ) -> AbstractThreshold:
         largest = float(covariance.diagonal().max())
@@ -217,9 +226,11 @@ class AbstractThreshold(AbstractShrinkage):
     """
 
     degree: int  # of the criterion in the units of the data
+    levels: Array  # thresholds of the components
 
     def __init__(self, gamma: Array, mu: Array, largest: float) -> None:
         self._gamma, self._mu, self._largest = gamma[:, None], mu, largest
+        self.levels = np.sqrt(largest) * gamma ** (1 / self.degree)
 
     def value(self, b: Array) -> float:
         """Give the criterion for one start, k x p."""

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from ebcd._lookup import unknown_name
 from ebcd._numerics import Array
 from ebcd.data import AbstractCovariance, Input
+from ebcd.estimators._shrinkage import Shrinkage
 from ebcd.peers._alternate import Derived
 from ebcd.peers._sparse import Found, SparsePeer
 from ebcd.penalties import L0, L1, SCAD
@@ -102,6 +103,7 @@ class ITSPCA(SparsePeer):
 
     _remedy = "lower gamma"
     _detail = "thresholds_"
+    _criterion = "it thresholds and rotates until the subspace stops turning, and maximises nothing"
 
     def __init__(
         self,
@@ -143,18 +145,33 @@ class ITSPCA(SparsePeer):
         levels = self.gamma * np.sqrt(noise * values[:k] * log_size / n)
         steps = self.max_iter or enough_steps(values / noise, k, log_size)
         tol = 1 / n**2 if self.tol is None else self.tol
-        n_iter, converged, alive = 0, False, np.arange(k)
+        n_iter, converged, alive, observed = 0, False, np.arange(k), q
         while not converged and n_iter < steps and alive.size:
             n_iter += 1
-            shrunk = THRESHOLDS[self.thresholding](covariance.matmul(q), levels[alive])
-            new, kept = orthonormal(shrunk)
+            product = covariance.matmul(q)
+            lengths = np.sqrt((q * product).sum(axis=0))
+            new, kept = orthonormal(THRESHOLDS[self.thresholding](product, levels[alive]))
+            observed, lengths = product[:, kept] / lengths[kept], lengths[kept]
             converged = bool(kept.all()) and turned(q, new) <= tol
             q, alive = new, alive[kept]
         size = np.sqrt(np.maximum((q * covariance.matmul(q)).sum(axis=0), 0.0))
         size = np.where(size > 0, size, 1.0)
         converged = converged or alive.size == 0
-        levels = levels[alive] * covariance.unit**2
-        return Found((q * size).T, q / size, n_iter, converged, levels)
+        levels = levels[alive]
+        return Found(
+            *((q * size).T, q / size, n_iter, converged, observed.T, levels / lengths),
+            detail=levels * covariance.unit**2,
+        )
+
+    def _threshold(self, observed: Array, level: float) -> Array:
+        return THRESHOLDS[self.thresholding](observed, np.asarray(level))
+
+    def _shrinkage(self, k: int) -> Shrinkage:
+        """Give the threshold; the QR step comes after it."""
+        observed, level = self._observed[k], float(self._levels[k])
+        return Shrinkage(
+            observed, lambda x: self._threshold(x, level), result="loading before the QR step"
+        )
 
 
 def _hard(t: Array, levels: Array) -> Array:

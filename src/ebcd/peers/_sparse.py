@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -12,6 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 from ebcd._numerics import Array
 from ebcd.data import AbstractCovariance, DataMatrix, Input
 from ebcd.estimators._readable import Readable
+from ebcd.estimators._shrinkage import Shrinkage
 from ebcd.fitting._rotation import score_map
 from ebcd.fitting._starts import svd_start
 
@@ -31,16 +33,22 @@ class Found(NamedTuple):
         What leads from data to those scores.
     detail : array of length k, optional
         What else is known of each component; the attribute that the estimator calls `_detail`.
-    objective : float
-        The criterion, if the method has one.
+    path : sequence of float
+        The criterion after every iteration, if the method has one.
+    observed : array, k x p
+        What the last shrinkage was applied to, as loadings.
+    levels : array of length k
+        Thresholds of that shrinkage.
     """
 
     components: Array
     maps: Array
     n_iter: int
     converged: bool
+    observed: Array
+    levels: Array
+    path: Sequence[float] = (0.0,)
     detail: Array | None = None
-    objective: float = 0.0
 
 
 class SparsePeer(Readable):
@@ -111,6 +119,8 @@ class SparsePeer(Readable):
         if self._detail is not None:
             detail = np.empty(0) if found.detail is None else found.detail
             setattr(self, self._detail, detail[alive][order])
+        self._observed = found.observed[alive][order] * (sign[:, None] * covariance.unit)
+        self._levels = found.levels[alive][order] * covariance.unit
         self._score_map = maps / back[:, None]
         self.components_ = components * back
         variance = back**2 * _noise(covariance, components, maps)
@@ -129,6 +139,22 @@ class SparsePeer(Readable):
             self.mean_ = data.mean
         elif hasattr(self, "mean_"):
             del self.mean_
+
+    def _store_path(self, path: Sequence[float], unit: float) -> None:
+        """Keep the criterion, in units of the data."""
+        self.objective_path_ = np.array(path) * unit
+        self.objective_ = float(self.objective_path_[-1])
+
+    def _threshold(self, observed: Array, level: float) -> Array:
+        """Set small entries to zero, and perhaps move the others."""
+        raise NotImplementedError  # pragma: no cover - every subclass has its own
+
+    def _shrinkage(self, k: int) -> Shrinkage:
+        """Give the threshold, and how its result is brought to the length of the component."""
+        observed, level = self._observed[k], float(self._levels[k])
+        length = np.linalg.norm(self.components_[k] / self.scale_)
+        factor = float(length / np.linalg.norm(self._threshold(observed, level)))
+        return Shrinkage(observed, lambda x: factor * self._threshold(x, level))
 
     def _order(self, components: Array) -> NDArray[np.intp]:
         """Decreasing variance, unless the user said something of each component."""
@@ -197,4 +223,4 @@ def _noise(covariance: AbstractCovariance, components: Array, maps: Array) -> fl
 
 def _nothing(covariance: AbstractCovariance) -> Found:
     p = covariance.n_features
-    return Found(np.empty((0, p)), np.empty((p, 0)), 0, True)
+    return Found(np.empty((0, p)), np.empty((p, 0)), 0, True, np.empty((0, p)), np.empty(0))

@@ -54,6 +54,10 @@ class SPC(SparsePeer):
         Loadings, in the units of the data: ``v u'Xv / sqrt(n)``, for scores of mean square one.
     sumabs_ : ndarray of shape (k,)
         The sums of magnitudes that were given or chosen, in the order of the components.
+    objective_ : float
+        The sum of ``u'Xv / sqrt(n)`` over components, each of which was maximised, in the units of
+        the (scaled) data. ``objective_path_`` has it after every iteration, of those components
+        that were found until then.
     noise_variance_ : float or ndarray of shape (p,)
         Mean square of what the components leave of the data.
     explained_variance_, explained_variance_ratio_ : ndarray of shape (k,)
@@ -93,6 +97,7 @@ class SPC(SparsePeer):
     _lists = ("sumabs",)
     _remedy = "raise sumabs"
     _detail = "sumabs_"
+    _criterion = "standard deviations of components, to be large"
 
     def __init__(
         self,
@@ -143,6 +148,7 @@ class SPC(SparsePeer):
         rng = np.random.default_rng(self.random_state or 0)
         p = covariance.n_features
         components, maps, b = np.empty((0, p)), np.empty((p, 0)), np.empty((0, p))
+        observed, levels, path = np.empty((0, p)), [], [0.0]
         sums, n_iter, converged = [], 0, True
         for number in range(len(principal)):
             left = ScoresRemoved(covariance, b)
@@ -155,13 +161,23 @@ class SPC(SparsePeer):
             size = np.sqrt(v @ image)
             # the scores X v without those before them, of mean square one
             w = (v - maps @ (b @ v)) / size
-            components = np.vstack([components, v * size])
+            components, observed = np.vstack([components, v * size]), np.vstack([observed, fit.b])
+            levels.append(threshold_for_sum(fit.b, np.array(sums[-1]))[0])
+            path += [path[-1] + value for value in fit.path]
             maps, b = np.column_stack([maps, w]), np.vstack([b, image / size])
             n_iter, converged = n_iter + fit.n_iter, converged and fit.converged
             if choose:
                 z = x @ v / np.linalg.norm(x @ v)
                 x = x - np.outer(z, z @ x)
-        return Found(components, maps, n_iter, converged, np.array(sums))
+        levels_, sums_ = np.array(levels), np.array(sums)
+        return Found(components, maps, n_iter, converged, observed, levels_, path[1:], sums_)
+
+    def _store(self, found: Found, covariance: AbstractCovariance, data: Input) -> None:
+        super()._store(found, covariance, data)
+        self._store_path(found.path, covariance.unit)
+
+    def _threshold(self, observed: Array, level: float) -> Array:
+        return L1().prox(observed, np.asarray(level))
 
 
 class L1Ball(AbstractShrinkage):

@@ -47,6 +47,9 @@ class USLPCA(SparsePeer):
     ----------
     components_ : ndarray of shape (k, p)
         Loadings, in the units of the data, for scores of mean square one.
+    objective_ : float
+        Sum of squares of the loadings, to be maximised, in the units of the (scaled) data.
+        ``objective_path_`` has it after every iteration.
     noise_variance_ : float or ndarray of shape (p,)
         Mean square of what the components leave of the data.
     explained_variance_, explained_variance_ratio_ : ndarray of shape (k,)
@@ -76,6 +79,7 @@ class USLPCA(SparsePeer):
     """
 
     _remedy = "raise n_nonzero or use fewer components"
+    _criterion = "explained variance, to be large"
 
     def __init__(
         self,
@@ -121,7 +125,18 @@ class USLPCA(SparsePeer):
         starts = joint_starts(covariance, principal, how_many(self.n_starts, covariance), rng)
         fit = climb(covariance, Largest(number), starts, tol=self.tol, max_iter=self.max_iter)
         maps, b = with_polar_scores(covariance, fit.loadings)
-        return Found(np.where(fit.loadings != 0, b, 0.0), maps, fit.n_iter, fit.converged)
+        components = np.where(fit.loadings != 0, b, 0.0)
+        smallest = np.abs(fit.loadings[fit.loadings != 0]).min(initial=np.inf)
+        levels = np.full(len(components), smallest)
+        return Found(components, maps, fit.n_iter, fit.converged, fit.b, levels, fit.path)
+
+    def _store(self, found: Found, covariance: AbstractCovariance, data: Input) -> None:
+        super()._store(found, covariance, data)
+        self._store_path(found.path, covariance.unit**2)
+
+    def _threshold(self, observed: Array, level: float) -> Array:
+        # a number of entries is kept: those from the smallest of them on
+        return np.where(np.abs(observed) >= level, observed, 0.0)
 
 
 class Largest(AbstractShrinkage):

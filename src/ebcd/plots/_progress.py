@@ -12,12 +12,15 @@ from ebcd.plots._style import BLUE, check_model, one_axes, tidy
 
 
 def elbo(model: Any, *, ax: Any = None) -> Axes:
-    """Draw the ELBO at the start and after every recorded step, or the criterion of penalised PCA.
+    """Draw the ELBO at the start and after every recorded step, or the criterion of other methods.
+
+    The label says what it is. Where components are found one by one (`SPC`, `GPower` with
+    ``block=False``) it is the sum over those so far.
 
     Parameters
     ----------
-    model : EBCD, EBMF, PenalizedPCA or PenalizedPCACV
-        The other methods keep no record of what they maximise.
+    model : estimator
+        Any fitted estimator of this package but `ITSPCA` and `EBPCA`, which maximise nothing.
     ax : Axes, optional
         Where to draw.
 
@@ -37,13 +40,12 @@ def elbo(model: Any, *, ax: Any = None) -> Axes:
     path = getattr(model, "elbo_path_", getattr(model, "objective_path_", None))
     if path is None:
         raise TypeError(
-            f"{type(model).__name__} keeps no record of its iterations; EBCD and EBMF have an "
-            "elbo_path_, PenalizedPCA and PenalizedPCACV an objective_path_"
+            f"{type(model).__name__} has no criterion whose path could be drawn: {model._criterion}"
         )
     axes = one_axes(ax, 5.6, 3.6)
     axes.plot(np.arange(path.size), path, color=BLUE, marker="o", markersize=3.5, linewidth=1.4)
     axes.set_xlabel("recorded step")
-    axes.set_ylabel("ELBO (nats)" if hasattr(model, "elbo_path_") else "criterion (to be small)")
+    axes.set_ylabel(model._criterion)
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.set_xlim(-0.4, max(path.size - 1, 1) + 0.4)
     axes.ticklabel_format(axis="y", useOffset=False)
