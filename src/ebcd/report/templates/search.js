@@ -93,7 +93,8 @@ function showFeature() {
   const [box, j] = [byId("feature"), state.feature];
   box.hidden = j < 0;
   if (j < 0) return;
-  const parts = Object.entries({ loading: data.loadings, sd: data.sd, lfsr: data.lfsr });
+  const { loadings: loading, lower, upper, sd, lfsr } = data;
+  const parts = Object.entries({ loading, lower, upper, sd, lfsr });
   const known = parts.filter(([, values]) => values);
   const onclick = () => {
     byId("search").value = "";
