@@ -80,7 +80,7 @@ def half_line_survival(t: Array, c: Array) -> Array:
 
 
 def half_line_quantile(t: Array, beyond: Array) -> Array:
-    """Value that ``N(-t, 1)`` restricted to the positive half line exceeds with such probability."""
+    """Value that ``N(-t, 1)`` on the positive half line exceeds with probability `beyond`."""
     with np.errstate(divide="ignore"):
         exponent = -np.log(beyond)
     far = t > 100  # the density is nearly exponential there, and the inverse below would cancel
@@ -91,7 +91,7 @@ def half_line_quantile(t: Array, beyond: Array) -> Array:
     rate = np.where(far, t, 1.0)
     guess = exponent / rate
     for _ in range(2):  # Newton for the logarithm of the survival function
-        with np.errstate(invalid="ignore"):  # infinite if nothing may be beyond
+        with np.errstate(divide="ignore", invalid="ignore"):  # infinite if nothing is beyond
             reached = guess * (rate + 0.5 * guess) - log_mills(rate + guess) + log_mills(rate)
             step = (reached - exponent) * mills(rate + guess)
         guess = np.where(np.isfinite(guess), guess - step, guess)

@@ -249,7 +249,7 @@ def test_lines_are_the_credible_intervals(opened, employment):
         expected = intervals[:, k, order].T
         np.testing.assert_allclose(drawn_intervals(opened, k), expected, atol=1e-5 * width)
     assert (intervals == 0).any()  # posteriors with much mass at zero are among them
-    assert "credible interval, 95%" in opened.one("#bar-legend").text
+    assert "95% credible interval" in opened.one("#bar-legend").text
     assert "standard deviations" not in opened.one("main").text
 
 
@@ -315,7 +315,7 @@ def test_hover_shows_values(opened, employment):
     assert tip[0] == names[top]
     assert f"{model.components_[0, top]:.4g}" in tip[1]
     lower, upper = model.credible_intervals()[:, 0, top]
-    assert tip[2] == f"95% interval {lower:.3g} to {upper:.3g}"
+    assert tip[2] == f"95% credible interval {lower:.3g} to {upper:.3g}"
     tip = opened.hover(opened.one("#score-chart svg"), 0, 0)
     assert tip[0][:2] == "20"
     assert len(tip) == 4
@@ -590,6 +590,11 @@ def test_phone(page, report):
         ".map(n => n.textContent)]"
     )
     assert wide == [360, 360]
+    page.type("search", "gov")
+    page.press(Keys.ENTER)
+    assert page.js("return document.documentElement.scrollWidth") == 360
+    heights = [cell.size["height"] for cell in page.all("#feature td")]
+    assert max(heights) < 30  # no number is broken into lines
     assert page.problems() == []
 
 

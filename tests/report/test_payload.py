@@ -165,8 +165,7 @@ def test_many_loadings_have_four_digits(tmp_path, model, data, monkeypatch):
         {"scale": True},
         {"noise": "per_feature"},
         {"prior": "point_exponential"},
-        {"prior": "npmle"},
-        {"prior": "normal"},
+        {"prior": "generalized_binary"},
     ],
     ids=str,
 )

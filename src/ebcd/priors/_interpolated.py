@@ -56,8 +56,7 @@ def interpolated(function: Callable[[Array], Array], points: Array) -> Array:
         good = (error <= 0.1 * TOLERANCE * (1 + np.abs(told[:, -4:]))).all(axis=1)
         rows = _ranges(first[good], last[good])
         piece = np.repeat(np.flatnonzero(good), (last - first)[good])
-        with np.errstate(invalid="ignore"):
-            place = (ordered[rows] - middle[piece]) / half[piece]
+        place = (ordered[rows] - middle[piece]) / np.where(half > 0, half, 1.0)[piece]
         values[rows] = chebyshev.chebval(place, coefficients[piece].T, tensor=False)
         left, right, first, last = _halved(ordered, left, right, first, last, ~good)
     result = np.empty_like(points)

@@ -1,8 +1,8 @@
 """Credible intervals: quantiles of the posterior, atoms included.
 
 A posterior is a mixture of atoms and slabs. Where it has one slab, as in all families with few
-parameters, its quantiles have a closed form; otherwise they are searched. With one noise level for
-all entries a quantile is a function of the observation alone, and is interpolated if there are many.
+parameters, its quantiles have a closed form; otherwise they are searched. With one noise level a
+quantile is a function of the observation alone, and is interpolated if there are many.
 """
 
 from __future__ import annotations
@@ -81,14 +81,16 @@ def _interpolated_quantiles(
     prior: MixturePrior, x: Array, levels: tuple[float, ...]
 ) -> tuple[Array, ...]:
     """Give quantiles for unit noise, atoms exactly."""
-    places = np.concatenate([k.location for k in prior.kernels if isinstance(k, PointMass)] or [[]])
     found = []
     for level in levels:
-        values = interpolated(
-            lambda z, level=level: _exact_quantiles(prior, z, np.ones_like(z), (level,))[0], x
-        )
-        for place in places:
-            values[np.abs(values - place) <= TOLERANCE * (1 + abs(place))] = place
+
+        def quantile(z: Array, level: float = level) -> Array:
+            return _exact_quantiles(prior, z, np.ones_like(z), (level,))[0]
+
+        values = interpolated(quantile, x)
+        for kernel in prior.kernels:
+            for place in kernel.location if isinstance(kernel, PointMass) else ():
+                values[np.abs(values - place) <= TOLERANCE * (1 + abs(place))] = place
         found.append(values)
     return tuple(found)
 

@@ -12,9 +12,7 @@ _STEPS = 100
 _CLOSE = 1e-12  # width of a bracket, beside the place, at which the search ends
 
 
-def rising_root(
-    function: Callable[[Array, np.ndarray], Array], low: Array, high: Array
-) -> Array:
+def rising_root(function: Callable[[Array, np.ndarray], Array], low: Array, high: Array) -> Array:
     """Find where rising functions cross zero, each between its own bounds.
 
     Inverse quadratic interpolation where it can be trusted, halving where not (Chandrupatla, 1997,

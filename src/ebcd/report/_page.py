@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 
 import ebcd
-from ebcd._numerics import Array
 from ebcd.report import _words
 from ebcd.report._encode import Block, order_of
 from ebcd.report._facts import PROBABILITY, Facts

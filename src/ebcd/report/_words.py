@@ -29,8 +29,8 @@ _GREY = (
 )
 _INTERVALS = (
     f"Lines, and lower and upper in tables, are credible intervals: a loading lies within with a "
-    f"probability of {100 * PROBABILITY:g}%, given the scores. One that ends at zero holds values on "
-    "one side only."
+    f"probability of {100 * PROBABILITY:g}%, given the scores. Where one ends at zero, the loading "
+    "may be exactly zero."
 )
 
 
@@ -225,7 +225,9 @@ def left_out(facts: Facts) -> list[str]:
     """Say which parts the report does not have, and why."""
     missing = []
     if facts.sd is None or facts.lfsr is None:
-        missing.append(f"{facts.method} gives no uncertainties of its loadings, hence no intervals.")
+        missing.append(
+            f"{facts.method} gives no uncertainties of its loadings, hence no intervals."
+        )
     if facts.n_components and not facts.curves:
         missing.append(f"{facts.method} fits no priors.")
     if facts.path is None:

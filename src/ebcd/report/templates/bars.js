@@ -95,8 +95,10 @@ function barRow(k, j, top, left, width, x) {
     rect(kind, Math.min(x(0), x(value)), top + 4, size, ROW - 8, 1.5),
   ];
   if (j === state.feature) parts.unshift(rect("highlight", 0, top, width, ROW, 3));
-  if (data.lower)
-    parts.push(line("interval", x(data.lower[k][j]), middle, x(data.upper[k][j]), middle));
+  if (data.lower) {
+    const ends = [x(data.lower[k][j]), middle, x(data.upper[k][j]), middle];
+    parts.push(line("halo", ...ends), line("interval", ...ends));
+  }
   return parts;
 }
 
@@ -106,7 +108,7 @@ function drawBarLegend() {
     ["positive", "positive"],
     ["negative", "negative"],
     ["unsure", data.lfsr ? `may be zero (lfsr > ${state.level})` : "zero"],
-    ...(data.lower ? [["stroke", `credible interval, ${format(100 * header.probability)}%`]] : []),
+    ...(data.lower ? [["stroke", intervalName()]] : []),
   ];
   byId("bar-legend").replaceChildren(
     ...entries.map(([kind, text]) => html("span", {}, swatch(kind), text)),
