@@ -344,7 +344,7 @@ def test_search_highlights_everywhere(opened, employment):
     j = names.index("government")
     assert cells[5] == f"{model.components_[1, j]:.4g}"
     ends = model.credible_intervals()[:, 1, j]
-    assert cells[6:8] == [f"{end:.4g}".replace("-", "−") for end in ends]
+    assert cells[6:8] == [f"{end:.3g}".replace("-", "−") for end in ends]
     box.find_element(By.CSS_SELECTOR, "button").click()
     assert not box.is_displayed()
     assert not opened.all("#bars rect.highlight")

@@ -103,7 +103,7 @@ function showFeature() {
   const heading = html("h2", {}, fullName(j));
   const close = html("button", { type: "button", onclick }, "Close");
   const heads = ["component", ...known.map(([name]) => name)];
-  const cells = (k) => known.map(([, values]) => format(values[k][j]));
+  const cells = (k) => known.map(([, values], i) => format(values[k][j], i ? 3 : 4));
   const doubtful = (k) => (isSure(k, j) ? null : "doubtful");
   box.replaceChildren(
     html("header", {}, heading, close),
