@@ -87,7 +87,7 @@ def _interpolated_quantiles(
         def quantile(z: Array, level: float = level) -> Array:
             return _exact_quantiles(prior, z, np.ones_like(z), (level,))[0]
 
-        values = interpolated(quantile, x)
+        values = interpolated(quantile, x, width=2.0)  # noise blurs what is finer
         for kernel in prior.kernels:
             for place in kernel.location if isinstance(kernel, PointMass) else ():
                 values[np.abs(values - place) <= TOLERANCE * (1 + abs(place))] = place

@@ -18,7 +18,7 @@ from ebcd.report._encode import Block, order_of
 from ebcd.report._facts import PROBABILITY, Facts
 
 LIMIT = 4_900_000  # bytes of a page
-_ENTRIES = 500_000  # loadings in a page
+_ENTRIES = 500_000  # loadings in a page; orderOf in data.js has room for 2^19
 _SCORES = 200_000  # scores in a page
 _MANY = 100_000  # numbers above which 4 digits have to do in place of 7
 _LONGEST = 100  # characters of the name of a row

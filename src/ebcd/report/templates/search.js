@@ -93,8 +93,8 @@ function showFeature() {
   const [box, j] = [byId("feature"), state.feature];
   box.hidden = j < 0;
   if (j < 0) return;
-  const { loadings: loading, lower, upper, sd, lfsr } = data;
-  const parts = Object.entries({ loading, lower, upper, sd, lfsr });
+  const { loadings: loading, lower, upper, lfsr, sd } = data;
+  const parts = Object.entries({ loading, lower, upper, lfsr, sd });
   const known = parts.filter(([, values]) => values);
   const onclick = () => {
     byId("search").value = "";
