@@ -1,8 +1,8 @@
 """Size of the report's page and the time a browser takes to draw it.
 
 Run with ``make bench``. Needs chromium and chromedriver. Data of 100 samples with ten sparse
-components; every loading with its standard deviation and sign rate is in the page. The time is from
-the start of the navigation to the end of the first drawing, best of three fresh loads.
+components; every loading with its standard deviation, sign rate and interval is in the page. The
+time is from the start of the navigation to the end of the first drawing, best of three fresh loads.
 """
 
 from __future__ import annotations

@@ -35,12 +35,12 @@ def facing(loadings, truth):
     return loadings * np.sign((loadings * truth).sum(axis=1, keepdims=True))
 
 
-def draw_stems(ax, loadings, colour, sd=None):
+def draw_stems(ax, loadings, colour, interval=None):
     features = np.arange(loadings.size)
     ax.vlines(features, 0, loadings, color=colour, linewidth=1.6)
     ax.plot(features, loadings, "o", color=colour, markersize=3)
-    if sd is not None:
-        ax.errorbar(features, loadings, 2 * sd, fmt="none", ecolor="0.2", elinewidth=0.8)
+    if interval is not None:
+        ax.vlines(features, *interval, color="0.2", linewidth=0.8)
     ax.axhline(0, color="0.7", linewidth=0.8, zorder=0)
 
 
@@ -49,19 +49,21 @@ def draw_comparison(path):
     pca = PCA(3).fit(X)
     model = ebcd.EBCD().fit(X)
     principal = pca.components_ * np.sqrt(pca.explained_variance_)[:, None]
+    found = facing(model.components_, L.T)
+    intervals = model.credible_intervals() * (found / model.components_)
     columns = (
         ("the truth", L.T, None, GREY),
         ("PCA", facing(principal, L.T), None, BLUE),
-        ("EBCD, ± 2 sd", facing(model.components_, L.T), model.components_sd_, ORANGE),
+        ("EBCD, 95% intervals", found, intervals, ORANGE),
     )
     figure, axes = plt.subplots(
         3, 3, figsize=(9.0, 5.0), sharex=True, sharey=True, layout="constrained"
     )
-    for j, (title, loadings, sd, colour) in enumerate(columns):
+    for j, (title, loadings, ends, colour) in enumerate(columns):
         axes[0, j].set_title(title)
         axes[2, j].set_xlabel("feature")
         for k in range(3):
-            draw_stems(axes[k, j], loadings[k], colour, None if sd is None else sd[k])
+            draw_stems(axes[k, j], loadings[k], colour, None if ends is None else ends[:, k])
             axes[k, j].spines[["top", "right"]].set_visible(False)
     for k in range(3):
         axes[k, 0].set_ylabel(f"component {k}")

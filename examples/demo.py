@@ -64,7 +64,7 @@ def print_words(model, scores, months, sectors):
 
 
 def draw_employment(model, scores, months, sectors, path):
-    """Draw loadings with intervals of two standard deviations, and scores over time."""
+    """Draw loadings with credible intervals of 95%, and scores over time."""
     years = [int(month[:4]) + (int(month[5:]) - 1) / 12 for month in months]
     figure, axes = plt.subplots(
         2,
@@ -90,11 +90,12 @@ def draw_employment(model, scores, months, sectors, path):
 def draw_loadings(ax, model, k):
     """Draw one component, sectors in the order of the first component."""
     order = np.argsort(model.components_[0])
-    loading, sd = model.components_[k, order], model.components_sd_[k, order]
+    loading = model.components_[k, order]
+    lower, upper = model.credible_intervals()[:, k, order]
     colour = np.where(loading > 0, POSITIVE, NEGATIVE)
     colour = np.where(model.lfsr_[k, order] < 0.05, colour, UNSURE)
     places = np.arange(loading.size)
-    ax.hlines(places, loading - 2 * sd, loading + 2 * sd, color=colour, linewidth=2)
+    ax.hlines(places, lower, upper, color=colour, linewidth=2)
     ax.scatter(loading, places, color=colour, s=28, zorder=3)
     ax.axvline(0, color="0.6", linewidth=0.8, zorder=0)
     ax.grid(axis="y", color="0.93")

@@ -38,9 +38,9 @@ shared = {"sharex": True, "sharey": True, "layout": "constrained"}
 figure, axes = plt.subplots(1, 2, figsize=(9, 3.8), **shared)
 for k, colour in enumerate(colours):
     axes[0].plot(months, principal[k], "o-", color=colour, label=f"component {k}")
-    mean, reach = model.components_[k], 2 * model.components_sd_[k]
-    axes[1].fill_between(months, mean - reach, mean + reach, color=colour, alpha=0.2)
-    axes[1].plot(months, mean, "o-", color=colour, label=f"component {k}")
+    lower, upper = model.credible_intervals()[:, k]  # of 95%
+    axes[1].fill_between(months, lower, upper, color=colour, alpha=0.2)
+    axes[1].plot(months, model.components_[k], "o-", color=colour, label=f"component {k}")
 for ax, title in zip(axes, ("PCA", "EBCD, non-negative"), strict=True):
     ax.axhline(0, color="0.6", linewidth=0.8)
     ax.set_title(title)

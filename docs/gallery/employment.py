@@ -39,9 +39,9 @@ print(model.summary(feature_names=sectors))
 # --------
 #
 # The data are standardised and the scores have mean square one, so a loading is almost the
-# correlation of a sector with a component. Bars are two posterior standard deviations to each
-# side. Grey loadings are those whose sign is not sure, with a local false sign rate above 0.05.
-# For comparison, crosses are the loadings of PCA.
+# correlation of a sector with a component. Bars are 95% credible intervals, which end at zero
+# where zero is likely. Grey loadings are those whose sign is not sure, with a local false sign
+# rate above 0.05. For comparison, crosses are the loadings of PCA.
 
 order = np.argsort(model.components_[0])
 places = np.arange(len(order))
@@ -52,10 +52,10 @@ principal *= np.sign(np.vecdot(principal, model.components_))[:, None]
 shared = {"sharex": True, "sharey": True, "layout": "constrained"}
 figure, axes = plt.subplots(1, 3, figsize=(10, 4.6), **shared)
 for k, ax in enumerate(axes):
-    loading, reach = model.components_[k, order], 2 * model.components_sd_[k, order]
+    loading, (lower, upper) = model.components_[k, order], model.credible_intervals()[:, k, order]
     colour = np.where(model.lfsr_[k, order] < 0.05, "#3b6fb6", "0.75")
     ax.axvline(0, color="0.6", linewidth=0.8)
-    ax.hlines(places, loading - reach, loading + reach, color=colour, linewidth=2)
+    ax.hlines(places, lower, upper, color=colour, linewidth=2)
     ax.scatter(loading, places, color=colour, s=28, zorder=3)
     crosses = ax.scatter(principal[k, order], places, c="#d1661f", marker="x", zorder=4)
     share = 100 * model.explained_variance_ratio_[k]

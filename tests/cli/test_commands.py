@@ -93,10 +93,13 @@ def test_results(table, tmp_path):
     model = ebcd.EBCD(2, random_state=0).fit(COUNTS)
     header, features, numbers = read(out / "components.csv")
     assert header[:4] == ["feature", "component_0", "component_0_sd", "component_0_lfsr"]
+    assert header[4:7] == ["component_0_lower", "component_0_upper", "component_1"]
     assert features == NAMES
-    np.testing.assert_array_equal(numbers[:, ::3], model.components_.T)
-    np.testing.assert_array_equal(numbers[:, 1::3], model.components_sd_.T)
-    np.testing.assert_array_equal(numbers[:, 2::3], model.lfsr_.T)
+    np.testing.assert_array_equal(numbers[:, ::5], model.components_.T)
+    np.testing.assert_array_equal(numbers[:, 1::5], model.components_sd_.T)
+    np.testing.assert_array_equal(numbers[:, 2::5], model.lfsr_.T)
+    for place, ends in zip((3, 4), model.credible_intervals(), strict=True):
+        np.testing.assert_array_equal(numbers[:, place::5], ends.T)
     header, rows, scores = read(out / "scores.csv")
     assert header == ["sample", "component_0", "component_1"]
     assert rows == SAMPLES

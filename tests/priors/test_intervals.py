@@ -52,6 +52,69 @@ def test_spike_and_normal_slab_in_closed_form(x):
             assert end[0] == pytest.approx(expected, abs=1e-7)
 
 
+@pytest.mark.parametrize("family", PRIORS)
+def test_many_entries_as_few(family):
+    """With one noise level many entries are interpolated; one by one they are not."""
+    prior = ebnm(drawn(), 1.0, prior=family).prior
+    x = np.r_[np.linspace(-9, 9, 1500), 40.0, -300.0, -1e6, 3e6]
+    many = np.array(posterior_interval(prior, x, np.full(x.size, 2.0)))
+    picked = np.r_[np.arange(0, 1500, 70), 1500:1504]
+    few = np.array(posterior_interval(prior, x[picked], np.full(picked.size, 2.0)))
+    np.testing.assert_allclose(many[:, picked], few, rtol=3e-9, atol=3e-9)
+    np.testing.assert_array_equal(many[:, picked] == 0, few == 0)
+    assert (np.diff(many[:, :1500], axis=1) >= -1e-8).all()  # quantiles rise with the observation
+
+
+@pytest.mark.parametrize(
+    "prior",
+    [
+        make_prior("point_laplace", weight=0.2, scale=3.0),
+        make_prior("laplace", scale=0.5),
+        make_prior("point_exponential", weight=0.7, scale=3.0),
+        make_prior("generalized_binary", weight=0.5, mean=4.0, spread=0.5),
+        make_prior("point_normal", weight=0.5, scale=2.0, mode=1.0),
+    ],
+    ids=lambda prior: prior.family,
+)
+def test_one_slab_against_numerical_integration(prior):
+    """Quantiles in closed form against the integral of prior density times likelihood."""
+    grid = np.linspace(-40, 40, 800_001)
+    density = prior_density(prior, grid)
+    spikes = [
+        (float(k.location[0]), prior.weights[i])
+        for i, k in enumerate(prior.kernels)
+        if type(k).__name__ == "PointMass"
+    ]
+    for x, s in ((-7.0, 1.0), (0.2, 0.5), (1.9, 1.0), (2.6, 0.9), (6.0, 2.0)):
+        slab = density * stats.norm.pdf(x, grid, s)
+        below = np.concatenate([[0.0], np.cumsum(0.5 * (slab[1:] + slab[:-1]))]) * (
+            grid[1] - grid[0]
+        )
+        masses = [(at, weight * stats.norm.pdf(x, at, s)) for at, weight in spikes]
+        for at, mass in masses:
+            below = below + mass * (grid >= at - 1e-9)
+        ends = posterior_interval(prior, x, s, 0.9)
+        for end, level in zip(ends, (0.05, 0.95), strict=True):
+            expected = grid[np.searchsorted(below, level * below[-1])]
+            assert end[0] == pytest.approx(expected, abs=3e-4)
+
+
+def prior_density(prior, grid):
+    """Density of the slab, by way of scipy's distributions."""
+    p = prior.parameters
+    weight, mode = p.get("weight", 1.0), p.get("mode", 0.0)
+    slab = {
+        "point_laplace": lambda: stats.laplace(mode, p["scale"]),
+        "laplace": lambda: stats.laplace(mode, p["scale"]),
+        "point_exponential": lambda: stats.expon(mode, p["scale"]),
+        "point_normal": lambda: stats.norm(mode, p["scale"]),
+        "generalized_binary": lambda: stats.truncnorm(
+            -1 / p["spread"], np.inf, loc=p["mean"], scale=p["mean"] * p["spread"]
+        ),
+    }[prior.family]()
+    return weight * slab.pdf(grid)
+
+
 def test_one_sided_priors_have_one_sided_intervals():
     prior = make_prior("point_exponential", weight=0.5, scale=2.0)
     lower, upper = posterior_interval(prior, X, np.ones(X.size))

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from ebcd import EBCD, PenalizedPCA, datasets
-from ebcd.report import pca_variance_ratio, write_report
+from ebcd.report import _page, pca_variance_ratio, write_report
 
 webdriver = pytest.importorskip("selenium.webdriver")
 from selenium.webdriver.common.action_chains import ActionChains  # noqa: E402
@@ -224,6 +224,68 @@ def test_bars_are_as_long_as_the_loadings(opened, employment):
     np.testing.assert_allclose(drawn[:12] / drawn[0], values[:12] / values[0], rtol=1e-4)
 
 
+def drawn_intervals(page, figure):
+    """Ends of the lines in a chart, in the units of its axis."""
+    places = page.js(
+        """const chart = document.querySelectorAll('#bars figure')[arguments[0]];
+        const numbers = (node, ...names) => names.map(name => Number(node.getAttribute(name)));
+        const marks = [...chart.querySelectorAll('.axis, .grid-line')].map(line =>
+          [Number(line.nextSibling.textContent.replace('−', '-')), ...numbers(line, 'x1')]);
+        return [marks, [...chart.querySelectorAll('.interval')].map(l => numbers(l, 'x1', 'x2'))]
+        """,
+        figure,
+    )
+    marks, ends = map(np.array, places)
+    slope, start = np.polyfit(marks[:, 1], marks[:, 0], 1)
+    return start + slope * ends
+
+
+def test_lines_are_the_credible_intervals(opened, employment):
+    model = employment[0]
+    intervals = model.credible_intervals()
+    width = np.ptp(intervals)
+    for k in range(3):
+        order = np.argsort(-np.abs(model.components_[k]), kind="stable")
+        expected = intervals[:, k, order].T
+        np.testing.assert_allclose(drawn_intervals(opened, k), expected, atol=1e-5 * width)
+    assert (intervals == 0).any()  # posteriors with much mass at zero are among them
+    assert "95% credible interval" in opened.one("#bar-legend").text
+    assert "standard deviations" not in opened.one("main").text
+
+
+@pytest.mark.parametrize("settings", [{}, {"scale": True}, {"prior": "point_exponential"}], ids=str)
+def test_intervals_of_a_large_page(page, tmp_path, monkeypatch, settings):
+    """Such a page has four digits, and uncertainties as steps in the order of other numbers."""
+    monkeypatch.setattr(_page, "_MANY", 20)
+    rng = np.random.default_rng(5)
+    loadings = rng.laplace(size=(2, 300)) * (rng.random(size=(2, 300)) < 0.3)
+    X = (rng.normal(size=(40, 2)) @ loadings + rng.normal(size=(40, 300))) * rng.gamma(2, size=300)
+    model = EBCD(2, **settings).fit(np.hstack([X, X[:, :100]]))  # with ties
+    page.open(write_report(model, tmp_path / "a.html"))
+    header = json.loads(page.one("#header").get_attribute("textContent"))
+    assert header["contents"]["lfsr"]["by"] == header["contents"]["up"]["by"] == ["loadings", "sd"]
+    intervals = model.credible_intervals()
+    size = np.abs(model.components_)
+    for name, values in {
+        "sd.csv": model.components_sd_,
+        "lfsr.csv": model.lfsr_,
+        "lower.csv": intervals[0],
+        "upper.csv": intervals[1],
+    }.items():
+        index = [button.text for button in page.all("#downloads button")].index(name)
+        _, content = page.saved("#downloads button", index)
+        numbers = np.array([row[1:] for row in table(content)[1:]], dtype=float).T
+        slack = 5.1e-4 * np.abs(values) + 1e-280
+        if name in ("lower.csv", "upper.csv"):
+            np.testing.assert_array_equal(numbers == 0, values == 0)
+            slack += 5e-4 * (size + 2 * np.abs(values - model.components_))
+        assert (np.abs(numbers - values) <= slack).all(), name
+    shown = [int(name[1:]) for name in page.bars(0)]
+    drawn = drawn_intervals(page, 0)
+    np.testing.assert_allclose(drawn, intervals[:, 0, shown].T, atol=1e-3 * np.ptp(intervals))
+    assert page.problems() == []
+
+
 def test_heat_map_has_the_colours_of_the_loadings(opened, employment):
     """The strongest loading is blue, a loading that may be zero is grey."""
     model, _, names, _ = employment
@@ -252,6 +314,8 @@ def test_hover_shows_values(opened, employment):
     top = int(np.argmax(model.components_[0]))
     assert tip[0] == names[top]
     assert f"{model.components_[0, top]:.4g}" in tip[1]
+    lower, upper = model.credible_intervals()[:, 0, top]
+    assert tip[2] == f"95% credible interval {lower:.3g} to {upper:.3g}"
     tip = opened.hover(opened.one("#score-chart svg"), 0, 0)
     assert tip[0][:2] == "20"
     assert len(tip) == 4
@@ -278,7 +342,9 @@ def test_search_highlights_everywhere(opened, employment):
     assert box.find_element(By.CSS_SELECTOR, "h2").text == "government"
     cells = [cell.text for cell in box.find_elements(By.CSS_SELECTOR, "tbody td")]
     j = names.index("government")
-    assert cells[3] == f"{model.components_[1, j]:.4g}"
+    assert cells[5] == f"{model.components_[1, j]:.4g}"
+    ends = model.credible_intervals()[:, 1, j]
+    assert cells[6:8] == [f"{end:.3g}".replace("-", "−") for end in ends]
     box.find_element(By.CSS_SELECTOR, "button").click()
     assert not box.is_displayed()
     assert not opened.all("#bars rect.highlight")
@@ -480,6 +546,8 @@ def test_tables_are_saved(opened, employment):
         "loadings.csv": (names, model.components_.T),
         "sd.csv": (names, model.components_sd_.T),
         "lfsr.csv": (names, model.lfsr_.T),
+        "lower.csv": (names, model.credible_intervals()[0].T),
+        "upper.csv": (names, model.credible_intervals()[1].T),
         "scores.csv": (dates, model.transform(X)),
         "fit.csv": (map(str, range(len(model.elbo_path_))), model.elbo_path_[:, None]),
         "explained_variance.csv": (
@@ -522,6 +590,11 @@ def test_phone(page, report):
         ".map(n => n.textContent)]"
     )
     assert wide == [360, 360]
+    page.type("search", "gov")
+    page.press(Keys.ENTER)
+    assert page.js("return document.documentElement.scrollWidth") == 360
+    heights = [cell.size["height"] for cell in page.all("#feature td")]
+    assert max(heights) < 30  # no number is broken into lines
     assert page.problems() == []
 
 
@@ -605,11 +678,13 @@ def test_method_without_uncertainties(page, tmp_path, employment):
     page.open(write_report(model, tmp_path / "a.html", X=X, feature_names=names))
     assert len(page.all("#bars rect.positive")) == np.count_nonzero(model.components_ > 0)
     assert not page.all("#bars line.interval")
+    assert "interval" not in page.one("#bar-legend").text
+    assert not {"lower.csv", "upper.csv"} & {b.text for b in page.all("#downloads button")}
     assert not page.one("#level").is_displayed()
     assert not page.one("#priors").is_displayed()
     assert len(page.all("#score-chart path.curve")) == 1
     assert "criterion after each step" in page.one("#trace").text
-    assert "gives no uncertainties" in page.one("#summary").text
+    assert "gives no uncertainties of its loadings, hence no inter" in page.one("#summary").text
     assert page.problems() == []
 
 

@@ -51,8 +51,20 @@ def test_every_estimator(tmp_path, X, estimator):
     assert sorted(file.name for file in tmp_path.iterdir()) == ["report.html", "report.md"]
     text = page.with_suffix(".md").read_text(encoding="utf-8")
     assert ("gives no uncertainties" in text) == (not hasattr(model, "lfsr_"))
+    assert ("are credible intervals" in text) == hasattr(model, "lfsr_")
+    assert ("| lower | upper |" in text) == hasattr(model, "lfsr_")
     assert ("fits no priors" in text) == (not hasattr(model, "priors_"))
     assert "| PCA |" in text
+
+
+def test_intervals_in_the_text(tmp_path, X):
+    model = EBCD(2).fit(X)
+    text = write_report(model, tmp_path / "report.html").with_suffix(".md").read_text("utf-8")
+    lower, upper = model.credible_intervals()
+    for k in range(2):
+        j = int(np.argmax(np.abs(model.components_[k])))
+        shown = [model.components_[k, j], lower[k, j], upper[k, j], model.components_sd_[k, j]]
+        assert f"| x{j} | {' | '.join(f'{value:.4g}' for value in shown)} |" in text
 
 
 def test_many_components_are_told_on_demand(tmp_path):

@@ -94,11 +94,13 @@ def whole_file(path: Path) -> Iterator[Path]:
 
 
 def write_components(file: IO[str], model: Any, names: Sequence[str]) -> None:
-    """Write one row per feature: for every component the loading, its sd and its lfsr."""
+    """Write one row per feature: every component's loading, sd, lfsr and credible interval."""
     header, columns = ["feature"], []
+    lower, upper = model.credible_intervals()
     for k in range(model.n_components_):
-        header += [f"component_{k}", f"component_{k}_sd", f"component_{k}_lfsr"]
+        header += [f"component_{k}{of}" for of in ("", "_sd", "_lfsr", "_lower", "_upper")]
         columns += [model.components_[k], model.components_sd_[k], model.lfsr_[k]]
+        columns += [lower[k], upper[k]]
     _write_table(file, header, names, np.array(columns).reshape(len(columns), len(names)).T)
 
 

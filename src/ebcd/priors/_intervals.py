@@ -1,20 +1,29 @@
-"""Credible intervals: quantiles of the posterior, atoms included."""
+"""Credible intervals: quantiles of the posterior, atoms included.
+
+A posterior is a mixture of atoms and slabs. Where it has one slab, as in all families with few
+parameters, its quantiles have a closed form; otherwise they are searched. With one noise level a
+quantile is a function of the observation alone, and is interpolated if there are many.
+"""
 
 from __future__ import annotations
 
-from dataclasses import fields, replace
+from collections.abc import Callable
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 from scipy import special
 
+from ebcd import _numerics as num
 from ebcd._numerics import Array
 from ebcd.priors._fitted import FittedPrior, FlatPrior
+from ebcd.priors._interpolated import TOLERANCE, interpolated
 from ebcd.priors._kernel import AbstractKernel
-from ebcd.priors._kernels import PointMass
+from ebcd.priors._kernels import Exponential, Laplace, Normal, PointMass, TruncatedNormal
 from ebcd.priors._mixture_prior import MixturePrior
+from ebcd.priors._rising_root import rising_root
 from ebcd.priors._validation import as_observations
 
-_HALVINGS = 40
+_MANY = 1000  # entries from which interpolation pays
 _POSITIONS = ("location", "upper")  # parameters of kernels that move with them
 
 
@@ -47,39 +56,47 @@ def posterior_interval(
         raise TypeError(f"no intervals are known for a {type(prior).__name__}")
     unit = float(np.median(s))
     standard = prior.rescaled_mixture(1 / unit)
-
-    def block(z: Array, noise: Array) -> tuple[Array, Array]:
-        share = special.softmax(standard._joint(z, noise), axis=-1)
-        lower, upper = (_quantile(standard, share, z, noise, q) for q in (tail, 1 - tail))
-        return lower, upper
-
-    lower, upper = standard._blockwise(block, x / unit, s / unit)
+    levels = (tail, 1 - tail)
+    if x.size > _MANY and (s == s[0]).all() and not (_discrete(prior) or _only_slab(prior)):
+        lower, upper = _interpolated_quantiles(standard, x / unit, levels)
+    else:
+        lower, upper = _exact_quantiles(standard, x / unit, s / unit, levels)
     return unit * lower, unit * upper
 
 
-def _quantile(prior: MixturePrior, share: Array, x: Array, s: Array, probability: float) -> Array:
-    """Quantile of the posterior, in which the components have the probabilities `share`."""
-    if all(isinstance(kernel, PointMass) for kernel in prior.kernels):
-        return _discrete_quantile(prior, share, probability)
-    found, rest = np.empty_like(x), np.arange(x.size)
-    for atom, mass in zip(*_atoms(prior, share), strict=True):
-        below = _below(prior, share[rest], x[rest], s[rest], np.full(rest.size, atom))
-        here = (below >= probability) & (below - mass[rest] < probability)
-        found[rest[here]] = atom  # where most entries of a sparse component end
-        rest = rest[~here]
-    found[rest] = _bisected(prior, share[rest], x[rest], s[rest], probability)
-    return found
+def _exact_quantiles(
+    prior: MixturePrior, x: Array, s: Array, levels: tuple[float, ...]
+) -> tuple[Array, ...]:
+    def block(x: Array, s: Array) -> tuple[Array, ...]:
+        share = special.softmax(prior._joint(x, s), axis=-1)
+        if _discrete(prior):
+            return tuple(_discrete_quantile(prior, share, level) for level in levels)
+        atoms = _atoms(prior, share, x, s)
+        return tuple(_quantile(prior, share, atoms, x, s, level) for level in levels)
+
+    return prior._blockwise(block, x, s)
 
 
-def _atoms(prior: MixturePrior, share: Array) -> tuple[Array, Array]:
-    """Give the places of the atoms, and a row of posterior masses for each."""
-    pairs = [
-        (kernel.location, share[:, part].T)
-        for kernel, part in zip(prior.kernels, prior._parts(), strict=True)
-        if isinstance(kernel, PointMass)
-    ]
-    places, masses = zip(*pairs, strict=True) if pairs else ([np.empty(0)], [share[:, :0].T])
-    return np.concatenate(places), np.concatenate(masses)
+def _interpolated_quantiles(
+    prior: MixturePrior, x: Array, levels: tuple[float, ...]
+) -> tuple[Array, ...]:
+    """Give quantiles for unit noise, atoms exactly."""
+    found = []
+    for level in levels:
+
+        def quantile(z: Array, level: float = level) -> Array:
+            return _exact_quantiles(prior, z, np.ones_like(z), (level,))[0]
+
+        values = interpolated(quantile, x, width=2.0)  # noise blurs what is finer
+        for kernel in prior.kernels:
+            for place in kernel.location if isinstance(kernel, PointMass) else ():
+                values[np.abs(values - place) <= TOLERANCE * (1 + abs(place))] = place
+        found.append(values)
+    return tuple(found)
+
+
+def _discrete(prior: MixturePrior) -> bool:
+    return all(isinstance(kernel, PointMass) for kernel in prior.kernels)
 
 
 def _discrete_quantile(prior: MixturePrior, share: Array, probability: float) -> Array:
@@ -90,17 +107,117 @@ def _discrete_quantile(prior: MixturePrior, share: Array, probability: float) ->
     return np.asarray(places[order][(below >= probability).argmax(axis=1)])
 
 
-def _bisected(prior: MixturePrior, share: Array, x: Array, s: Array, probability: float) -> Array:
+@dataclass(frozen=True)
+class _Atoms:
+    """Places of atoms; a row for each with its posterior masses, and those up to its place."""
+
+    places: Array
+    masses: list[Array]
+    below: list[Array]
+
+
+def _atoms(prior: MixturePrior, share: Array, x: Array, s: Array) -> _Atoms:
+    parts = [
+        (float(place), share[:, part.start + i])
+        for kernel, part in zip(prior.kernels, prior._parts(), strict=True)
+        if isinstance(kernel, PointMass)
+        for i, place in enumerate(kernel.location)
+    ]
+    below = [_below(prior, share, x, s, np.full_like(x, place)) for place, _ in parts]
+    return _Atoms(np.array([place for place, _ in parts]), [mass for _, mass in parts], below)
+
+
+def _quantile(
+    prior: MixturePrior, share: Array, atoms: _Atoms, x: Array, s: Array, probability: float
+) -> Array:
+    """Quantile of the posterior, in which the components have the probabilities `share`."""
+    found, open_ = np.empty_like(x), np.ones(x.size, dtype=bool)
+    passed, low, high = np.zeros_like(x), np.full_like(x, -np.inf), np.full_like(x, np.inf)
+    for place, mass, below in zip(atoms.places, atoms.masses, atoms.below, strict=True):
+        here = (below >= probability) & (below - mass < probability)
+        found[here] = place  # where most entries of a sparse component end
+        open_ &= ~here
+        beyond = below < probability
+        passed += np.where(beyond, mass, 0.0)
+        low = np.where(beyond, np.maximum(low, place), low)
+        high = np.where(beyond, high, np.minimum(high, place))
+    rest = np.flatnonzero(open_)
+    if rest.size == 0:
+        return found
+    share, x, s, low, high = (values[rest] for values in (share, x, s, low, high))
+    slab = _only_slab(prior)
+    if slab is None:
+        found[rest] = _searched(prior, share, x, s, probability, low, high)
+    else:
+        column = prior._parts()[prior.kernels.index(slab)].start
+        within = np.clip((probability - passed[rest]) / share[:, column], 0.0, 1.0)
+        found[rest] = np.clip(_SLABS[type(slab)](slab, x, s, within), low, high)
+    return found
+
+
+def _only_slab(prior: MixturePrior) -> AbstractKernel | None:
+    """Give the slab if there is one only, with a quantile in closed form."""
+    slabs = [kernel for kernel in prior.kernels if not isinstance(kernel, PointMass)]
+    known = len(slabs) == 1 and slabs[0].size == 1 and type(slabs[0]) in _SLABS
+    return slabs[0] if known else None
+
+
+def _normal_quantile(kernel: Normal, x: Array, s: Array, probability: Array) -> Array:
+    mean, sd = kernel._posterior(x, s)
+    return np.asarray(mean + sd * special.ndtri(probability))
+
+
+def _exponential_quantile(kernel: Exponential, x: Array, s: Array, probability: Array) -> Array:
+    sign, _, t = kernel._standard(x, s)
+    beyond = np.where(sign > 0, 1 - probability, probability)
+    return kernel.location + sign * s * num.half_line_quantile(t, beyond)
+
+
+def _truncated_quantile(kernel: TruncatedNormal, x: Array, s: Array, probability: Array) -> Array:
+    sign, _, centre, sd = kernel._standard(x, s)
+    beyond = np.where(sign > 0, 1 - probability, probability)
+    return kernel.location + sign * sd * num.half_line_quantile(-centre / sd, beyond)
+
+
+def _laplace_quantile(kernel: Laplace, x: Array, s: Array, probability: Array) -> Array:
+    below, above = kernel._shares(x, s)
+    sign = np.where(probability < below, -1.0, 1.0)
+    side = Exponential(kernel.location, sign * kernel.scale)
+    with np.errstate(divide="ignore", invalid="ignore"):  # of the side that is not taken
+        within = np.where(sign < 0, probability / below, 1 - (1 - probability) / above)
+    return _exponential_quantile(side, x, s, np.clip(within, 0.0, 1.0))
+
+
+_SLABS: dict[type[AbstractKernel], Callable[..., Array]] = {
+    Normal: _normal_quantile,
+    Exponential: _exponential_quantile,
+    Laplace: _laplace_quantile,
+    TruncatedNormal: _truncated_quantile,
+}
+
+
+def _searched(
+    prior: MixturePrior,
+    share: Array,
+    x: Array,
+    s: Array,
+    probability: float,
+    low: Array,
+    high: Array,
+) -> Array:
+    """Quantiles between `low` and `high`, with no atom between those."""
     mean, variance = prior._moments_block(x, s)
     # no distribution has more than this beyond so many standard deviations (Cantelli)
     odds = max(probability, 1 - probability) / min(probability, 1 - probability)
     reach = np.sqrt(odds * variance)
-    low, high = mean - reach, mean + reach
-    for _ in range(_HALVINGS):
-        middle = 0.5 * (low + high)
-        enough = _below(prior, share, x, s, middle) >= probability
-        low, high = np.where(enough, low, middle), np.where(enough, middle, high)
-    return np.asarray(high)
+
+    def excess(point: Array, rows: np.ndarray) -> Array:
+        below = _below(prior, share[rows], x[rows], s[rows], point)
+        # on this scale a normal posterior is a straight line
+        score = special.ndtri(np.clip(below, 1e-300, 1 - 1e-16))
+        return np.asarray(score - special.ndtri(probability))
+
+    return rising_root(excess, np.maximum(low, mean - reach), np.minimum(high, mean + reach))
 
 
 def _below(prior: MixturePrior, share: Array, x: Array, s: Array, point: Array) -> Array:

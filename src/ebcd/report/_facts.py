@@ -13,6 +13,7 @@ from ebcd.priors import FittedPrior
 from ebcd.report._dates import as_text, days_of
 
 CURVE_POINTS = 201
+PROBABILITY = 0.95  # of credible intervals
 
 
 @dataclass(frozen=True)
@@ -39,6 +40,7 @@ class Facts:
     components: Array  # k x p
     sd: Array | None
     lfsr: Array | None
+    intervals: Array | None  # 2 x k x p: lower and upper ends
     ratio: Array
     pca_ratio: Array | None
     scores: Array | None  # n x k
@@ -95,6 +97,7 @@ def gather(
         components=np.asarray(model.components_, dtype=np.float64),
         sd=getattr(model, "components_sd_", None),
         lfsr=getattr(model, "lfsr_", None),
+        intervals=model.credible_intervals(PROBABILITY) if hasattr(model, "lfsr_") else None,
         ratio=np.asarray(model.explained_variance_ratio_, dtype=np.float64),
         pca_ratio=_checked_ratio(pca_ratio),
         scores=scores,

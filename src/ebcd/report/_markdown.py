@@ -45,7 +45,14 @@ def _table(header: list[str], rows: list[list[str]]) -> str:
 
 def _top_features(facts: Facts, k: int) -> str:
     order = np.argsort(-np.abs(facts.components[k]), kind="stable")[:_TOP]
-    tables = {"loading": facts.components, "sd": facts.sd, "lfsr": facts.lfsr}
+    lower, upper = (None, None) if facts.intervals is None else facts.intervals
+    tables = {
+        "loading": facts.components,
+        "lower": lower,
+        "upper": upper,
+        "sd": facts.sd,
+        "lfsr": facts.lfsr,
+    }
     known = {name: values for name, values in tables.items() if values is not None}
     rows = [
         [_plain(facts.names[j]), *(f"{values[k, j]:.4g}" for values in known.values())]

@@ -14,11 +14,11 @@ import numpy as np
 
 import ebcd
 from ebcd.report import _words
-from ebcd.report._encode import Block
-from ebcd.report._facts import Facts
+from ebcd.report._encode import Block, order_of
+from ebcd.report._facts import PROBABILITY, Facts
 
 LIMIT = 4_900_000  # bytes of a page
-_ENTRIES = 500_000  # loadings in a page
+_ENTRIES = 500_000  # loadings in a page; orderOf in data.js has room for 2^19
 _SCORES = 200_000  # scores in a page
 _MANY = 100_000  # numbers above which 4 digits have to do in place of 7
 _LONGEST = 100  # characters of the name of a row
@@ -85,12 +85,10 @@ def payload(facts: Facts, n_features: int) -> tuple[dict[str, Any], str]:
     block = Block()
     kept = _largest(facts.components, n_features)
     rows = _spread(facts.scores, facts.n_components)
-    tables = {"loadings": facts.components, "sd": facts.sd, "lfsr": facts.lfsr}
     digits = 7 if len(kept) * max(facts.n_components, 1) <= _MANY else 4
     block.add_texts("names", [facts.names[j] for j in kept])
-    for name, table in tables.items():
-        if table is not None:
-            block.add_numbers(name, table[:, kept], digits)
+    block.add_numbers("loadings", facts.components[:, kept], digits)
+    _add_uncertainties(block, facts, kept, digits)
     if facts.scores is not None:
         scores = facts.scores[rows].T
         block.add_numbers("scores", scores, 7 if scores.size <= _MANY else 4)
@@ -110,6 +108,7 @@ def payload(facts: Facts, n_features: int) -> tuple[dict[str, Any], str]:
         "features": {"shown": len(kept), "all": len(facts.names)},
         "rows": {"shown": len(rows), "all": 0 if facts.scores is None else len(facts.scores)},
         "digits": digits,
+        "probability": PROBABILITY,
         "firstDay": None if facts.days is None else float(facts.days.min()),
         "pathName": facts.path_name,
         "pathEnd": facts.path_end,
@@ -119,6 +118,26 @@ def payload(facts: Facts, n_features: int) -> tuple[dict[str, Any], str]:
         "contents": block.contents,
     }
     return header, block.packed()
+
+
+def _add_uncertainties(block: Block, facts: Facts, kept: np.ndarray, digits: int) -> None:
+    if facts.sd is None or facts.lfsr is None or facts.intervals is None:
+        return
+    loadings, sd, lfsr = (table[:, kept] for table in (facts.components, facts.sd, facts.lfsr))
+    lower, upper = facts.intervals[:, :, kept]
+    if digits == 7:
+        tables = {"sd": sd, "lfsr": lfsr, "lower": lower, "upper": upper}
+        for name, table in tables.items():
+            block.add_numbers(name, table, digits)
+        return
+    block.add_steps("sd", sd, order_of(loadings), ["loadings"])
+    order, by = order_of(loadings, sd), ["loadings", "sd"]
+    block.add_steps("lfsr", lfsr, order, by)
+    # unlike the ends, their distances depend on little but the ratio of loading and sd
+    unit = np.where(sd > 0, sd, 1.0)
+    for name, ends, side in (("down", lower, -1), ("up", upper, 1)):
+        reach = np.where(ends == 0, np.nan, side * (ends - loadings) / unit)
+        block.add_steps(name, reach, order, by)
 
 
 def _days_between(facts: Facts, k: int) -> list[list[float]]:

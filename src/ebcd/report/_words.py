@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ebcd._numerics import Array
-from ebcd.report._facts import Facts
+from ebcd.report._facts import PROBABILITY, Facts
 
 _NAMED = 12  # features that a sentence names at most
 _EXTREME = 3  # rows that a sentence names
@@ -25,8 +25,12 @@ _SCORES = (
 )
 _GREY = (
     "Grey loadings may as well be zero: the probability that their sign is wrong (the local false "
-    "sign rate, lfsr) is above 0.05, or the level that you choose. Lines show two posterior "
-    "standard deviations to each side."
+    "sign rate, lfsr) is above 0.05, or the level that you choose."
+)
+_INTERVALS = (
+    f"Lines, and lower and upper in tables, are credible intervals: a loading lies within with a "
+    f"probability of {100 * PROBABILITY:g}%, given the scores. Where one ends at zero, the loading "
+    "may be exactly zero."
 )
 
 
@@ -213,14 +217,17 @@ def reading(facts: Facts) -> list[str]:
     """Say how to read loadings and scores, and what the grey ones are."""
     if facts.n_components == 0:
         return []
-    return [_LOADINGS, _SCORES] if facts.lfsr is None else [_LOADINGS, _SCORES, _GREY]
+    lines = [_LOADINGS, _SCORES]
+    return lines if facts.lfsr is None else [*lines, _GREY, _INTERVALS]
 
 
 def left_out(facts: Facts) -> list[str]:
     """Say which parts the report does not have, and why."""
     missing = []
     if facts.sd is None or facts.lfsr is None:
-        missing.append(f"{facts.method} gives no uncertainties of its loadings.")
+        missing.append(
+            f"{facts.method} gives no uncertainties of its loadings, hence no intervals."
+        )
     if facts.n_components and not facts.curves:
         missing.append(f"{facts.method} fits no priors.")
     if facts.path is None:

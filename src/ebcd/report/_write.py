@@ -33,8 +33,9 @@ def write_report(
 ) -> Path:
     """Write what a model found as one page for any browser, and as Markdown beside it.
 
-    The page needs no network and no other file. It is smaller than 5 MB: from half a million
-    loadings on, only the features with the largest ones are in it, and it says so.
+    Loadings have 95% credible intervals, as `credible_intervals` of the model gives them. The page
+    needs no network and no other file. It is smaller than 5 MB: from half a million loadings on,
+    only the features with the largest ones are in it, and it says so.
 
     Parameters
     ----------

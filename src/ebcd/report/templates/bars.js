@@ -32,8 +32,8 @@ function drawComponents() {
   const ends = [0];
   state.picked.forEach((k, i) => {
     for (const j of rows[i]) {
-      const spread = data.sd ? 2 * data.sd[k][j] : 0;
-      ends.push(data.loadings[k][j] - spread, data.loadings[k][j] + spread);
+      ends.push(data.loadings[k][j]);
+      if (data.lower) ends.push(data.lower[k][j], data.upper[k][j]);
     }
   });
   const domain = span(ends, 0.03);
@@ -95,9 +95,9 @@ function barRow(k, j, top, left, width, x) {
     rect(kind, Math.min(x(0), x(value)), top + 4, size, ROW - 8, 1.5),
   ];
   if (j === state.feature) parts.unshift(rect("highlight", 0, top, width, ROW, 3));
-  if (data.sd) {
-    const spread = 2 * data.sd[k][j];
-    parts.push(line("interval", x(value - spread), middle, x(value + spread), middle));
+  if (data.lower) {
+    const ends = [x(data.lower[k][j]), middle, x(data.upper[k][j]), middle];
+    parts.push(line("halo", ...ends), line("interval", ...ends));
   }
   return parts;
 }
@@ -108,7 +108,7 @@ function drawBarLegend() {
     ["positive", "positive"],
     ["negative", "negative"],
     ["unsure", data.lfsr ? `may be zero (lfsr > ${state.level})` : "zero"],
-    ...(data.sd ? [["stroke", "two standard deviations to each side"]] : []),
+    ...(data.lower ? [["stroke", intervalName()]] : []),
   ];
   byId("bar-legend").replaceChildren(
     ...entries.map(([kind, text]) => html("span", {}, swatch(kind), text)),

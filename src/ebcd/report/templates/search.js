@@ -93,7 +93,8 @@ function showFeature() {
   const [box, j] = [byId("feature"), state.feature];
   box.hidden = j < 0;
   if (j < 0) return;
-  const parts = Object.entries({ loading: data.loadings, sd: data.sd, lfsr: data.lfsr });
+  const { loadings: loading, lower, upper, lfsr, sd } = data;
+  const parts = Object.entries({ loading, lower, upper, lfsr, sd });
   const known = parts.filter(([, values]) => values);
   const onclick = () => {
     byId("search").value = "";
@@ -102,7 +103,7 @@ function showFeature() {
   const heading = html("h2", {}, fullName(j));
   const close = html("button", { type: "button", onclick }, "Close");
   const heads = ["component", ...known.map(([name]) => name)];
-  const cells = (k) => known.map(([, values]) => format(values[k][j]));
+  const cells = (k) => known.map(([, values], i) => format(values[k][j], i ? 3 : 4));
   const doubtful = (k) => (isSure(k, j) ? null : "doubtful");
   box.replaceChildren(
     html("header", {}, heading, close),

@@ -6,12 +6,14 @@ function setUpTables() {
   const byFeature = (table) => [
     ["feature", ...heads],
     data.names.length,
-    (j, c) => (c ? table[c - 1][j] : data.names[j]),
+    (j, c) => (c ? Number(table[c - 1][j].toPrecision(header.digits)) : data.names[j]),
   ];
   const tables = {
     loadings: data.loadings && byFeature(data.loadings),
     sd: data.sd && byFeature(data.sd),
     lfsr: data.lfsr && byFeature(data.lfsr),
+    lower: data.lower && byFeature(data.lower),
+    upper: data.upper && byFeature(data.upper),
     scores: data.scores && [
       ["row", ...heads],
       header.rows.shown,
@@ -47,5 +49,7 @@ function setUpTables() {
         html("button", { type: "button", onclick: () => saveTable(name, ...table) }, `${name}.csv`),
       );
   }
-  byId("precision").textContent = `Loadings have ${header.digits} significant digits.`;
+  const ends = `lower and upper are the ends of a ${intervalName()}`;
+  byId("precision").textContent =
+    `Loadings have ${header.digits} significant digits${data.lower ? `; ${ends}` : ""}.`;
 }
