@@ -3,8 +3,8 @@
 Run from the root of the project with ``python -m benchmarks.bench_billion`` on a machine with two
 cores; some three minutes. It writes ``benchmarks/results/billion.json`` for the page on scale.
 
-First come the rates in ``arithmetic.py``, from single blocks, and the passes and the time between
-them of one fit to few rows. From those the time of fits to more rows is predicted, in which only the
+First come the rates in ``arithmetic.py``, from single blocks, and passes and the time between them
+of one fit to few rows. From those the time of fits to more rows is predicted, in which only the
 number of rows and of cores is new, and compared with the time that they take: read from a file for
 every product, and on one and two worker processes of Dask. Columns and components are those of the
 billion rows, 10,000 and 10, in single precision.
@@ -193,7 +193,9 @@ def on_workers(
         blocks = len(data.chunks[0])
         predicted = fit_seconds(rates, widths, n * design.p, cores=workers, blocks=blocks)
         found = fitted(design, data)
-        yield compared(f"{workers} worker(s)", n, found, rates, predicted)
+        yield compared(
+            "1 worker" if workers == 1 else f"{workers} workers", n, found, rates, predicted
+        )
         del data
 
 
