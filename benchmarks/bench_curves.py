@@ -29,9 +29,9 @@ from sklearn.decomposition import PCA
 from threadpoolctl import threadpool_limits
 
 import ebcd
-from benchmarks.bench_scale import counts, extra_memory, planted, randomized
+from benchmarks.bench_scale import counts, extra_memory, load, planted, randomized
 from experiments.__main__ import machine
-from experiments.records import write_json
+from experiments.records import read_json, write_json
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
@@ -53,7 +53,7 @@ class Curve(NamedTuple):
 CURVES = {
     "rows": Curve(
         "n",
-        (1_000, 3_000, 10_000, 30_000, 100_000, 300_000, 1_000_000),
+        (1_000, 3_000, 10_000, 30_000, 100_000, 300_000, 1_000_000, 3_000_000),
         (500, 2_000),
         {"p": 100, "k": 5, "density": 1.0},
         ("ebcd", "randomized", "default"),
@@ -154,8 +154,7 @@ def in_own_process(point: Point) -> Point:
 
 def where() -> dict[str, Any]:
     """Say with what results were found, and how busy the machine was."""
-    busy = os.getloadavg()[0] if hasattr(os, "getloadavg") else None
-    return {**machine(), "cores": os.cpu_count(), "load": busy}
+    return {**machine(), "cores": os.cpu_count(), "load": load()}
 
 
 def described(point: Point) -> str:
@@ -187,13 +186,15 @@ def main(arguments: list[str] | None = None) -> None:
         parser.error(f"there is no curve {unknown[0]!r}; choose from {', '.join(CURVES)}")
     if options.quick and options.results is None:
         parser.error("--quick needs --results FILE: its figures are not those of the page")
-    found = []
-    begin = where()
-    for curve in options.curves or CURVES:
+    begin, file = where(), options.results or RESULTS / "curves.json"
+    chosen = options.curves or list(CURVES)
+    before = read_json(file)["points"] if file.exists() else []
+    found = [point for point in before if point["curve"] not in chosen]
+    for curve in chosen:
         for point in points(curve, options.quick):
             found.append(in_own_process(point))
             print(described(found[-1]), flush=True)
-    write_json(options.results or RESULTS / "curves.json", {"machine": begin, "points": found})
+    write_json(file, {"machine": begin, "points": found})
 
 
 if __name__ == "__main__":

@@ -252,12 +252,16 @@ def measure(name: str, case: Case, options: argparse.Namespace) -> dict[str, Any
     }
 
 
-def keep(path: Path, rows: list[dict[str, Any]], threads: int) -> None:
-    """Write rows to a file, whole or not at all."""
+def load() -> float | None:
+    """Say how many processes wait for the cores."""
+    return os.getloadavg()[0] if hasattr(os, "getloadavg") else None
+
+
+def keep(path: Path, content: dict[str, Any]) -> None:
+    """Write results to a file, whole or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(path.name + ".part")
-    content = {"date": dt.datetime.now(tz=dt.UTC).date().isoformat(), "threads": threads}
-    part.write_text(json.dumps({**content, "rows": rows}, indent=1) + "\n", encoding="utf-8")
+    part.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
     part.replace(path)
 
 
@@ -291,7 +295,9 @@ def main() -> None:
     warnings.simplefilter("ignore")
     print(f"{platform.processor() or platform.machine()}, {os.cpu_count()} cores, ebcd "
           f"{ebcd.__version__}, numpy {np.__version__}, {options.threads} thread(s)")  # fmt: skip
-    found = []
+    found: list[dict[str, Any]] = []
+    today = dt.datetime.now(tz=dt.UTC).date().isoformat()
+    results = {"date": today, "load": load(), "threads": options.threads, "rows": found}
     with threadpool_limits(options.threads):
         for name in options.rows or rows:
             make = rows[name]
@@ -300,7 +306,7 @@ def main() -> None:
             else:
                 found.append(measure(name, make(), options))
     if options.results:
-        keep(options.results, found, options.threads)
+        keep(options.results, results)
 
 
 if __name__ == "__main__":

@@ -41,6 +41,7 @@ ROWS = {  # of bench_scale.py
 # The billion rows, and machines of which nothing was measured here.
 BILLION, MACHINES, CORES, MEMORY, DISK, NETWORK = 10**9, (10, 100, 1_000), 16, 512e9, 1e9, 1.25e9
 BLOCK = 1e9  # bytes
+QUIET = 0.7  # load up to which a machine counts as idle
 ITEM = 4  # bytes of a number in single precision
 
 Results = dict[str, Any]
@@ -68,12 +69,17 @@ def opening(machine: dict[str, Any]) -> Values:
     versions = ", ".join(
         f"{name} {machine[name]}" for name in ("ebcd", "numpy", "scipy", "scikit-learn")
     )
-    load = machine["load"]
-    state = "" if load is None else f" (load {load:.1f} at the start)"
     return {
         "where": f"Measured on {machine['date']} on {machine['cpu']} with {machine['cores']} "
-        f"cores{state}, Python {machine['python']}, {versions}."
+        f"cores, Python {machine['python']}, {versions}.{busy(machine['load'])}"
     }
+
+
+def busy(load: float | None) -> str:
+    """Say so if a machine had something else to do."""
+    if load is None or load < QUIET:
+        return ""
+    return f" The machine was busy with other work (load {load:.1f}), so that times are rough."
 
 
 def short(value: float | None) -> str:
@@ -131,7 +137,7 @@ def slopes(points: list[Point], curve: str, method: str) -> dict[str, float | No
 
 def power(value: float | None) -> str:
     """Give a power with two digits; a dash for what cannot be told."""
-    return "–" if value is None else f"{value:.2f}"
+    return "–" if value is None else f"{round(value, 2) + 0.0:.2f}"
 
 
 def curves(points: list[Point]) -> Values:
@@ -188,7 +194,8 @@ def _curve_table(points: list[Point], curve: str) -> str:
         cells = [short(measured[method, "processor"][i]) for method in what.methods]
         ratio = measured["ebcd", "processor"][i] / measured[beside, "processor"][i]
         memory = [_item(measured[method, "extra_mb"], i) for method in what.methods]
-        lines.append([_value(curve, value), *cells, f"{ratio:.1f}", f"{steps[i]:.0f}", *memory])
+        shown = f"{ratio:.1f}" if ratio >= 1 else f"{ratio:.2f}"
+        lines.append([_value(curve, value), *cells, shown, f"{steps[i]:.0f}", *memory])
     names = [NAMES[method] for method in what.methods]
     head = [LABELS[curve], *(f"{name}, s" for name in names), f"EBCD / {NAMES[beside]}"]
     return table([*head, "iterations", *(f"{name}, MB" for name in names)], lines)
@@ -214,6 +221,7 @@ def threads(one: Results, two: Results) -> Values:
         lines.append([data, str(a["k"]), beside, *cells, short(a["extra_mb"])])
     head = ["data", "k", "beside", "its s, 1 thread", "EBCD", "ratio", "its s, 2 threads", "EBCD"]
     values = {"threads": table([*head, "ratio", "extra MB"], lines), "threads_date": two["date"]}
+    values["threads_busy"] = busy(max(each["load"] or 0.0 for each in (one, two)))
     sparse = by_name[0].get("sparse")
     if sparse is not None and sparse["extra_mb"] is not None:
         dense = 8e-6 * sparse["n"] * sparse["p"]
@@ -237,6 +245,7 @@ def billion(found: Results) -> Values:
         "few": f"{design['few']:,}",
         "p": f"{p:,}",
         "k": str(k),
+        "billion_busy": busy(found["machine"]["load"]),
         "rates": _rates(rates, widths, k),
         "checks": _checks(found, len(widths)),
         "ratio_low": f"{min(ratios):.2f}",
@@ -333,7 +342,9 @@ def draw(points: list[Point], path: Path) -> None:
     from experiments.figures import BLUE, ORANGE, plt
 
     colours = {"ebcd": ORANGE, "randomized": BLUE, "arpack": BLUE, "default": "0.5"}
-    figure, axes = plt.subplots(2, len(CURVES), figsize=(13.0, 6.2), layout="constrained")
+    figure, axes = plt.subplots(
+        2, len(CURVES), figsize=(13.0, 6.8), sharey="row", layout="constrained"
+    )
     for column, (curve, what) in zip(axes.T, CURVES.items(), strict=True):
         for panel, name in zip(column, ("processor", "extra_mb"), strict=True):
             for method in what.methods:
@@ -342,12 +353,14 @@ def draw(points: list[Point], path: Path) -> None:
                 y = np.maximum(y, LEAST_MB) if name == "extra_mb" else y
                 label = f"{NAMES[method]}, slope {end}"
                 panel.loglog(x, y, "o-", color=colours[method], markersize=4, label=label)
-            panel.legend(fontsize=8, frameon=False)
+            panel.legend(fontsize=8, frameon=False, loc="upper left")
             panel.grid(color="0.92")
             panel.spines[["top", "right"]].set_visible(False)
         fixed = ", ".join(f"{n} = {v:,}" for n, v in what.fixed.items() if n != "density")
         column[0].set_title(f"{LABELS[curve]}\n({fixed})", fontsize=10)
         column[1].set_xlabel({"density": "share of entries not zero"}.get(curve, what.variable))
+    for panel in axes[:, 0]:
+        panel.set_ylim(top=20 * panel.get_ylim()[1])  # room for the legends
     axes[0, 0].set_ylabel("processor seconds")
     axes[1, 0].set_ylabel("extra memory, MB")
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from threadpoolctl import threadpool_info
 
 from benchmarks import bench_curves, bench_scale, scale_page
 from benchmarks.arithmetic import fit_seconds, pass_seconds
@@ -38,13 +39,15 @@ def fake_results():
     machine |= dict.fromkeys(("ebcd", "numpy", "scipy", "scikit-learn"), "9.9")
     row = {"row": "sparse", "n": 20_000, "p": 5_000, "k": 10, "reference": 1.5, "seconds": 4.5}
     row |= {"ratio": 3.0, "bar": 3, "extra_mb": 120.0, "memory_bar": 0.25}
+    twice = {**row, "seconds": 3.0}
     checks = [{"where": "file", "n": 4_000, "passes": 3, "predicted": 2.0, "measured": 2.5}]
     checks += [{"where": "2 workers", "n": 4_000, "passes": 4, "predicted": 4.0, "measured": 3.0}]
     return {
         "curves": {"machine": machine, "points": points},
-        "threads_1": {"date": "2030-01-02", "threads": 1, "rows": [row]},
-        "threads_2": {"date": "2030-01-03", "threads": 2, "rows": [{**row, "seconds": 3.0}]},
+        "threads_1": {"date": "2030-01-02", "load": 0.1, "threads": 1, "rows": [row]},
+        "threads_2": {"date": "2030-01-03", "load": 5.0, "threads": 2, "rows": [twice]},
         "billion": {
+            "machine": machine,
             "rates": RATES,
             "widths": [0, 20, 10, 10],
             "design": {"p": 10_000, "k": 10, "few": 1_000},
@@ -83,8 +86,11 @@ class TestMeasuring:
 
     def test_small_run(self, tmp_path, capsys):
         file = tmp_path / "curves.json"
+        kept = {"curve": "rows", "method": "ebcd"}
+        file.write_text(json.dumps({"points": [kept, {"curve": "density"}]}))
         bench_curves.main(["density", "--quick", "--results", str(file)])
         found = json.loads(file.read_text())
+        assert found["points"].pop(0) == kept
         assert {"date", "cpu", "cores", "load", "ebcd", "numpy"} <= set(found["machine"])
         assert [point["method"] for point in found["points"]] == ["ebcd", "arpack"] * 2
         for method in ("ebcd", "arpack"):
@@ -96,14 +102,22 @@ class TestMeasuring:
         assert capsys.readouterr().out.count(" MB") == (4 if sys.platform == "linux" else 0)
 
     def test_against_one_pca(self, tmp_path, monkeypatch, capsys):
-        file = tmp_path / "rows.json"
-        command = ["simulation1", "--repeats", "1", "--threads", "2", "--results", str(file)]
+        file, seen = tmp_path / "rows.json", set()
+
+        def reference(x):
+            seen.update(library["num_threads"] for library in threadpool_info())
+
+        case = bench_scale.Case([bench_scale.planted(60, 40, 2, 0.2)], 2, reference, 1.5)
+        monkeypatch.setattr(bench_scale, "cases", lambda: {"small": lambda: case})
+        command = ["small", "--repeats", "1", "--threads", "2", "--results", str(file)]
         monkeypatch.setattr(sys, "argv", ["bench_scale.py", *command])
         bench_scale.main()
         found = json.loads(file.read_text())
         assert found["threads"] == 2
+        assert found["load"] >= 0
+        assert seen == {2}
         (row,) = found["rows"]
-        assert (row["n"], row["p"], row["k"]) == (50, 500, 2)
+        assert (row["n"], row["p"], row["k"]) == (60, 40, 2)
         assert row["ratio"] > 0
         assert row["converged"]
         assert "2 thread(s)" in capsys.readouterr().out
@@ -191,7 +205,8 @@ class TestPage:
     def test_all_is_filled_in(self):
         page = scale_page.make_page(fake_results())
         assert "[[" not in page
-        assert "2030-01-02 on a chip with 2 cores (load 0.2 at the start)" in page
+        assert "2030-01-02 on a chip with 2 cores, Python 3.14, ebcd 9.9" in page
+        assert page.count("busy with other work (load 5.0)") == 1  # only with two threads
         # the laws that the results follow
         for line in page.splitlines():
             if line.startswith(("| rows, $n$", "| columns, $p$", "| density, $d$")):
