@@ -13,7 +13,7 @@ INSTALL := -m pip install --quiet --disable-pip-version-check
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help demo test lint test-full test-core docs linkcheck bench paper paper-quick clean
+.PHONY: help demo test lint test-full test-core docs linkcheck bench scale paper paper-quick clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -59,6 +59,13 @@ bench: $(VENV)/installed-dev  ## speed and accuracy of the solvers, on one threa
 	$(ONE_THREAD) $(VENV)/bin/python benchmarks/bench_prediction.py
 	$(ONE_THREAD) $(VENV)/bin/python benchmarks/bench_checkpoint.py
 	$(ONE_THREAD) $(VENV)/bin/python benchmarks/bench_dask.py
+
+scale: $(VENV)/installed-dev  ## curves of time and memory, and their page, 15 minutes on a machine that is idle
+	$(ONE_THREAD) $(VENV)/bin/python -m benchmarks.bench_curves
+	$(ONE_THREAD) $(VENV)/bin/python -m benchmarks.bench_billion
+	$(ONE_THREAD) $(VENV)/bin/python benchmarks/bench_scale.py --threads 1 --results benchmarks/results/threads_1.json
+	$(ONE_THREAD) $(VENV)/bin/python benchmarks/bench_scale.py --threads 2 --results benchmarks/results/threads_2.json
+	$(VENV)/bin/python -m benchmarks.scale_page
 
 paper: $(VENV)/installed-paper  ## the experiments of the paper, 10 to 20 minutes; goes on where it was interrupted
 	$(ONE_THREAD) $(VENV)/bin/python -m experiments --page docs/paper.md $(PAPER_ARGS)

@@ -3,16 +3,19 @@
 Run with ``make bench``, or choose rows, as in ``python benchmarks/bench_scale.py wide tall``.
 Default settings, one thread of linear algebra (``--threads 2`` for two), medians of repeated runs;
 the two times of a ratio are taken in turns. ``--strict`` fits once more with a tolerance a thousand
-times smaller, to see what was left to gain.
+times smaller, to see what was left to gain. Extra memory is the highest resident memory during a
+fit less that before it, when the data are there; only Linux tells. ``--results FILE`` keeps the
+rows for the page on scale.
 """
 
 from __future__ import annotations
 
 import argparse
+import ctypes
+import datetime as dt
 import json
 import os
 import platform
-import resource
 import sys
 import time
 import warnings
@@ -36,12 +39,16 @@ REFERENCE = Path(__file__).resolve().parents[1] / "tests" / "reference" / "ebcd"
 
 
 class Case(NamedTuple):
-    """Draws of data, what a fit is compared with, and how many times that it may take."""
+    """Draws of data, what a fit is compared with, and how many times that it may take.
+
+    The memory that it may take beside the data is a share of what they take when dense.
+    """
 
     draws: list[Any]
     k: int
     reference: Callable[[Any], object]
     most: float
+    most_memory: float | None = None
 
 
 def planted(n: int, p: int, k: int, share: float, seed: int = 0) -> np.ndarray:
@@ -90,7 +97,7 @@ def cases() -> dict[str, Callable[[], Case]]:
         "wide": lambda: Case([planted(100, 1_000_000, 5, 0.02)], 5, randomized(5), 1.5),
         "tall": lambda: Case([planted(1_000_000, 100, 5, 0.2)], 5, lambda x: x.T @ x, 1.5),
         "sparse": lambda: Case(
-            [counts(20_000, 5_000, 10, 0.05)], 10, PCA(10, svd_solver="arpack").fit, 3
+            [counts(20_000, 5_000, 10, 0.05)], 10, PCA(10, svd_solver="arpack").fit, 3, 0.25
         ),
     }
 
@@ -163,7 +170,33 @@ def clock(function: Callable[[], object]) -> float:
     return time.perf_counter() - begin
 
 
-def measure(name: str, case: Case, options: argparse.Namespace) -> None:
+def resident(field: str = "VmRSS") -> float | None:
+    """Megabytes that are resident now, or were at most (``VmHWM``); None where nothing tells."""
+    status = Path("/proc/self/status")
+    if not status.exists():
+        return None
+    lines = dict(line.split(":", 1) for line in status.read_text(encoding="utf-8").splitlines())
+    return int(lines[field].split()[0]) * 1024 / 1e6
+
+
+def forget_peak() -> float | None:
+    """Give back what is free, begin to count the peak anew, and say how much is resident."""
+    if sys.platform != "linux":
+        return None
+    getattr(ctypes.CDLL(None), "malloc_trim", lambda _: 0)(0)
+    Path("/proc/self/clear_refs").write_text("5", encoding="utf-8")
+    return resident()
+
+
+def extra_memory(function: Callable[[], object]) -> float | None:
+    """Megabytes that a call takes at most, beside what is there before."""
+    before = forget_peak()
+    function()
+    after = resident("VmHWM")
+    return None if before is None or after is None else max(after - before, 0.0)
+
+
+def measure(name: str, case: Case, options: argparse.Namespace) -> dict[str, Any]:
     """Time one row and print it."""
     model = ebcd.EBCD(case.k)
     shape, entries = case.draws[0].shape, float(np.prod(case.draws[0].shape))
@@ -176,8 +209,14 @@ def measure(name: str, case: Case, options: argparse.Namespace) -> None:
     theirs, ours = np.median(pairs, axis=0)
     ratio = float(np.median([b / a for a, b in pairs]))
     fitted: list[ebcd.EBCD] = []
+    times: list[float] = []
     with watched() as phases:
-        total = clock(lambda: fitted.extend(ebcd.EBCD(case.k).fit(x) for x in case.draws))
+        memory = extra_memory(
+            lambda: times.append(
+                clock(lambda: fitted.extend(ebcd.EBCD(case.k).fit(x) for x in case.draws))
+            )
+        )
+    total = times[0]
     shares = {phase: seconds / total for phase, seconds in phases.seconds.items()}
     rest = 1 - shares["products"] - shares["normal means"]
     print(
@@ -189,11 +228,41 @@ def measure(name: str, case: Case, options: argparse.Namespace) -> None:
         f"{shares['normal means']:.0%}, rest {rest:.0%}",
         flush=True,
     )
+    if memory is not None:
+        share = memory * 1e6 / (8 * entries)
+        bar = "" if case.most_memory is None else f" (bar {case.most_memory:.0%})"
+        print(f"{'':12s} extra memory {memory:.0f} MB, {share:.1%} of the dense size{bar}")
     if options.strict:
         strict = ebcd.EBCD(case.k, tol=max(1e-5, 4e-10 * entries) / 1000, max_iter=20_000)
         left = max(strict.fit(x).elbo_ - m.elbo_ for x, m in zip(case.draws, fitted, strict=True))
         share = left / entries * 1e6
         print(f"{'':12s} left to gain {left:.2e} nats at most, {share:.1e} a million entries")
+    return {
+        "row": name,
+        "n": shape[0],
+        "p": shape[1],
+        "k": case.k,
+        "reference": theirs,
+        "seconds": ours,
+        "ratio": ratio,
+        "bar": case.most,
+        "extra_mb": memory,
+        "memory_bar": case.most_memory,
+        "converged": all(m.converged_ for m in fitted),
+    }
+
+
+def load() -> float | None:
+    """Say how many processes wait for the cores."""
+    return os.getloadavg()[0] if hasattr(os, "getloadavg") else None
+
+
+def keep(path: Path, content: dict[str, Any]) -> None:
+    """Write results to a file, whole or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(path.name + ".part")
+    part.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+    part.replace(path)
 
 
 def covariance(options: argparse.Namespace) -> None:
@@ -221,19 +290,23 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--strict", action="store_true")
+    parser.add_argument("--results", type=Path, help="JSON file that keeps the rows")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     print(f"{platform.processor() or platform.machine()}, {os.cpu_count()} cores, ebcd "
           f"{ebcd.__version__}, numpy {np.__version__}, {options.threads} thread(s)")  # fmt: skip
+    found: list[dict[str, Any]] = []
+    today = dt.datetime.now(tz=dt.UTC).date().isoformat()
+    results = {"date": today, "load": load(), "threads": options.threads, "rows": found}
     with threadpool_limits(options.threads):
         for name in options.rows or rows:
             make = rows[name]
             if make is None:
                 covariance(options)
             else:
-                measure(name, make(), options)
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
-    print(f"peak memory {peak:.2f} GB", file=sys.stderr)
+                found.append(measure(name, make(), options))
+    if options.results:
+        keep(options.results, results)
 
 
 if __name__ == "__main__":

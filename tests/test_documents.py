@@ -28,7 +28,7 @@ def test_examples(path):
 
 @pytest.mark.parametrize(
     "path",
-    [*DOCUMENTS, ROOT / "docs" / "index.md", ROOT / "docs" / "paper.md"],
+    [*DOCUMENTS, *(ROOT / "docs" / name for name in ("index.md", "paper.md", "scale.md"))],
     ids=lambda path: path.name,
 )
 def test_pictures(path):
