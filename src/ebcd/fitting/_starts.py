@@ -13,7 +13,7 @@ from ebcd.data import AbstractCovariance, CovarianceMatrix, LowRank
 from ebcd.fitting._components import Standardized
 from ebcd.fitting._lanczos import leading_pair
 from ebcd.fitting._loop import Problem, State, alternate
-from ebcd.fitting._rotation import score_map
+from ebcd.fitting._rotation import weighted
 
 _VARIMAX_STEPS = 200
 _VARIMAX_ACCURACY = 1e-3
@@ -28,7 +28,7 @@ _COARSE = 3.0  # nats: where the fit to all data takes over
 _HOPELESS = 5.0  # times what the first start gained in the first round
 _SAME = 0.99  # cosine
 _GREEDY_TOL = 1.0  # nats: how rough the start is hardly matters to where it leads
-_ROUGH = 1e-3  # accuracy of a leading singular value where that is enough
+_ROUGH = 1e-4  # accuracy of a leading singular value where that is enough
 _LARGEST_RHO = 0.8
 # Random rotations are tried as well where an iteration is cheap, and components are many.
 _ROTATIONS = 8
@@ -101,7 +101,8 @@ class Greedy:
     Each begins as the leading singular vector of the residual; its scores stay orthogonal to those
     of the components before it. All that is needed of the data are products with ``S``: the
     residual covariance is ``D = S - B L' - L B' + L L'``, and the new rotation is
-    ``b = M l / sqrt(l' M l)`` with ``M = S - B B'``.
+    ``b = M l / sqrt(l' M l)`` with ``M = S - B B'``. If ``S = F'F`` with few rows ``F``, ``D`` has
+    the factor ``F - C L'`` with the coordinates ``C`` of the scores (`AbstractScores`).
     """
 
     def __init__(self, problem: Problem, tol: float, steps: int = _GREEDY_STEPS) -> None:
@@ -113,7 +114,10 @@ class Greedy:
         p = self._covariance.n_features
         self.loadings = np.empty((0, p))
         self.fitted: list[Any] = []
-        self._b = np.empty((0, p))
+        self._factor = self._covariance.factor
+        self._scores, self._b = np.empty((0, p)), np.empty((0, p))
+        if self._factor is not None:
+            self._scores = np.empty((0, len(self._factor)))
         noise = problem.noise
         self.precision = noise.precision(noise.variances)
 
@@ -135,7 +139,7 @@ class Greedy:
         problem, n = self._problem, self._covariance.n_samples
         number = self.loadings.shape[0]
         if number:
-            _, self._b = score_map(self._covariance, self.loadings, self.precision)
+            self._scores, self._b = problem.scores.nearest(weighted(self.loadings, self.precision))
         residual = problem.residual(self._b, self.loadings)
         slot = problem.keeper.slot("steps")
         if slot.saved is None:
@@ -171,12 +175,17 @@ class Greedy:
         return self._problem.start(self.loadings, self.fitted)
 
     def _rotated(self, loading: Array, precision: Array) -> Array:
-        weighted = loading * precision if precision.ndim else loading
-        product = self._covariance.matmul(weighted[:, None])[:, 0]
-        product = product - self._b.T @ (self._b @ weighted)
-        energy = float(weighted @ product)
-        if energy <= _NOTHING_LEFT * float(weighted @ weighted) * self._covariance.trace():
-            return np.zeros_like(product)  # the components so far explain all there is
+        direction = weighted(loading, precision)
+        if self._factor is None:
+            product = self._covariance.matmul(direction[:, None])[:, 0]
+            product = product - self._b.T @ (self._b @ direction)
+            energy = float(direction @ product)
+        else:
+            scores = self._factor @ direction
+            scores -= (self._scores @ scores) @ self._scores
+            energy, product = float(scores @ scores), scores @ self._factor
+        if energy <= _NOTHING_LEFT * float(direction @ direction) * self._covariance.trace():
+            return np.zeros_like(direction)  # the components so far explain all there is
         return np.asarray(product / np.sqrt(energy))
 
     def _residual_vector(self) -> Array:
@@ -184,6 +193,10 @@ class Greedy:
         p = self._covariance.n_features
         scale = np.sqrt(self.precision)  # one for all, or the noise is divided out
         keeper = self._problem.keeper
+        if self._factor is not None:
+            left = (self._factor - self._scores.T @ self.loadings) * scale
+            _, u = leading_pair(lambda u: left @ (u @ left), len(left), self._accuracy, keeper)
+            return np.asarray((u @ left) / scale)
 
         def product(v: Array) -> Array:
             return np.asarray(scale * self._residual_product(scale * v))
