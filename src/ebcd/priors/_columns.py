@@ -93,6 +93,12 @@ class Columns:
         return self.x if self.unit_noise else self.x / self.s
 
     @_lazy
+    def plain_z(self) -> Array:
+        """`z` as compiled loops expect it: of every other kind of array they would be a copy."""
+        flags = self.z.flags
+        return self.z if flags.c_contiguous and flags.writeable else self.z.copy()
+
+    @_lazy
     def size(self) -> Array:
         """Distance from zero in units of the noise."""
         return np.abs(self.z)
@@ -103,6 +109,11 @@ class Columns:
         if self.unit_noise and self.counts is None:
             return float(max(self.reach.tolist()))
         return float(self.size.max())
+
+    @_lazy
+    def smallest_z(self) -> float:
+        """Smallest observation in units of the noise."""
+        return float(self.z.min())
 
     @_lazy
     def weak_size(self) -> Array:

@@ -13,6 +13,7 @@ import numpy as np
 
 from ebcd._numerics import Array
 from ebcd.priors._columns import Columns
+from ebcd.priors._fused import fused_posterior
 from ebcd.priors._slabs import AbstractSlabKind, Ratio, relative_noise
 
 # Parameters of the columns are plain numbers: array operations on a few of them cost more than the
@@ -35,6 +36,9 @@ def posterior(
     columns: Columns, kind: AbstractSlabKind, weight: Numbers, log_scale: Numbers
 ) -> tuple[Array, Array, Array]:
     """Log-likelihood ratio to the null, posterior mean and variance of every entry."""
+    fused = fused_posterior(columns, kind, weight, log_scale)
+    if fused is not None:
+        return fused
     w = np.array(weight)[:, None]
     blocks = []
     for part in columns.blocks:
