@@ -27,8 +27,7 @@ import numpy as np
 
 from ebcd._numerics import Array
 from ebcd.priors._columns import Columns
-from ebcd.priors._fused import fused_sums
-from ebcd.priors._posterior import Numbers, densities, posterior
+from ebcd.priors._posterior import Numbers, densities, fused_sums, posterior
 from ebcd.priors._scale_search import search_scales
 from ebcd.priors._slabs import AbstractSlabKind, relative_noise
 

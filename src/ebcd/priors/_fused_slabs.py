@@ -3,7 +3,10 @@
 What `_two_group` and `_posterior` compute with some sixty array operations, to rounding: the same
 formulas, in blocks of entries that stay in the fastest cache. Every loop is simple enough for the
 compiler to work on four entries at once, which is what makes this fast; so special functions are
-polynomials here, and logarithms are taken of products. Only `ebcd.priors._fused` imports this.
+polynomials here, and logarithms are taken of products.
+
+Only `ebcd.priors._fused` imports this. numba keeps what it compiled until this file changes, so all
+that is called from here is in it; it has to be touched if a constant of another module changes.
 """
 
 from __future__ import annotations
@@ -29,31 +32,32 @@ _Z, _RATE, _COUNT, _BITS, _ODDS, _INNER, _FIRST, _SECOND = range(0, 8 * BLOCK, B
 WORK = 8 * BLOCK
 
 # R(t) (t + 4) of the Mills ratio R for t >= 0 is a polynomial of u = (t - 4) / (t + 4), highest
-# power first: Chebyshev interpolation with 50 digits, cut off where the rest is below 1e-16.
+# power first: the Chebyshev series, computed with 50 digits, up to its terms of 1e-16.
 _MILLS_CENTRE = 4.0
 _MILLS = np.array(
     [
-        -9.351340444850604e-09,
+        -3.0073979672229866e-10,
+        -4.232837128667457e-09,
         -1.4722998923842006e-09,
-        5.371103765165689e-08,
+        4.0274966446676125e-08,
         4.4730600514526726e-08,
-        -2.1774195022049212e-07,
+        -1.9748120792726717e-07,
         -4.004939292512038e-07,
-        6.829633831674384e-07,
+        6.635890483495421e-07,
         2.568755311229751e-06,
-        -1.5787665654677934e-06,
+        -1.5665301434775431e-06,
         -1.484327767908031e-05,
-        1.7963971214041007e-06,
+        1.7912419621396896e-06,
         8.809573121072339e-05,
-        -4.783264259417214e-06,
+        -4.781834677436327e-06,
         -0.0005792693046478719,
-        0.0003342446162328441,
+        0.0003342443649391365,
         0.004087855681200072,
-        -0.008722295274260125,
+        -0.008722295248200037,
         -0.018900450861711257,
-        0.15139176231244347,
+        0.1513917623110474,
         -0.4675409629983325,
-        0.9704095548675884,
+        0.9704095548676177,
         -1.5237709108199835,
         1.8932190633084853,
     ]
@@ -130,7 +134,7 @@ def _load(
 
 @_summing
 def _mills_exponents(n: int, work: Array) -> float:
-    """Put exponents of the Mills ratios of the gaps in `_INNER` into `_ODDS`; sum what overflows."""
+    """Exponents, into `_ODDS`, of Mills ratios of the gaps in `_INNER`; sum what overflows."""
     excess = 0.0
     for j in range(n):
         gap = work[_INNER + j]
