@@ -288,7 +288,7 @@ class Binned:
         low, high = (float(self._to_grid(np.array([edge]))[0]) for edge in (z.min(), z.max()))
         self._first = int(np.floor(low)) - ORDER // 2 + 1
         n_nodes = int(np.floor(high)) - self._first + ORDER // 2 + 1
-        self._places = np.empty(z.shape)  # a cell's number is that of its leftmost node
+        self._places: Array = np.empty(z.shape)  # a cell's number is that of its leftmost node
         counts = np.array([self._bin(z[k], self._places[k], n_nodes) for k in range(z.shape[0])])
         self.nodes = self._from_grid(np.arange(n_nodes, dtype=np.float64) + self._first)
         self.columns = Columns(self.nodes[None, :], np.ones((1, 1)), counts)
@@ -354,7 +354,7 @@ class Binned:
         """
         windows = np.lib.stride_tricks.sliding_window_view(tables, ORDER, axis=-1)
         coefficients = windows @ _LAGRANGE
-        out = np.empty((len(tables), *self._places.shape))
+        out: Array = np.empty((len(tables), *self._places.shape))
         kernels = fused_kernels("grids")
         for column in range(out.shape[1]):
             if kernels is not None:

@@ -23,5 +23,5 @@ def fused_kernels(which: str) -> ModuleType | None:
         return None
     try:
         return importlib.import_module(f"ebcd.priors._fused_{which}")
-    except ImportError:
+    except (ImportError, RuntimeError):  # numba raises this one if it has nowhere to keep its code
         return None
