@@ -110,6 +110,17 @@ def test_posterior_is_that_of_array_operations(
         np.testing.assert_allclose(ours, theirs, rtol=1e-12, atol=1e-11 * scale)
 
 
+@pytest.mark.parametrize("name", list(KINDS))
+def test_one_entry_may_stand_for_many(switch, name):
+    switch(True)
+    single = Columns(np.full((1, 1), 1.5), np.ones((1, 1)), np.full((1, 1), 700.0))
+    many = Columns(np.full((1, 700), 1.5), np.ones((1, 1)))
+    found, expected = (
+        posterior.fused_sums(data, KINDS[name], [0.3], [0.2]) for data in (single, many)
+    )
+    np.testing.assert_allclose(found, expected, rtol=1e-12)
+
+
 def test_mills_ratio_and_exponential_have_all_digits():
     mpmath = pytest.importorskip("mpmath")
     rng = np.random.default_rng(0)

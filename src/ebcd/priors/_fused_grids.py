@@ -27,7 +27,7 @@ def _slope(
 ) -> tuple[float, float]:
     """Sum the derivative in the weight, and minus its slope, from odds less one."""
     slope = square = 0.0
-    counted = counts.size > 1
+    counted = counts.size > 1 or counts[0, 0] != 1
     for j in range(surplus.shape[1]):
         gradient = surplus[row, j] / (1 + weight * surplus[row, j])
         counted_gradient = counts[column, j] * gradient if counted else gradient

@@ -87,7 +87,7 @@ def mills(t: float) -> float:
 def exponentials(n: int, row: int, work: Array, bits: Array) -> None:
     """Replace what is in the row by its exponential; between -700 and 700."""
     for j in range(n):
-        power = np.rint(work[row + j] / _LOG_2)
+        power = np.rint(work[row + j] * (1 / _LOG_2))
         rest = (work[row + j] - power * _LOG_2_HIGH) - power * _LOG_2_LOW
         value = 0.0
         for i in range(_EXP.size):
@@ -310,6 +310,7 @@ def laplace(
     var: Array,
 ) -> None:
     """Add up (1) to (4) of `_two_group`, or (1) and fill in moments if there is room for them."""
+    counted = counts.size > 1 or counts[0, 0] != 1
     for column in range(weight.size):
         for start in range(0, z.shape[1], BLOCK):
             n = _load(z, s, counts, column, start, rate[column], work)
@@ -320,7 +321,7 @@ def laplace(
             else:
                 _laplace_derivatives(n, work)
                 _add_up(n, weight[column], work, column, sums)
-            sums[0, column] += sum_of_logarithms(n, _ODDS, work, bits, counts.size > 1)
+            sums[0, column] += sum_of_logarithms(n, _ODDS, work, bits, counted)
 
 
 @_kept
@@ -337,6 +338,7 @@ def exponential(
     var: Array,
 ) -> None:
     """Add up (1) to (4) of `_two_group`, or (1) and fill in moments if there is room for them."""
+    counted = counts.size > 1 or counts[0, 0] != 1
     for column in range(weight.size):
         for start in range(0, z.shape[1], BLOCK):
             n = _load(z, s, counts, column, start, rate[column], work)
@@ -347,7 +349,7 @@ def exponential(
             else:
                 _exponential_derivatives(n, work)
                 _add_up(n, weight[column], work, column, sums)
-            sums[0, column] += sum_of_logarithms(n, _ODDS, work, bits, counts.size > 1)
+            sums[0, column] += sum_of_logarithms(n, _ODDS, work, bits, counted)
 
 
 @_kept
@@ -364,6 +366,7 @@ def normal(
     var: Array,
 ) -> None:
     """Add up (1) to (4) of `_two_group`, or (1) and fill in moments if there is room for them."""
+    counted = counts.size > 1 or counts[0, 0] != 1
     for column in range(weight.size):
         for start in range(0, z.shape[1], BLOCK):
             n = _load(z, s, counts, column, start, rate[column], work)
@@ -374,4 +377,4 @@ def normal(
             else:
                 _normal_derivatives(n, work)
                 _add_up(n, weight[column], work, column, sums)
-            sums[0, column] += sum_of_logarithms(n, _ODDS, work, bits, counts.size > 1)
+            sums[0, column] += sum_of_logarithms(n, _ODDS, work, bits, counted)
