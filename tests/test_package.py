@@ -15,6 +15,7 @@ OPTIONAL = (
     "h5py",
     "matplotlib",
     "mpmath",
+    "numba",
     "pandas",
     "polars",
     "pyarrow",

@@ -11,6 +11,7 @@ posterior moments of all entries into a table look-up.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
@@ -19,8 +20,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ebcd._numerics import LOG_SQRT_2PI, Array
+from ebcd.priors._fused import fused_kernels
 
-_ORDER = 6
+ORDER = 6
 # Points per unit of noise. The sixth-order error is about 2e-3 (width of features * density)^-6.
 _DENSITY = 40
 # z = BEND sinh(u / BEND): an even grid up to about BEND, geometric beyond, where only kernels that
@@ -105,6 +107,11 @@ class Columns:
         return float(self.size.max())
 
     @_lazy
+    def smallest_z(self) -> float:
+        """Smallest observation in units of the noise."""
+        return float(self.z.min())
+
+    @_lazy
     def weak_size(self) -> Array:
         """`size`, cut off at `STRONG`."""
         return self.size if self.largest <= STRONG else np.minimum(self.size, STRONG)
@@ -150,9 +157,9 @@ class Columns:
     def null_log_likelihood(self) -> Array:
         """Log-likelihood of each column if all its values are zero."""
         exponent = self.dot(self.z, self.z)
-        common = self.s.size == 1
-        log_noise = self.totals * self.log_s[0] if common else self.sum(self.log_s)
-        return -0.5 * exponent - (self.totals * LOG_SQRT_2PI + log_noise)
+        if self.s.size == 1:
+            return -0.5 * exponent - self.totals * (LOG_SQRT_2PI + math.log(self.smallest_s))
+        return -0.5 * exponent - (self.totals * LOG_SQRT_2PI + self.sum(self.log_s))
 
     @_lazy
     def reach(self) -> Array:
@@ -246,6 +253,11 @@ class Columns:
         return replace(self, x=self.x - origin) if origin else self
 
 
+def plain(x: Array) -> Array:
+    """Array as compiled loops expect it: they would be compiled anew for every other kind."""
+    return x if x.flags.c_contiguous and x.flags.writeable else x.copy()
+
+
 def _bend(z: Array) -> Array:
     """``BEND arcsinh(z / BEND)``, through the logarithm, which is three times faster."""
     scaled = np.abs(z)
@@ -274,14 +286,10 @@ class Binned:
     def __init__(self, z: Array, even: bool) -> None:
         self._even = even
         low, high = (float(self._to_grid(np.array([edge]))[0]) for edge in (z.min(), z.max()))
-        self._first = int(np.floor(low)) - _ORDER // 2 + 1
-        n_nodes = int(np.floor(high)) - self._first + _ORDER // 2 + 1
-        self._cell: NDArray[np.intp] = np.empty(z.shape, dtype=np.intp)  # other types are slower
-        self._offset = np.empty(z.shape)
-        counts = np.zeros((z.shape[0], n_nodes))
-        for k in range(z.shape[0]):
-            counts[k] = self._bin(z[k], self._cell[k], self._offset[k], n_nodes)
-        self._n_nodes = n_nodes
+        self._first = int(np.floor(low)) - ORDER // 2 + 1
+        n_nodes = int(np.floor(high)) - self._first + ORDER // 2 + 1
+        self._places: Array = np.empty(z.shape)  # a cell's number is that of its leftmost node
+        counts = np.array([self._bin(z[k], self._places[k], n_nodes) for k in range(z.shape[0])])
         self.nodes = self._from_grid(np.arange(n_nodes, dtype=np.float64) + self._first)
         self.columns = Columns(self.nodes[None, :], np.ones((1, 1)), counts)
 
@@ -289,8 +297,8 @@ class Binned:
     def n_nodes(low: float, high: float, even: bool) -> float:
         """Grid points that data between `low` and `high` would need."""
         if even:
-            return _DENSITY * (high - low) + _ORDER
-        return _DENSITY * _BEND * float(np.arcsinh(high / _BEND) - np.arcsinh(low / _BEND)) + _ORDER
+            return _DENSITY * (high - low) + ORDER
+        return _DENSITY * _BEND * float(np.arcsinh(high / _BEND) - np.arcsinh(low / _BEND)) + ORDER
 
     def _to_grid(self, z: Array) -> Array:
         if self._even:
@@ -300,27 +308,38 @@ class Binned:
     def _from_grid(self, u: Array) -> Array:
         return u / _DENSITY if self._even else _BEND * np.sinh(u / (_DENSITY * _BEND))
 
-    def _bin(self, z: Array, cell: np.ndarray, offset: Array, n_nodes: int) -> Array:
-        """Store each entry's cell and place in it; return the weights of all nodes."""
-        powers = np.zeros((_ORDER, n_nodes))
-        base = self._first + _ORDER // 2 - 1  # so that a cell's number is its leftmost node
-        for i in range(0, z.size, _CHUNK):
-            part = slice(i, i + _CHUNK)
-            u = self._to_grid(z[part]) - base
-            floor = np.floor(u)
-            cell[part] = floor
-            d = np.subtract(u, floor, out=offset[part])
-            index, power = cell[part], d
-            powers[0] += np.bincount(index, minlength=n_nodes)
-            for j in range(1, _ORDER):
-                powers[j] += np.bincount(index, weights=power, minlength=n_nodes)
-                power = power * d if j < _ORDER - 1 else power
+    def _bin(self, z: Array, places: Array, n_nodes: int) -> Array:
+        """Store each entry's place on the grid; return the weights of all nodes."""
+        base = self._first + ORDER // 2 - 1.0
+        kernels = fused_kernels("grids")
+        if kernels is not None:
+            by_cell = np.zeros((n_nodes, ORDER))
+            bend = 0.0 if self._even else _BEND
+            # rounding, which is not the same there, must not lead beyond the last cell
+            top = np.nextafter(n_nodes - ORDER + 1.0, 0.0)
+            kernels.place(plain(z), float(_DENSITY), bend, base, top, places, by_cell)
+            powers = by_cell.T
+        else:
+            powers = self._place(z, base, places, n_nodes)
         # sums of powers of the offset in each cell -> interpolation weights of the six nodes
         spread = _LAGRANGE @ powers
         counts = np.zeros(n_nodes)
-        for j in range(_ORDER):
+        for j in range(ORDER):
             counts[j:] += spread[j, : n_nodes - j]
         return counts
+
+    def _place(self, z: Array, base: float, places: Array, n_nodes: int) -> Array:
+        powers = np.zeros((ORDER, n_nodes))
+        for i in range(0, z.size, _CHUNK):
+            part = slice(i, i + _CHUNK)
+            places[part] = self._to_grid(z[part]) - base
+            index, d = _cells(places[part])
+            powers[0] += np.bincount(index, minlength=n_nodes)
+            power = d
+            for j in range(1, ORDER):
+                powers[j] += np.bincount(index, weights=power, minlength=n_nodes)
+                power = power * d if j < ORDER - 1 else power
+        return powers
 
     def interpolate(self, tables: Array) -> Array:
         """Values at the entries of functions tabulated at the nodes.
@@ -333,32 +352,46 @@ class Binned:
         -------
         array, q x k x n
         """
-        windows = np.lib.stride_tricks.sliding_window_view(tables, _ORDER, axis=-1)
-        coefficients: Array = np.ascontiguousarray(np.moveaxis(windows @ _LAGRANGE, -1, 0))
-        q, (k, n) = len(tables), self._cell.shape
-        out = np.empty((q, k, n))
-        for column in range(k):
-            for i in range(0, n, _CHUNK):
-                part = slice(i, i + _CHUNK)
-                index, d = self._cell[column, part], self._offset[column, part]
-                for table in range(q):
-                    value = coefficients[_ORDER - 1, table, column].take(index)
-                    for j in range(_ORDER - 2, -1, -1):
-                        value *= d
-                        value += coefficients[j, table, column].take(index)
-                    out[table, column, part] = value
+        windows = np.lib.stride_tricks.sliding_window_view(tables, ORDER, axis=-1)
+        coefficients = windows @ _LAGRANGE
+        out: Array = np.empty((len(tables), *self._places.shape))
+        kernels = fused_kernels("grids")
+        for column in range(out.shape[1]):
+            if kernels is not None:
+                by_cell = np.ascontiguousarray(coefficients[:, column].swapaxes(0, 1))
+                kernels.interpolate(self._places[column], by_cell, out, column)
+            else:
+                by_power = np.ascontiguousarray(np.moveaxis(coefficients[:, column], -1, 0))
+                self._interpolate(column, by_power, out)
         return out
+
+    def _interpolate(self, column: int, coefficients: Array, out: Array) -> None:
+        for i in range(0, out.shape[2], _CHUNK):
+            part = slice(i, i + _CHUNK)
+            index, d = _cells(self._places[column, part])
+            for table in range(len(out)):
+                value = coefficients[ORDER - 1, table].take(index)
+                for j in range(ORDER - 2, -1, -1):
+                    value *= d
+                    value += coefficients[j, table].take(index)
+                out[table, column, part] = value
 
     def stencils(self, column: int, step: int) -> tuple[Array, Array]:
         """Give the nodes near every `step`-th entry of a column, and their weights."""
-        cell, d = self._cell[column, ::step], self._offset[column, ::step]
-        weights = np.vander(d, _ORDER, increasing=True) @ _LAGRANGE.T
-        return self.nodes[cell[:, None] + np.arange(_ORDER)], weights
+        cell, d = _cells(self._places[column, ::step])
+        weights = np.vander(d, ORDER, increasing=True) @ _LAGRANGE.T
+        return self.nodes[cell[:, None] + np.arange(ORDER)], weights
+
+
+def _cells(places: Array) -> tuple[NDArray[np.intp], Array]:
+    """Cells in which places lie, and where in them."""
+    floor = np.floor(places)
+    return floor.astype(np.intp), places - floor
 
 
 def _lagrange_coefficients() -> Array:
     """``C[i, j]``: coefficient of ``d^j`` in the weight of node ``i - 2``, for ``d`` in [0, 1)."""
-    places = np.arange(_ORDER) - (_ORDER // 2 - 1.0)
+    places = np.arange(ORDER) - (ORDER // 2 - 1.0)
     return np.asarray(np.linalg.inv(np.vander(places, increasing=True)).T)
 
 

@@ -12,12 +12,14 @@ from collections.abc import Sequence
 import numpy as np
 
 from ebcd._numerics import Array
-from ebcd.priors._columns import Columns
+from ebcd.priors._columns import Columns, plain
+from ebcd.priors._fused import ONCE, fused_kernels
 from ebcd.priors._slabs import AbstractSlabKind, Ratio, relative_noise
 
 # Parameters of the columns are plain numbers: array operations on a few of them cost more than the
 # arithmetic.
 Numbers = Sequence[float]
+_NOTHING = np.empty((0, 0))
 
 
 def densities(ratio: Ratio, w: Array) -> tuple[Array, Array, Array]:
@@ -35,6 +37,9 @@ def posterior(
     columns: Columns, kind: AbstractSlabKind, weight: Numbers, log_scale: Numbers
 ) -> tuple[Array, Array, Array]:
     """Log-likelihood ratio to the null, posterior mean and variance of every entry."""
+    fused = _fused_posterior(columns, kind, weight, log_scale)
+    if fused is not None:
+        return fused
     w = np.array(weight)[:, None]
     blocks = []
     for part in columns.blocks:
@@ -57,6 +62,53 @@ def posterior(
         return blocks[0]
     ratios, means, variances = zip(*blocks, strict=True)
     return np.sum(ratios, axis=0), np.concatenate(means, axis=1), np.concatenate(variances, axis=1)
+
+
+def fused_sums(
+    columns: Columns, kind: AbstractSlabKind, weight: Numbers, log_scale: Numbers
+) -> Array | None:
+    """Add up what `_two_group` needs, seven sums for each column; None if not to be had."""
+    sums = np.zeros((7, len(weight)))
+    run = _run(columns, kind, weight, log_scale, sums, _NOTHING, _NOTHING)
+    return sums if run else None
+
+
+def _fused_posterior(
+    columns: Columns, kind: AbstractSlabKind, weight: Numbers, log_scale: Numbers
+) -> tuple[Array, Array, Array] | None:
+    """Log-likelihood ratio to the null, posterior mean and variance; None if not to be had."""
+    sums = np.zeros((1, len(weight)))
+    mean, variance = np.empty((2, len(weight), columns.x.shape[1]))
+    run = _run(columns, kind, weight, log_scale, sums, mean, variance)
+    return (sums[0], mean, variance) if run else None
+
+
+def _run(
+    columns: Columns,
+    kind: AbstractSlabKind,
+    weight: Numbers,
+    log_scale: Numbers,
+    *out: Array,
+) -> bool:
+    """Run the compiled loop, unless there is none or these columns need other formulas."""
+    kernels = fused_kernels("slabs")
+    if kernels is None:
+        return False
+    rate = [math.exp(-b) for b in log_scale]
+    if kind.needs_care(columns, columns.largest_s * max(rate)):
+        return False
+    work = np.empty(kernels.WORK)
+    getattr(kernels, kind.name)(
+        plain(columns.z),
+        columns.s,
+        ONCE if columns.counts is None else columns.counts,
+        np.array(weight),
+        np.array(rate),
+        work,
+        work.view(np.int64),
+        *out,
+    )
+    return True
 
 
 def sign_rates(column: Columns, kind: AbstractSlabKind, weight: float, scale: float) -> Array:

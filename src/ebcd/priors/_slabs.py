@@ -18,7 +18,7 @@ from ebcd import _numerics as num
 from ebcd._numerics import Array
 from ebcd.priors._columns import STRONG, Columns
 
-_LARGEST_EXPONENT = 600.0
+LARGEST_EXPONENT = 600.0
 _NARROW = 30.0  # noise over the scale of a slab
 _FAR = 50.0  # argument of the Mills ratio from which its series is needed
 
@@ -52,6 +52,7 @@ class Ratio(NamedTuple):
 class AbstractSlabKind(ABC):
     """One shape of slab, centred at the spike."""
 
+    name: str
     em_power: float  # EM multiplies scale ** em_power by the mean of a sufficient statistic
     symmetric: bool = True
 
@@ -62,6 +63,10 @@ class AbstractSlabKind(ABC):
     @abstractmethod
     def derivatives(self, columns: Columns, noise: Noise, ratio: Ratio) -> tuple[Array, Array]:
         """First and second derivative of the logarithm of the ratio in the log scale."""
+
+    def needs_care(self, columns: Columns, largest: float) -> bool:
+        """Tell whether plain formulas would cancel, `largest` being that of the noise."""
+        return False
 
     def fall(self, columns: Columns, noise: Noise, excess: Array | None) -> Array:
         """``excess - z^2 / 2``, in which strong entries would lose digits."""
@@ -107,6 +112,7 @@ class LaplaceSlab(AbstractSlabKind):
     ``E t^2 = 1 + rate^2 + z^2 - rate c - 2 rate |z| lean``.
     """
 
+    name = "laplace"
     em_power = 1.0
 
     def ratio(self, columns: Columns, noise: Noise) -> Ratio:
@@ -141,10 +147,14 @@ class LaplaceSlab(AbstractSlabKind):
         """Tell whether normal probabilities serve, which would vanish far out."""
         return min(columns.largest, STRONG) + noise.largest <= -num.MILLS_LOWER
 
+    def needs_care(self, columns: Columns, largest: float) -> bool:
+        """Tell whether plain formulas would cancel: if the slab is narrow."""
+        return largest > _NARROW
+
     def derivatives(self, columns: Columns, noise: Noise, ratio: Ratio) -> tuple[Array, Array]:
         """First and second derivative of the logarithm of the ratio in the log scale."""
         (odds, _, lean), (rate, largest) = ratio, noise
-        if largest > _NARROW:
+        if self.needs_care(columns, largest):
             (distance, spread), _ = self._halves(columns, rate, lean)
             first = rate * distance
             return first - 1, rate * rate * spread - first
@@ -191,7 +201,7 @@ class LaplaceSlab(AbstractSlabKind):
     def moments(self, columns: Columns, noise: Noise, ratio: Ratio) -> tuple[Array, Array]:
         """Posterior mean and variance under the slab, in units of the noise."""
         (odds, _, lean), (rate, largest) = ratio, noise
-        if largest > _NARROW:
+        if self.needs_care(columns, largest):
             _, (mean, variance) = self._halves(columns, rate, lean)
             return np.copysign(mean, columns.z), variance
         mean = rate * lean
@@ -223,6 +233,7 @@ class LaplaceSlab(AbstractSlabKind):
 class ExponentialSlab(AbstractSlabKind):
     """Exponential slab on the positive side: the posterior is ``N(z - rate, 1)`` above zero."""
 
+    name = "exponential"
     em_power = 1.0
     symmetric = False
 
@@ -233,6 +244,10 @@ class ExponentialSlab(AbstractSlabKind):
         mills = special.erfcx(num.SQRT_HALF * gap)
         mills *= num.SQRT_HALF_PI
         return Ratio(rate * mills, excess, mills)
+
+    def needs_care(self, columns: Columns, largest: float) -> bool:
+        """Tell whether plain formulas would cancel: if there are arguments far out."""
+        return largest - columns.smallest_z >= _FAR
 
     def derivatives(self, columns: Columns, noise: Noise, ratio: Ratio) -> tuple[Array, Array]:
         """First and second derivative of the logarithm of the ratio in the log scale."""
@@ -247,7 +262,7 @@ class ExponentialSlab(AbstractSlabKind):
     def moments(self, columns: Columns, noise: Noise, ratio: Ratio) -> tuple[Array, Array]:
         """Posterior mean and variance under the slab, in units of the noise."""
         gap = noise.rate - columns.z
-        if gap.max() >= _FAR:
+        if self.needs_care(columns, noise.largest):
             return num.half_line_moments(gap)
         hazard = 1 / ratio.inner
         mean = hazard - gap
@@ -266,6 +281,7 @@ class ExponentialSlab(AbstractSlabKind):
 class NormalSlab(AbstractSlabKind):
     """Normal slab, which has the share ``1 / (1 + rate^2)`` of the variance of ``z``."""
 
+    name = "normal"
     em_power = 2.0
 
     def ratio(self, columns: Columns, noise: Noise) -> Ratio:
@@ -274,8 +290,8 @@ class NormalSlab(AbstractSlabKind):
         share = 1 / (1 + rate * rate)
         exponent = (0.5 * share) * columns.square
         excess = None
-        if exponent.max() > _LARGEST_EXPONENT:
-            clipped = np.minimum(exponent, _LARGEST_EXPONENT)
+        if exponent.max() > LARGEST_EXPONENT:
+            clipped = np.minimum(exponent, LARGEST_EXPONENT)
             exponent, excess = clipped, exponent - clipped
         odds = np.exp(exponent, out=exponent)
         odds *= rate * np.sqrt(share)
@@ -303,4 +319,4 @@ class NormalSlab(AbstractSlabKind):
     def _far(self, columns: Columns, noise: Noise) -> Array:
         """``(share - 1) z^2 / 2``, less what was left in the exponent."""
         rest = noise.rate**2 / (1 + noise.rate**2)
-        return np.asarray(-0.5 * rest * columns.z * columns.z - _LARGEST_EXPONENT)
+        return np.asarray(-0.5 * rest * columns.z * columns.z - LARGEST_EXPONENT)

@@ -27,7 +27,7 @@ import numpy as np
 
 from ebcd._numerics import Array
 from ebcd.priors._columns import Columns
-from ebcd.priors._posterior import Numbers, densities, posterior
+from ebcd.priors._posterior import Numbers, densities, fused_sums, posterior
 from ebcd.priors._scale_search import search_scales
 from ebcd.priors._slabs import AbstractSlabKind, relative_noise
 
@@ -73,9 +73,11 @@ def _evaluate(
     columns: Columns, kind: AbstractSlabKind, weight: Numbers, log_scale: Numbers
 ) -> list[_Sums]:
     """Evaluate (1) to (4) for every column."""
-    w = np.array(weight)[:, None]
-    blocks = [_block_sums(part, kind, w, log_scale) for part in columns.blocks]
-    total = blocks[0] if len(blocks) == 1 else np.sum(blocks, axis=0)
+    total = fused_sums(columns, kind, weight, log_scale)
+    if total is None:
+        w = np.array(weight)[:, None]
+        blocks = [_block_sums(part, kind, w, log_scale) for part in columns.blocks]
+        total = blocks[0] if len(blocks) == 1 else np.sum(blocks, axis=0)
     return [
         _Sums(
             ratio=value,

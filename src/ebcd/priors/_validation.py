@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -117,7 +118,7 @@ def as_probability(value: Any) -> float:
 def as_mode(parameters: dict[str, Any]) -> float:
     """Check the mode among parameters of a prior; zero if it is not given."""
     number = float(parameters.get("mode", 0.0))
-    if not np.isfinite(number):
+    if not math.isfinite(number):
         raise ValueError(f"mode must be finite, got {number:g}")
     return number
 

@@ -1,0 +1,380 @@
+"""Sums and posteriors of spike and slab in one pass through the entries, compiled by numba.
+
+What `_two_group` and `_posterior` compute with some sixty array operations, to rounding: the same
+formulas, in blocks of entries that stay in the fastest cache. Every loop is simple enough for the
+compiler to work on four entries at once, which is what makes this fast; so special functions are
+polynomials here, and logarithms are taken of products.
+
+Only `ebcd.priors._fused` imports this. numba keeps what it compiled until this file changes, so all
+that is called from here is in it; it has to be touched if a constant of another module changes.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numba
+import numpy as np
+
+from ebcd._numerics import MILLS_LOWER, Array
+from ebcd.priors._slabs import LARGEST_EXPONENT
+
+# Products and sums may be contracted and, where all that is done is to add up, be put into another
+# order. What users call is kept on disk once compiled, with all that it calls.
+_FLAGS = {"nogil": True, "error_model": "numpy"}
+_compiled = numba.njit(fastmath={"contract"}, **_FLAGS)
+_summing = numba.njit(fastmath={"contract", "reassoc", "nsz"}, **_FLAGS)
+_kept = numba.njit(fastmath={"contract"}, cache=True, **_FLAGS)
+
+BLOCK = 256  # entries
+# Rows of the working memory.
+_Z, _RATE, _COUNT, _BITS, _ODDS, _INNER, _FIRST, _SECOND = range(0, 8 * BLOCK, BLOCK)
+WORK = 8 * BLOCK
+
+# R(t) (t + 4) of the Mills ratio R for t >= 0 is a polynomial of u = (t - 4) / (t + 4), highest
+# power first: the Chebyshev series, computed with 50 digits, up to its terms of 1e-16.
+_MILLS_CENTRE = 4.0
+_MILLS = np.array(
+    [
+        -3.0073979672229866e-10,
+        -4.232837128667457e-09,
+        -1.4722998923842006e-09,
+        4.0274966446676125e-08,
+        4.4730600514526726e-08,
+        -1.9748120792726717e-07,
+        -4.004939292512038e-07,
+        6.635890483495421e-07,
+        2.568755311229751e-06,
+        -1.5665301434775431e-06,
+        -1.484327767908031e-05,
+        1.7912419621396896e-06,
+        8.809573121072339e-05,
+        -4.781834677436327e-06,
+        -0.0005792693046478719,
+        0.0003342443649391365,
+        0.004087855681200072,
+        -0.008722295248200037,
+        -0.018900450861711257,
+        0.1513917623110474,
+        -0.4675409629983325,
+        0.9704095548676177,
+        -1.5237709108199835,
+        1.8932190633084853,
+    ]
+)
+_SQRT_2PI = math.sqrt(2 * math.pi)
+_LOG_2 = math.log(2.0)
+_LOG_2_HIGH = 0.6931471803691238  # its last bits are zero, so that multiples are exact
+_LOG_2_LOW = 1.9082149292705877e-10
+_EXP = np.array([1 / math.factorial(power) for power in range(13, -1, -1)])
+_EXPONENT_BIAS = 1023
+_MANTISSA_BITS = 52
+_MANTISSA = (1 << _MANTISSA_BITS) - 1
+_ONE = _EXPONENT_BIAS << _MANTISSA_BITS
+
+
+@_compiled
+def mills(t: float) -> float:
+    """Mills ratio of ``t >= 0``."""
+    u = (t - _MILLS_CENTRE) / (t + _MILLS_CENTRE)
+    value = 0.0
+    for i in range(_MILLS.size):
+        value = value * u + _MILLS[i]
+    return value / (t + _MILLS_CENTRE)
+
+
+@_compiled
+def exponentials(n: int, row: int, work: Array, bits: Array) -> None:
+    """Replace what is in the row by its exponential; between -700 and 700."""
+    for j in range(n):
+        power = np.rint(work[row + j] * (1 / _LOG_2))
+        rest = (work[row + j] - power * _LOG_2_HIGH) - power * _LOG_2_LOW
+        value = 0.0
+        for i in range(_EXP.size):
+            value = value * rest + _EXP[i]
+        work[row + j] = value
+        bits[_BITS + j] = (np.int64(np.int32(power)) + _EXPONENT_BIAS) << _MANTISSA_BITS
+    for j in range(n):
+        work[row + j] *= work[_BITS + j]
+
+
+@_summing
+def sum_of_logarithms(n: int, row: int, work: Array, bits: Array, counted: bool) -> float:
+    """Sum of the logarithms of a row, as that of the product of the mantissas; uses it up."""
+    total = 0.0
+    if counted:
+        for j in range(n):
+            total += work[_COUNT + j] * math.log(work[row + j])
+        return total
+    exponent = 0
+    for j in range(n):
+        exponent += bits[row + j] >> _MANTISSA_BITS
+        bits[row + j] = (bits[row + j] & _MANTISSA) | _ONE
+    product = 1.0
+    for j in range(n):
+        product *= work[row + j]
+    return (exponent - n * _EXPONENT_BIAS) * _LOG_2 + math.log(product)
+
+
+@_compiled
+def _load(
+    z: Array, s: Array, counts: Array, column: int, start: int, rate: float, work: Array
+) -> int:
+    """Bring a block of a column into the working memory; return its length."""
+    n = min(BLOCK, z.shape[1] - start)
+    row, count_row = min(column, z.shape[0] - 1), min(column, counts.shape[0] - 1)
+    step, count_step = min(1, s.shape[1] - 1), min(1, counts.shape[1] - 1)
+    for j in range(n):
+        at = start + j
+        work[_Z + j] = z[row, at]
+        work[_RATE + j] = rate * s[0, at * step]
+        work[_COUNT + j] = counts[count_row, at * count_step]
+    return n
+
+
+@_summing
+def _mills_exponents(n: int, work: Array) -> float:
+    """Exponents, into `_ODDS`, of Mills ratios of the gaps in `_INNER`; sum what overflows."""
+    excess = 0.0
+    for j in range(n):
+        gap = work[_INNER + j]
+        within = min(max(gap, MILLS_LOWER), 0.0)
+        work[_ODDS + j] = 0.5 * within * within
+        below = min(gap, MILLS_LOWER)
+        excess += work[_COUNT + j] * (0.5 * (below * below - MILLS_LOWER * MILLS_LOWER))
+    return excess
+
+
+@_compiled
+def _any_mills(gap: float, exponential: float) -> float:
+    """Mills ratio of any gap from that of its size, and the exponential above."""
+    size = mills(abs(gap))
+    return _SQRT_2PI * exponential - size if gap < 0 else size
+
+
+@_compiled
+def _laplace_ratio(n: int, work: Array, bits: Array) -> float:
+    """Odds, and the lean towards the side of ``z``; return what was taken out of the exponents."""
+    for j in range(n):
+        work[_INNER + j] = work[_RATE + j] - abs(work[_Z + j])
+    excess = _mills_exponents(n, work)
+    exponentials(n, _ODDS, work, bits)
+    for j in range(n):
+        near = _any_mills(work[_INNER + j], work[_ODDS + j])
+        far = mills(work[_RATE + j] + abs(work[_Z + j]))
+        work[_ODDS + j] = 0.5 * work[_RATE + j] * (near + far)
+        work[_INNER + j] = (near - far) / (near + far)
+    return excess
+
+
+@_compiled
+def _laplace_derivatives(n: int, work: Array) -> None:
+    for j in range(n):
+        rate, tilt = work[_RATE + j], work[_RATE + j] * abs(work[_Z + j])
+        squared = rate * rate
+        scaled = squared / work[_ODDS + j]
+        moved = tilt * work[_INNER + j] + scaled
+        work[_FIRST + j] = moved - (squared + 1)
+        work[_SECOND + j] = (tilt - moved) * (tilt + moved) + scaled * squared - moved + 2 * squared
+
+
+@_compiled
+def _laplace_moments(n: int, work: Array) -> None:
+    for j in range(n):
+        rate, lean = work[_RATE + j], work[_INNER + j]
+        mean = abs(work[_Z + j]) - rate * lean
+        work[_FIRST + j] = math.copysign(mean, work[_Z + j])
+        work[_SECOND + j] = ((1 - lean) * (1 + lean) - 1 / work[_ODDS + j]) * (rate * rate) + 1
+
+
+@_compiled
+def _exponential_ratio(n: int, work: Array, bits: Array) -> float:
+    """Odds, and the Mills ratio; return what was taken out of the exponents."""
+    for j in range(n):
+        work[_INNER + j] = work[_RATE + j] - work[_Z + j]
+    excess = _mills_exponents(n, work)
+    exponentials(n, _ODDS, work, bits)
+    for j in range(n):
+        work[_INNER + j] = _any_mills(work[_INNER + j], work[_ODDS + j])
+        work[_ODDS + j] = work[_RATE + j] * work[_INNER + j]
+    return excess
+
+
+@_compiled
+def _exponential_moments(n: int, work: Array) -> None:
+    for j in range(n):
+        hazard = 1 / work[_INNER + j]
+        mean = hazard - (work[_RATE + j] - work[_Z + j])
+        work[_FIRST + j] = mean
+        work[_SECOND + j] = 1 - hazard * mean
+
+
+@_compiled
+def _exponential_derivatives(n: int, work: Array) -> None:
+    _exponential_moments(n, work)
+    for j in range(n):
+        rate = work[_RATE + j]
+        mean = rate * work[_FIRST + j]
+        work[_FIRST + j] = mean - 1
+        work[_SECOND + j] = rate * rate * work[_SECOND + j] - mean
+
+
+@_summing
+def _normal_ratio(n: int, work: Array, bits: Array) -> float:
+    """Odds, and the slab's share of the variance; return what was taken out of the exponents."""
+    excess = 0.0
+    for j in range(n):
+        share = 1 / (1 + work[_RATE + j] * work[_RATE + j])
+        exponent = 0.5 * share * (work[_Z + j] * work[_Z + j])
+        within = min(exponent, LARGEST_EXPONENT)
+        work[_INNER + j] = share
+        work[_ODDS + j] = within
+        excess += work[_COUNT + j] * (exponent - within)
+    exponentials(n, _ODDS, work, bits)
+    for j in range(n):
+        work[_ODDS + j] *= work[_RATE + j] * math.sqrt(work[_INNER + j])
+    return excess
+
+
+@_compiled
+def _normal_derivatives(n: int, work: Array) -> None:
+    for j in range(n):
+        share, square = work[_INNER + j], work[_Z + j] * work[_Z + j]
+        rest = work[_RATE + j] * work[_RATE + j] * share
+        work[_FIRST + j] = share * rest * square - share
+        work[_SECOND + j] = 2 * share * rest * ((rest - share) * square - 1)
+
+
+@_compiled
+def _normal_moments(n: int, work: Array) -> None:
+    for j in range(n):
+        work[_FIRST + j] = work[_INNER + j] * work[_Z + j]
+        work[_SECOND + j] = work[_INNER + j]
+
+
+@_summing
+def _add_up(n: int, weight: float, work: Array, column: int, sums: Array) -> None:
+    """Add a block to (2) to (4) of `_two_group`; leave the density over that of the spike."""
+    gradient = square = first = second = crossed = crossed_first = 0.0
+    for j in range(n):
+        count = work[_COUNT + j]
+        density = weight * work[_ODDS + j] + (1 - weight)
+        inverse = 1 / density
+        p = work[_ODDS + j] * inverse
+        slope = p - inverse
+        cross = count * p * inverse * work[_FIRST + j]
+        gradient += count * slope
+        square += count * slope * slope
+        first += count * p * work[_FIRST + j]
+        second += count * p * work[_SECOND + j]
+        crossed += cross
+        crossed_first += cross * work[_FIRST + j]
+        work[_ODDS + j] = density
+    sums[1, column] += gradient
+    sums[2, column] += square
+    sums[3, column] += first
+    sums[4, column] += second
+    sums[5, column] += crossed
+    sums[6, column] += crossed_first
+
+
+@_compiled
+def _shrink(
+    n: int, weight: float, s: Array, work: Array, column: int, start: int, mean: Array, var: Array
+) -> None:
+    """Posterior moments of a block; leave the density over that of the spike."""
+    step = min(1, s.shape[1] - 1)
+    for j in range(n):
+        noise = s[0, (start + j) * step]
+        density = weight * work[_ODDS + j] + (1 - weight)
+        inverse = 1 / density
+        slab = weight * work[_ODDS + j] * inverse
+        shrunk = slab * work[_FIRST + j]
+        between = shrunk * work[_FIRST + j] * inverse * (1 - weight)
+        mean[column, start + j] = noise * shrunk
+        var[column, start + j] = noise * noise * (slab * work[_SECOND + j] + between)
+        work[_ODDS + j] = density
+
+
+@_kept
+def laplace(
+    z: Array,
+    s: Array,
+    counts: Array,
+    weight: Array,
+    rate: Array,
+    work: Array,
+    bits: Array,
+    sums: Array,
+    mean: Array,
+    var: Array,
+) -> None:
+    """Add up (1) to (4) of `_two_group`, or (1) and fill in moments if there is room for them."""
+    counted = counts.size > 1 or counts[0, 0] != 1
+    for column in range(weight.size):
+        for start in range(0, z.shape[1], BLOCK):
+            n = _load(z, s, counts, column, start, rate[column], work)
+            sums[0, column] += _laplace_ratio(n, work, bits)
+            if mean.size:
+                _laplace_moments(n, work)
+                _shrink(n, weight[column], s, work, column, start, mean, var)
+            else:
+                _laplace_derivatives(n, work)
+                _add_up(n, weight[column], work, column, sums)
+            sums[0, column] += sum_of_logarithms(n, _ODDS, work, bits, counted)
+
+
+@_kept
+def exponential(
+    z: Array,
+    s: Array,
+    counts: Array,
+    weight: Array,
+    rate: Array,
+    work: Array,
+    bits: Array,
+    sums: Array,
+    mean: Array,
+    var: Array,
+) -> None:
+    """Add up (1) to (4) of `_two_group`, or (1) and fill in moments if there is room for them."""
+    counted = counts.size > 1 or counts[0, 0] != 1
+    for column in range(weight.size):
+        for start in range(0, z.shape[1], BLOCK):
+            n = _load(z, s, counts, column, start, rate[column], work)
+            sums[0, column] += _exponential_ratio(n, work, bits)
+            if mean.size:
+                _exponential_moments(n, work)
+                _shrink(n, weight[column], s, work, column, start, mean, var)
+            else:
+                _exponential_derivatives(n, work)
+                _add_up(n, weight[column], work, column, sums)
+            sums[0, column] += sum_of_logarithms(n, _ODDS, work, bits, counted)
+
+
+@_kept
+def normal(
+    z: Array,
+    s: Array,
+    counts: Array,
+    weight: Array,
+    rate: Array,
+    work: Array,
+    bits: Array,
+    sums: Array,
+    mean: Array,
+    var: Array,
+) -> None:
+    """Add up (1) to (4) of `_two_group`, or (1) and fill in moments if there is room for them."""
+    counted = counts.size > 1 or counts[0, 0] != 1
+    for column in range(weight.size):
+        for start in range(0, z.shape[1], BLOCK):
+            n = _load(z, s, counts, column, start, rate[column], work)
+            sums[0, column] += _normal_ratio(n, work, bits)
+            if mean.size:
+                _normal_moments(n, work)
+                _shrink(n, weight[column], s, work, column, start, mean, var)
+            else:
+                _normal_derivatives(n, work)
+                _add_up(n, weight[column], work, column, sums)
+            sums[0, column] += sum_of_logarithms(n, _ODDS, work, bits, counted)
