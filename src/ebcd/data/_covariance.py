@@ -32,11 +32,14 @@ class AbstractCovariance(ABC):
         Number of columns.
     unit : float
         Length in the units of the (scaled) data that is 1 here.
+    passes : tuple of str
+        Methods that go through all data, so that they take long where those are large.
     """
 
     n_samples: int
     n_features: int
     unit: float
+    passes: tuple[str, ...] = ("matmul", "rows_product")
 
     @abstractmethod
     def matmul(self, v: Array) -> Array:

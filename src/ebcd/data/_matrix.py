@@ -36,6 +36,8 @@ class DataMatrix(AbstractCovariance):
         Mean cross-products of the columns less their means, not scaled, if they are known.
     """
 
+    passes = ("matmul", "rows_product", "_row_gram", "_column_gram")
+
     def __init__(
         self,
         x: Any,

@@ -169,8 +169,8 @@ class EBCD(Readable):
 
     def _fit_input(self, data: Input, X: Any) -> Self:
         self._check_parameters()
-        covariance = data.covariance
         with keeper_for(self, data, X) as keeper:
+            covariance = keeper.watched(data.covariance)
             problem = self._problem(covariance, keeper)
             k = keeper.once("number", self._how_many, problem, data)
             if isinstance(covariance, DataMatrix):
@@ -238,7 +238,7 @@ class EBCD(Readable):
             centred = int(data.mean is not None and bool(self.center))
             rows = max(covariance.n_samples - centred, 1)
             uneven = self.noise == "per_feature" or bool(self.scale)  # signal takes unequal shares
-            return count_components(problem.keeper.watched(covariance), rows, per_feature=uneven)
+            return count_components(covariance, rows, uneven, problem.keeper)
         return int(min(self.n_components, most))
 
     def _given_start(self, data: Input) -> Array:

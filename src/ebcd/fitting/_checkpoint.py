@@ -6,6 +6,7 @@ import sys
 import warnings
 from collections.abc import Callable
 from copy import copy
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple
@@ -18,13 +19,14 @@ from ebcd.fitting import _clock
 from ebcd.fitting._archive import read_archive, write_archive
 from ebcd.fitting._keeper import AbstractKeeper, AbstractSlot, Result
 
-# Seconds until the first write and between writes, and how many times longer than the last write
-# took the next one waits at least.
+# Seconds after which work is in the file, at first and later, and how many times longer than the
+# last write took the next one waits at least.
 _FIRST = 1.0
 _INTERVAL = 5.0
 _PATIENCE = 20
 _SUFFIX = ".ebcd-writing"
-_PRODUCTS = 5  # that are kept, which is what leading directions take
+_DEAR = 0.2  # seconds that a product takes from which it is kept
+_FORGET = 0.9  # a long step is soon expected no more
 
 
 class Description(NamedTuple):
@@ -106,7 +108,8 @@ class Checkpoint(AbstractKeeper):
     """Keeps the results of finished stages and the states of loops in a file.
 
     The file is written every few seconds, whole or not at all, and removed when the fit is
-    finished. Results of stages within a stage are dropped when that is finished.
+    finished. Results of stages within a stage are dropped when that is finished, and those of a
+    turn of a loop when the next one begins.
 
     Parameters
     ----------
@@ -129,7 +132,10 @@ class Checkpoint(AbstractKeeper):
         self._stage = ""
         self._counts: dict[str, int] = {}
         self._newer = False  # than the file
-        self._due = _clock.now() + _FIRST
+        self._pace = 0.0  # longest of the last steps between two moments at which one can write
+        self._took = 0.0  # by the last write
+        self._last = _clock.now()
+        self._earliest, self._due = self._last, self._last + _FIRST
 
     def _read(self) -> dict[str, Any]:
         try:
@@ -166,8 +172,7 @@ class Checkpoint(AbstractKeeper):
         self._stage = outer
         if not self.cut_short:
             self._records[key] = result
-            for inner in [other for other in self._records if other.startswith(key + "/")]:
-                del self._records[inner]
+            self._drop((key + "/",))
             self._write_if_due()
         return result
 
@@ -177,17 +182,22 @@ class Checkpoint(AbstractKeeper):
         return _Slot(self, key, self._records.get(key))
 
     def watched(self, covariance: AbstractCovariance) -> AbstractCovariance:
-        """Give a copy that keeps its first products: those of large data may take minutes."""
-        left = iter(range(_PRODUCTS))
-
-        def matmul(v: Array) -> Array:
-            if next(left, None) is None:
-                return covariance.matmul(v)
-            return self.once("product", covariance.matmul, v)
-
+        """Give a copy that keeps its dear products: those of large data may take minutes."""
         watched = copy(covariance)
-        vars(watched)["matmul"] = matmul  # where the other methods of the copy find it, too
+        for name in covariance.passes:  # where the other methods of the copy find them, too
+            vars(watched)[name] = partial(self._product, getattr(covariance, name))
         return watched
+
+    def _product(self, compute: Callable[..., Array], *arguments: Array) -> Array:
+        key = self._key("product")
+        if key in self._records:
+            return np.array(self._records[key])
+        began = _clock.now()
+        result = compute(*arguments)
+        if _clock.now() - began >= _DEAR:
+            self._records[key] = result.copy(order="K")  # others may change it
+            self._write_if_due()
+        return result
 
     def _key(self, name: str) -> str:
         number = self._counts.get(self._stage, 0)
@@ -195,14 +205,27 @@ class Checkpoint(AbstractKeeper):
         return f"{self._stage}/{number} {name}"
 
     def keep(self, key: str, value: Any) -> None:
-        """Keep the state of a loop."""
+        """Keep the state of a loop, whose next turn begins: the last one is not needed any more."""
+        stage, _, own = key.rpartition("/")
+        number = int(own.partition(" ")[0])
+        later = range(number + 1, self._counts[stage])
+        self._drop(tuple(f"{stage}/{i} " for i in later))
+        self._counts[stage] = number + 1
         self._records[key] = value
         self._write_if_due()
 
+    def _drop(self, beginnings: tuple[str, ...]) -> None:
+        for key in [key for key in self._records if key.startswith(beginnings)]:
+            del self._records[key]
+
     def _write_if_due(self) -> None:
+        """Write unless there will be time for it after the next step, too."""
+        now = _clock.now()
         self._newer = True
-        if _clock.now() >= self._due:
+        self._pace = max(now - self._last, _FORGET * self._pace)
+        if now >= self._earliest and now + self._pace + self._took >= self._due:
             self._write()
+        self._last = _clock.now()
 
     def _write(self) -> None:
         began = _clock.now()
@@ -222,7 +245,8 @@ class Checkpoint(AbstractKeeper):
                 stacklevel=2,
             )
         ended = _clock.now()
-        self._due = ended + max(_INTERVAL, _PATIENCE * (ended - began))
+        self._took = ended - began
+        self._earliest, self._due = ended + _PATIENCE * self._took, began + _INTERVAL
 
     def __exit__(
         self,

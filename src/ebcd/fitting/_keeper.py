@@ -3,7 +3,8 @@
 A fit is a deterministic sequence of stages, some within others. If the results of finished stages
 are known, a fit that was interrupted is simply run again: finished stages give their results at
 once (`once`), loops go on where they were (`slot`), and the rest follows as if nothing had
-happened. Stages are told apart by the order in which a fit comes to them.
+happened. Stages are told apart by the order in which a fit comes to them; what comes after a slot
+in the same stage belongs to the turn of the loop that began with the last `offer`.
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ class AbstractKeeper(ABC):
 
     @abstractmethod
     def watched(self, covariance: AbstractCovariance) -> AbstractCovariance:
-        """Give the same covariance, whose first products are stages, for a use of a few."""
+        """Give the same covariance, whose products are kept if they take long."""
 
     def __enter__(self) -> Self:
         return self

@@ -55,7 +55,7 @@ def principal_start(problem: Problem, k: int) -> Array:
     If the noise has a variance for each feature, those are unknown at first; the variances of the
     features take their place.
     """
-    covariance = problem.keeper.watched(problem.covariance)
+    covariance = problem.covariance
     if not problem.noise.differs:
         return svd_start(covariance, k)
     return svd_start(Standardized(covariance), k) * np.sqrt(problem.noise.variances)
@@ -66,8 +66,7 @@ def _compressed(problem: Problem, rank: int) -> AbstractCovariance:
     covariance, variances = problem.covariance, problem.noise.variances
     if problem.noise.differs:
         covariance = Standardized(covariance)
-    keeper = problem.keeper
-    pairs = keeper.once("directions", LowRank.find, keeper.watched(covariance), rank)
+    pairs = problem.keeper.once("directions", LowRank.find, covariance, rank)
     small = LowRank(covariance, rank, pairs)
     if not problem.noise.differs:
         return small
