@@ -13,7 +13,7 @@ import numpy as np
 from scipy import sparse
 
 from ebcd._numerics import Array
-from ebcd.data._sources import AbstractSource, rows_at_once
+from ebcd.data._sources import AbstractSource, rows_at_once, stamp_of
 
 _SMALLEST_BLOCK = 65_536  # bytes of a text file
 
@@ -97,7 +97,7 @@ class CsvSource(AbstractSource):
                 "drop, or name those to use with columns"
             ) from None
 
-    def blocks(self, size: int) -> Iterator[Array]:
+    def blocks(self, size: int, begin: int = 0) -> Iterator[Array]:
         """Parse the file from its beginning."""
         with self._open(size, self._columns) as reader:
             for batch in reader:
@@ -129,14 +129,20 @@ class ParquetSource(AbstractSource):
                 types |= {_number_type(schema.field(name), path) for name in self.names}
         self._dtype = np.float32 if types == {"float"} else np.float64
         self.n_features = len(self.names)
+        self.stamp = [*stamp_of(*paths), *self.names]
 
-    def blocks(self, size: int) -> Iterator[Array]:
+    def blocks(self, size: int, begin: int = 0) -> Iterator[Array]:
         """Decode the files from their beginning, a part of a row group at a time."""
         rows = rows_at_once(None, size // (8 * max(self.n_features, 1)), self._rows)
         for path in self._paths:
             with self._parquet.ParquetFile(path, pre_buffer=False) as file:
+                if begin >= file.metadata.num_rows:
+                    begin -= file.metadata.num_rows
+                    continue
                 for batch in file.iter_batches(rows, columns=self.names, use_threads=False):
-                    yield _as_matrix(batch.select(self.names), self._dtype)
+                    if begin < batch.num_rows:
+                        yield _as_matrix(batch.select(self.names).slice(begin), self._dtype)
+                    begin = max(begin - batch.num_rows, 0)
 
 
 def _number_type(field: Any, path: Path) -> str:
@@ -160,13 +166,14 @@ class Hdf5Source(AbstractSource):
             if not isinstance(stored, self._h5py.Dataset) or len(stored.shape) != 2:
                 raise ValueError(f"{path} has no matrix called {dataset!r}")
             self.n_rows, self.n_features = (int(size) for size in stored.shape)
+        self.stamp = [*stamp_of(path), dataset]
 
-    def blocks(self, size: int) -> Iterator[Array]:
+    def blocks(self, size: int, begin: int = 0) -> Iterator[Array]:
         """Read the dataset from its beginning."""
         with self._h5py.File(self._path, "r") as file:
             stored = file[self._dataset]
             step = rows_at_once(stored, size // (8 * max(self.n_features, 1)), self._rows)
-            for i in range(0, stored.shape[0], step):
+            for i in range(begin, stored.shape[0], step):
                 yield stored[i : i + step]
 
 
@@ -186,13 +193,14 @@ class CsrSource(AbstractSource):
             self.n_rows, self.n_features = (int(size) for size in stored.attrs["shape"])
             # values and places of an average row
             self._row_bytes = 16 * (stored["data"].shape[0] // max(self.n_rows, 1) + 1)
+        self.stamp = [*stamp_of(path), group]
 
-    def blocks(self, size: int) -> Iterator[Any]:
+    def blocks(self, size: int, begin: int = 0) -> Iterator[Any]:
         """Read the rows from the beginning."""
         step = rows_at_once(None, size // self._row_bytes, self._rows)
         with self._h5py.File(self._path, "r") as file:
             stored = file[self._group]
-            for i in range(0, self.n_rows or 0, step):
+            for i in range(begin, self.n_rows or 0, step):
                 ends = stored["indptr"][i : i + step + 1]
                 part = slice(ends[0], ends[-1])
                 yield sparse.csr_array(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -11,7 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 from ebcd._numerics import Array
 from ebcd.data import AbstractCovariance, DataMatrix, Input
 from ebcd.estimators._readable import Readable, spread
-from ebcd.estimators._resume import keeper_for, unfinished
+from ebcd.estimators._resume import described, keeper_for, unfinished
 from ebcd.fitting._components import count_components
 from ebcd.fitting._keeper import AbstractKeeper
 from ebcd.fitting._loop import Fit, Problem, State, alternate
@@ -167,9 +168,11 @@ class EBCD(Readable):
         self.random_state = random_state
         self.verbose = verbose
 
-    def _fit_input(self, data: Input, X: Any) -> Self:
-        self._check_parameters()
-        with keeper_for(self, data, X) as keeper:
+    def _keeper(self) -> AbstractKeeper:
+        return keeper_for(self)
+
+    def _fit_kept(self, keeper: AbstractKeeper, data: Input, X: Any) -> Self:
+        with keeper.of(data.covariance, partial(described, self, data, X)):
             covariance = keeper.watched(data.covariance)
             problem = self._problem(covariance, keeper)
             k = keeper.once("number", self._how_many, problem, data)
@@ -299,10 +302,8 @@ class EBCD(Readable):
         return problem.start(varimax_start(loadings) if self.start == "varimax" else loadings)
 
     def _store(self, fit: Fit, problem: Problem, data: Input) -> None:
-        covariance, state = (
-            problem.covariance,
-            _ordered(fit.state, data.scale, isinstance(self.prior, list | tuple)),
-        )
+        covariance, as_given = problem.covariance, isinstance(self.prior, list | tuple)
+        state = _ordered(fit.state, data.scale, as_given)
         back = data.scale * covariance.unit
         maps, _ = score_map(covariance, state.mean, state.precision)
         self._score_map = maps / back[:, None]
