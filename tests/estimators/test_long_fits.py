@@ -404,6 +404,12 @@ class TestRefused:
         model = EBCD(np.int64(3), prior=prior, checkpoint=str(path), verbose=0, max_time=1e6)
         assert same_fit(model.fit(X), EBCD(3).fit(X))
 
+    def test_folders_that_cannot_be_written_to(self, monkeypatch, tmp_path):
+        """Before time is spent; faked, since the superuser can write anywhere."""
+        monkeypatch.setattr("os.access", lambda path, mode: False)
+        with pytest.raises(ValueError, match=r"nothing can be written to the folder .*another"):
+            EBCD(2, checkpoint=tmp_path / "fit").fit(X)
+
     @pytest.mark.parametrize(
         ("parameters", "error", "said"),
         [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
@@ -72,6 +73,13 @@ class CsvSource(AbstractSource):
         with self._open(_SMALLEST_BLOCK, None) as reader:
             available = reader.schema.names
         self._columns = _chosen(available, columns, drop, path)
+        if "" in self._columns:
+            warnings.warn(
+                f"{path} has a column without a name, which is used like the others; if it has "
+                'labels of the rows, as pandas writes them, leave it out with drop=[""]',
+                UserWarning,
+                stacklevel=3,
+            )
         self.names = self._columns if header else None
         self.n_features = len(self._columns)
 
@@ -93,8 +101,8 @@ class CsvSource(AbstractSource):
                 yield reader
         except arrow.ArrowInvalid as error:
             raise ValueError(
-                f"{self._path} cannot be read as numbers: {error}. Leave out columns of text with "
-                "drop, or name those to use with columns"
+                f"{self._path} cannot be read as numbers: {str(error)[:200]}. Leave out columns of "
+                "text with drop, name those to use with columns, or say what the delimiter is"
             ) from None
 
     def blocks(self, size: int, begin: int = 0) -> Iterator[Array]:
@@ -124,6 +132,9 @@ class ParquetSource(AbstractSource):
         for path in paths:
             with self._parquet.ParquetFile(path) as file:
                 schema = file.schema_arrow
+                missing = [name for name in self.names if name not in schema.names]
+                if missing:
+                    raise ValueError(f"{path} has no column {missing[0]!r}, which {paths[0]} has")
                 self.names = _chosen(schema.names, columns or self.names or None, drop, path)
                 self.n_rows += file.metadata.num_rows
                 types |= {_number_type(schema.field(name), path) for name in self.names}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from os import PathLike
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -63,6 +64,7 @@ def as_covariance(
 def comes_in_chunks(x: Any) -> bool:
     """Tell whether data are read in pieces, not as one matrix in memory."""
     refuse_queries(x)
+    _refuse_paths(x)
     if isinstance(x, Chunks | Iterator) or is_mapped(x):
         return True
     if isinstance(x, list | tuple):
@@ -80,6 +82,15 @@ def refuse_queries(x: Any) -> None:
         raise TypeError(
             "X is a LazyFrame, which is a query and holds no data; give X.collect(), or, if that "
             "is too large, X.sink_parquet(file) and then Chunks.from_parquet(file)"
+        )
+
+
+def _refuse_paths(x: Any) -> None:
+    """Refuse the name of a file, of which a number would be made."""
+    if isinstance(x, str | PathLike):
+        raise TypeError(
+            f"X is the path {str(x)!r}, not data; give Chunks.from_npy(path), from_csv, "
+            "from_parquet, from_hdf5, from_h5ad or from_zarr, or read the file first"
         )
 
 

@@ -106,7 +106,8 @@ class ChunkSource(AbstractSource):
         chunks = iter(make())
         first = next(chunks, None)
         if first is None:
-            raise ValueError("there are no chunks: the data have neither rows nor columns")
+            used = "; an iterator that has been read before has none left" if once else ""
+            raise ValueError(f"there are no chunks: the data have neither rows nor columns{used}")
         self.n_features = _width(first)
         if once:  # the first chunk must not get lost
             left = chain([first], chunks)

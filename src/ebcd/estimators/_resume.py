@@ -67,6 +67,11 @@ def _as_path(checkpoint: Any) -> Path:
         raise ValueError(f"checkpoint: {str(path)!r} is a folder; give the path of a file in it")
     if not path.parent.is_dir():
         raise ValueError(f"checkpoint: there is no folder {str(path.parent)!r}; make it first")
+    if not os.access(path.parent, os.W_OK):
+        raise ValueError(
+            f"checkpoint: nothing can be written to the folder {str(path.parent)!r}; give a path "
+            "in another one"
+        )
     return path
 
 
