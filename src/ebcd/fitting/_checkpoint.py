@@ -27,6 +27,7 @@ _INTERVAL = 5.0
 _PATIENCE = 20
 _SUFFIX = ".ebcd-writing"
 _DEAR = 0.2  # seconds that a product takes from which it is kept
+_AIM = 0.9  # of the time that is allowed: the next step may take longer than those before it
 _FORGET = 0.9  # a long step is soon expected no more
 _PROBE = "/0 product"  # the first thing a fit asks for, to be known again by
 
@@ -65,7 +66,7 @@ class Checkpoint(AbstractKeeper):
         self._pace = 0.0  # longest of the last steps between two moments at which one can write
         self._took = 0.0  # by the last write
         self._last = _clock.now()
-        self._earliest, self._due = self._last, self._last + _FIRST
+        self._earliest, self._due = self._last, self._last + _AIM * _FIRST
 
     def _read(self) -> None:
         try:
@@ -223,7 +224,7 @@ class Checkpoint(AbstractKeeper):
             )
         ended = _clock.now()
         self._took, self._last = ended - began, ended
-        self._earliest, self._due = ended + _PATIENCE * self._took, began + _INTERVAL
+        self._earliest, self._due = ended + _PATIENCE * self._took, began + _AIM * _INTERVAL
 
     def __exit__(
         self,
