@@ -3,25 +3,35 @@
 Run ``python benchmarks/bench_checkpoint.py`` on one thread. Each data set is fitted once without an
 interruption and once by processes that are killed at random moments, each going on from the
 checkpoint of the one before. Reported are the largest difference between the loadings of both
-fits, how much work a kill lost (the age of the checkpoint at that moment, in intervals after which
-the next was due), the share of the time that writing took, and files that were left behind. The
-interval is half a second here, so that there are many, or twenty times what the last write took; an
-iteration that is under way when a write is due is finished first.
+fits, how much work a kill lost, the share of the time that writing took, and files that were left
+behind.
+
+Work is processor time, by which the interval is counted here, too: a busy machine makes losses
+neither larger nor smaller, and starting Python does not count. What a kill lost is the time since
+the state was taken that is in the file: the kernel tells how long the process had computed when it
+died, the process leaves how long it had when it took the state. It is given in intervals, half a
+second here so that there are many, or 22 times what the last write took. As a check that depends on
+none of this, the processor time of all fits together is compared with that of the one without
+interruptions: what a kill cost, going on included.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
+import select
+import signal
 import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
 from ebcd import EBCD
-from ebcd.fitting import _checkpoint
+from ebcd.fitting import _checkpoint, _clock
 
 INTERVAL = 0.5
 CASES = {
@@ -46,51 +56,58 @@ def fit_here(case: str, folder: Path) -> None:
     shape, parameters = CASES[case]
     X = draw(*shape)
     _checkpoint._FIRST = _checkpoint._INTERVAL = INTERVAL
+    _clock.now = time.process_time
     spent, write = [0.0], _checkpoint.write_archive
 
     def timed(*arguments: object) -> None:
-        began = time.perf_counter()
+        taken, began = time.process_time(), time.perf_counter()
         write(*arguments)
-        took = time.perf_counter() - began
-        spent[0] += took
-        waits = max(INTERVAL, _checkpoint._PATIENCE * took)
+        took = time.process_time() - taken
+        spent[0] += time.perf_counter() - began
         told = folder.parent / "told"
-        told.write_text(str(waits), encoding="utf-8")
-        told.replace(folder.parent / "interval")
+        told.write_text(f"{taken} {took}", encoding="utf-8")
+        told.replace(folder.parent / "taken")
 
     _checkpoint.write_archive = timed
-    print("begin", flush=True)
+    print(time.process_time(), flush=True)
     began = time.perf_counter()
     model = EBCD(**parameters, checkpoint=folder / "checkpoint").fit(X)
+    print("done", flush=True)  # nothing can be lost any more
     share = spent[0] / (time.perf_counter() - began)
     np.savez(folder.parent / "result.npz", components=model.components_, share=share)
-    print("end", flush=True)
 
 
-def run(case: str, folder: Path, life: float | None = None) -> tuple[float, float | None]:
-    """Fit in another process and kill it after `life` seconds.
+class Life(NamedTuple):
+    """How a process fared: seconds by the clock, work in seconds, and intervals of it lost."""
 
-    Returns how long it ran, and how old its checkpoint was when it was killed, in units of the
-    interval after which the next one was due; None if it was not killed.
-    """
+    seconds: float
+    work: float
+    lost: float | None  # None if it was not killed
+
+
+def run(case: str, folder: Path, seconds: float | None = None) -> Life:
+    """Fit in another process and kill it after so many seconds."""
     command = [sys.executable, __file__, "--fit", case, "--folder", str(folder)]
+    taken = folder.parent / "taken"
+    taken.unlink(missing_ok=True)
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
-        assert process.stdout.readline() == "begin\n"
-        began = time.time()
-        try:
-            process.wait(life)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            killed = time.time()
-        else:
-            assert process.returncode == 0
-            return time.time() - began, None
-    written, interval = folder / "checkpoint", INTERVAL
-    last = written.stat().st_mtime if written.exists() else 0.0
-    if last > began:
-        interval = float((folder.parent / "interval").read_text(encoding="utf-8"))
-    return killed - began, (killed - max(began, last)) / interval
+        first, began = float(process.stdout.readline()), time.perf_counter()
+        if seconds is not None:
+            ended, _, _ = select.select([process.stdout], [], [], seconds)
+            if not ended:
+                process.kill()
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+    lived, work = time.perf_counter() - began, usage.ru_utime + usage.ru_stime - first
+    if process.returncode == 0:
+        return Life(lived, work, None)
+    assert process.returncode == -signal.SIGKILL
+    state, took = 0.0, 0.0
+    if taken.exists():
+        at, took = (float(part) for part in taken.read_text(encoding="utf-8").split())
+        state = at - first
+    return Life(lived, work, (work - state) / max(INTERVAL, 22 * took))
 
 
 def measure(case: str, kills: int, rng: np.random.Generator) -> None:
@@ -98,23 +115,27 @@ def measure(case: str, kills: int, rng: np.random.Generator) -> None:
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary) / "fit"
         folder.mkdir()
-        seconds, _ = run(case, folder)
+        whole = run(case, folder)
         with np.load(folder.parent / "result.npz") as result:
-            whole, share = result["components"], float(result["share"])
-        ages: list[float] = []
-        worst, left = 0.0, 0
-        while len(ages) < kills:
-            _, age = run(case, folder, float(rng.uniform(0, seconds / 2)))
-            ages += [] if age is None else [age]
-            if age is not None and len(ages) == kills:
-                run(case, folder)
-            if age is None or len(ages) == kills:
-                with np.load(folder.parent / "result.npz") as result:
-                    worst = max(worst, float(np.abs(result["components"] - whole).max()))
-                left += len(list(folder.iterdir()))
+            components, share = result["components"], float(result["share"])
+        lost: list[float] = []
+        worst, left, fits, work = 0.0, 0, 0, 0.0
+        life: Life | None = None
+        while life is None or life.lost is not None or len(lost) < kills:
+            more = len(lost) < kills
+            life = run(case, folder, float(rng.uniform(0, whole.seconds / 2)) if more else None)
+            work += life.work
+            if life.lost is not None:
+                lost.append(life.lost)
+                continue
+            fits += 1
+            with np.load(folder.parent / "result.npz") as result:
+                worst = max(worst, float(np.abs(result["components"] - components).max()))
+            left += len(list(folder.iterdir()))
     print(
-        f"{case:25s} {seconds:6.1f} s   {len(ages)} kills   loadings differ by {worst:.0e}   "
-        f"lost {np.median(ages):.2f} intervals (at most {max(ages):.2f})   "
+        f"{case:25s} {whole.work:6.1f} s   {len(lost)} kills   loadings differ by {worst:.0e}   "
+        f"lost {np.median(lost):.2f} intervals (at most {max(lost):.2f})   "
+        f"{(work - fits * whole.work) / kills:.2f} s a kill in all   "
         f"writing {100 * share:.1f} %   {left} files left",
         flush=True,
     )

@@ -1,10 +1,12 @@
 """A fit to a memory map beside one pass of ``X.T @ X`` over the same file: time and memory.
 
-Run ``python benchmarks/bench_out_of_core.py`` on one thread; ``--full`` makes the file 8 GB
-(10,000,000 x 100). Every measurement has a process of its own, whose peak resident memory is what
-the kernel reports, pages of the map included. The two take turns, and ratios are within a turn.
-With ``--cold`` the file is taken out of the system's cache before every measurement, so that the
-disk is measured as well.
+``--full`` makes the file 8 GB (10,000,000 x 100). Every measurement has a process of its own with
+one thread, whose peak resident memory is what the kernel reports: interpreter, libraries, and the
+pages of the map that the process holds at that moment. Pages that the system keeps in its cache of
+the file are nobody's and do not count; without ``--cold`` the file is there as a whole before each
+measurement if memory allows, with it the file is taken out (on a virtual machine its host may
+still have it), so that the disk is measured as well. All take turns, and ratios are within a turn:
+to ``X.T @ X`` over slices of the map, which waits for its pages, and over blocks that are read.
 """
 
 from __future__ import annotations
@@ -68,6 +70,7 @@ def fit(path: Path, **settings: object) -> dict[str, object]:
     import ebcd
 
     model = ebcd.EBCD(**settings).fit(np.load(path, mmap_mode="r"))
+    assert model.converged_
     return {"components": model.n_components_, "iterations": model.n_iter_}
 
 
@@ -94,7 +97,11 @@ def measure_here(name: str, path: Path) -> None:
 def in_own_process(*arguments: str) -> str:
     """Run this script again."""
     command = [sys.executable, __file__, *arguments]
-    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    threads = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+    run = subprocess.run(
+        command, check=True, stdout=subprocess.PIPE, text=True, env=os.environ | threads
+    )
+    return run.stdout
 
 
 def forget(path: Path) -> None:
@@ -114,7 +121,7 @@ def compare(path: Path, repeats: int, cold: bool) -> None:
             turn[name] = json.loads(in_own_process("--measure", name, "--file", str(path)))
         turns.append(turn)
     bases = list(WORK)[:2]
-    print(f"{'':36} seconds  processor  over {bases[0]}  over {bases[1]}  peak MB")
+    print(f"{'':36} seconds  processor  over {bases[0]}  over {bases[1]}  peak MB  components")
     for name in WORK:
         results = [turn[name] for turn in turns]
         ratios = [
@@ -124,7 +131,8 @@ def compare(path: Path, repeats: int, cold: bool) -> None:
         print(
             f"{name:36} {statistics.median(r['seconds'] for r in results):7.2f}  "
             f"{statistics.median(r['processor'] for r in results):9.2f}  {ratios[0]:23.2f}  "
-            f"{ratios[1]:24.2f}  {max(r['peak'] for r in results):7.0f}"
+            f"{ratios[1]:24.2f}  {max(r['peak'] for r in results):7.0f}  "
+            f"{results[0].get('components', '')}"
         )
 
 

@@ -56,7 +56,7 @@ def fit(path, tmp_path, *options):
     summary = json.loads(result.stdout)
     lines = (out / "components.csv").read_text(encoding="utf-8").splitlines()
     names = [line.split(",")[0] for line in lines[1:]]
-    loadings = np.array([[float(cell) for cell in line.split(",")[1::3]] for line in lines[1:]])
+    loadings = np.array([[float(cell) for cell in line.split(",")[1::5]] for line in lines[1:]])
     return summary, names, loadings
 
 

@@ -225,6 +225,15 @@ class TestCsv:
         with pytest.raises(ValueError, match=r"columns has 'z', which .*x.csv does not have"):
             Chunks.from_csv(path, columns=["a", "z"])
 
+    def test_column_without_a_name(self, tmp_path):
+        """As pandas writes the labels of rows unless told not to."""
+        path = tmp_path / "x.csv"
+        path.write_text(",a\n0,1.5\n1,2.5\n", encoding="utf-8")
+        with pytest.warns(UserWarning, match="column without a name.*drop=") as caught:
+            Chunks.from_csv(path)
+        assert caught[0].filename == __file__
+        np.testing.assert_array_equal(whole(Chunks.from_csv(path, drop=[""])), [[1.5], [2.5]])
+
     def test_whole_numbers_before_others(self, tmp_path):
         """The types of the first lines are not those of all."""
         X = np.vstack([np.zeros((30_000, 2)), np.full((10, 2), 0.5)])
@@ -316,7 +325,7 @@ class TestParquet:
     def test_file_with_other_columns(self, tmp_path):
         one = self.write(tmp_path / "1.parquet", {"a": [1.0], "b": [2.0]})
         other = self.write(tmp_path / "2.parquet", {"a": [1.0], "c": [2.0]})
-        with pytest.raises(ValueError, match=r"has 'b', which .*2.parquet does not have"):
+        with pytest.raises(ValueError, match=r"2.parquet has no column 'b', which .*1.parquet has"):
             Chunks.from_parquet([one, other])
 
     def test_text(self, tmp_path):

@@ -217,7 +217,7 @@ class TestWhatComesInChunks:
 
     def test_it_does_not(self):
         X = draw()
-        for data in (X, X.tolist(), sparse.csr_array(X), [], "text", None, 3, {"a": X}, [X[0]]):
+        for data in (X, X.tolist(), sparse.csr_array(X), [], None, 3, {"a": X}, [X[0]]):
             assert not comes_in_chunks(data)
             if not isinstance(data, str | dict | int | None):
                 assert as_covariance(data, True, False) is None
@@ -291,10 +291,15 @@ class TestBadChunks:
 
     def test_no_chunks(self):
         for nothing in (Chunks, lambda make: as_covariance(make, True, False)):
-            with pytest.raises(ValueError, match="there are no chunks"):
+            with pytest.raises(ValueError, match=r"there are no chunks.* read before has none"):
                 nothing(iter([]))
         with pytest.raises(ValueError, match="there are no chunks"):
             Chunks([])
+
+    def test_path(self, tmp_path):
+        for path in (tmp_path / "x.npy", str(tmp_path / "x.npy")):
+            with pytest.raises(TypeError, match=r"X is the path '.*x.npy', not data; .*from_npy"):
+                as_covariance(path, True, False)
 
     def test_only_empty_chunks(self, route):
         for make in (list, lambda chunks: Chunks(lambda: iter(chunks))):

@@ -11,16 +11,19 @@ from contextlib import nullcontext
 
 import numpy as np
 import pytest
-from interruptions import Interruptions, same_fit
+from interruptions import Interruptions, Killed, same_fit
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from ebcd import EBCD, Gram
+from ebcd.data import AbstractCovariance, _matrix
+from ebcd.data._matrix import DataMatrix
 from ebcd.fitting import _checkpoint, _clock, _starts
 from ebcd.fitting._archive import write_archive
 from ebcd.fitting._loop import Problem
 from ebcd.fitting._shrinkers import EmpiricalBayesShrinker
+from ebcd.fitting._subspace import Subspace
 from ebcd.priors import PRIORS, make_family, make_prior
 
 
@@ -105,6 +108,17 @@ class TestKilled:
         monkeypatch.setattr(_starts, "_ENOUGH_FEATURES", 12)
         monkeypatch.setattr(_starts, "_EXTRA_DIRECTIONS", 5)
         self.check(interruptions, lambda m: m.fit(X), 9, n_components=3, noise=noise)
+
+    @pytest.mark.parametrize("writes", [2, 5, 7])
+    def test_in_a_growing_subspace(self, interruptions, monkeypatch, writes):
+        """A loop within a loop: its turns are not taken for those of an earlier one."""
+        monkeypatch.setattr(_starts, "_DEAR", 100)
+        monkeypatch.setattr(_starts, "_ENOUGH_FEATURES", 12)
+        monkeypatch.setattr(_starts, "_EXTRA_DIRECTIONS", 1)
+        data, grown, grow = draw(0, 40, 60), [], Subspace.grown
+        monkeypatch.setattr(Subspace, "grown", lambda *args: grown.append(1) or grow(*args))
+        self.check(interruptions, lambda m: m.fit(data), writes, n_components=3, tol=1e-9)
+        assert len(grown) > 4
 
     def test_fixed_priors_and_lists(self, interruptions):
         priors = [make_prior("point_laplace", weight=0.3, scale=2.0), "normal", "deconvolver"]
@@ -210,30 +224,45 @@ class TestInterrupted:
 
 
 class TestHowOften:
-    def test_at_most_an_interval_is_lost(self, monkeypatch, tmp_path, clock):
-        """Killed at any second, a fit does at most an interval and a turn of the loop again."""
-        EBCD(4, random_state=0).fit(X)
-        total, clock.seconds = clock.seconds, 0
-        assert total > 60
-        shrink = EmpiricalBayesShrinker.shrink
-        at = [0]
+    @pytest.mark.parametrize(
+        "parameters",
+        [
+            {"n_components": 4, "random_state": 0},
+            {"start": "greedy", "n_components": 3},
+            {"noise": "per_feature"},
+        ],
+        ids=["search", "one by one", "count"],
+    )
+    def test_at_most_an_interval_is_lost(self, monkeypatch, tmp_path, clock, parameters):
+        """Killed at any second, whatever it is doing; products with the data take their time."""
+        monkeypatch.setattr(_matrix, "_CHEAP", 0)
+        monkeypatch.setattr(AbstractCovariance, "block_size", lambda self, k: k)
+        data, matmul = draw(n=50, p=60), DataMatrix.matmul
+        end = [np.inf]
 
-        class Killed(BaseException):
-            pass
-
-        def mortal(self, *args):
-            if clock.seconds == at[0]:
+        def slow(self, v):
+            if clock.seconds >= end[0]:
                 raise Killed
-            return shrink(self, *args)
+            clock.seconds += 1
+            return matmul(self, v)
 
-        monkeypatch.setattr(EmpiricalBayesShrinker, "shrink", mortal)
-        for second in range(1, int(total), 19):
-            at[0], clock.seconds = second, 0
+        monkeypatch.setattr(DataMatrix, "matmul", slow)
+        monkeypatch.setattr(DataMatrix, "rows_product", AbstractCovariance.rows_product)
+        times, write = [0.0], _checkpoint.write_archive
+        monkeypatch.setattr(
+            _checkpoint, "write_archive", lambda *args: times.append(clock.seconds) or write(*args)
+        )
+        whole = EBCD(**parameters, checkpoint=tmp_path / "fit").fit(data)
+        total, checking = clock.seconds, 1  # product, to see whether the data are the same
+        assert np.diff([*times, total]).max() <= _checkpoint._INTERVAL
+        for second in (0.1 * total, 0.8 * total):
+            end[0], clock.seconds = second, 0
             with pytest.raises(Killed):
-                EBCD(4, random_state=0, checkpoint=tmp_path / "fit").fit(X)
-            at[0], clock.seconds = -1, 0
-            EBCD(4, random_state=0, checkpoint=tmp_path / "fit").fit(X)
-            assert clock.seconds <= total - second + _checkpoint._INTERVAL + 3
+                EBCD(**parameters, checkpoint=tmp_path / "fit").fit(data)
+            done = clock.seconds
+            end[0], clock.seconds = np.inf, 0
+            assert same_fit(whole, EBCD(**parameters, checkpoint=tmp_path / "fit").fit(data))
+            assert done + clock.seconds <= total + _checkpoint._INTERVAL + checking
             assert list(tmp_path.iterdir()) == []
 
     def test_writing_takes_a_small_share_of_the_time(self, monkeypatch, tmp_path, clock):
@@ -374,6 +403,12 @@ class TestRefused:
         prior = make_family("point_laplace")
         model = EBCD(np.int64(3), prior=prior, checkpoint=str(path), verbose=0, max_time=1e6)
         assert same_fit(model.fit(X), EBCD(3).fit(X))
+
+    def test_folders_that_cannot_be_written_to(self, monkeypatch, tmp_path):
+        """Before time is spent; faked, since the superuser can write anywhere."""
+        monkeypatch.setattr("os.access", lambda path, mode: False)
+        with pytest.raises(ValueError, match=r"nothing can be written to the folder .*another"):
+            EBCD(2, checkpoint=tmp_path / "fit").fit(X)
 
     @pytest.mark.parametrize(
         ("parameters", "error", "said"),

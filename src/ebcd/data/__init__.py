@@ -20,10 +20,12 @@ from ebcd.data._inputs import (
 )
 from ebcd.data._matrix import DataMatrix, column_moments, is_sparse
 from ebcd.data._progress import Progress
+from ebcd.data._slot import AbstractSlot, NoSlot, Slots, no_slots
 from ebcd.data._streamed import StreamedCovariance, map_rows
 
 __all__ = [
     "AbstractCovariance",
+    "AbstractSlot",
     "Budget",
     "Chunks",
     "CovarianceMatrix",
@@ -32,8 +34,10 @@ __all__ = [
     "Gram",
     "Input",
     "LowRank",
+    "NoSlot",
     "Progress",
     "Reader",
+    "Slots",
     "StreamedCovariance",
     "as_chunks",
     "as_covariance",
@@ -52,6 +56,7 @@ __all__ = [
     "lazy_linear",
     "lazy_rows",
     "map_rows",
+    "no_slots",
     "refuse_queries",
     "working_dtype",
 ]

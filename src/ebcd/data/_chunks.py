@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from os import PathLike
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +18,11 @@ from ebcd.data._sources import (
     ChunkSource,
     ListSource,
     MappedSource,
+    StrPath,
     is_mapped,
 )
 
 _READ_AT_ONCE = 16_000_000  # bytes
-
-StrPath = str | PathLike[str]
 
 
 class Chunks:
@@ -262,6 +260,8 @@ class Reader:
         Names of the columns.
     once : bool
         Whether there is only one pass.
+    stamp : list or None
+        What tells whether these are the same data in another process.
     """
 
     def __init__(self, chunks: Chunks, progress: Progress | None = None) -> None:
@@ -269,7 +269,7 @@ class Reader:
         self._progress = Progress(False) if progress is None else progress
         self._passes = 0
         self.n_features, self.once = self._source.n_features, self._source.once
-        self.n_rows = self._source.n_rows
+        self.n_rows, self.stamp = self._source.n_rows, self._source.stamp
         self._names = self._source.names
         if self.n_features == 0:
             raise ValueError("the data have no columns")
@@ -290,12 +290,15 @@ class Reader:
         elif names is not None:
             self._names = list(names)
 
-    def blocks(self, size: int) -> Iterator[tuple[int, Any]]:
-        """Read all rows once; give the number of the first row of each block, and the block."""
+    def blocks(self, size: int, begin: int = 0) -> Iterator[tuple[int, Any]]:
+        """Read all rows once; give the number of the first row of each block, and the block.
+
+        With a row to `begin` with, if there is a stamp.
+        """
         self._passes += 1
-        self._progress.begin(self.n_rows)
-        read = 0
-        for number, chunk in enumerate(self._source.blocks(size)):
+        self._progress.begin(self.n_rows, begin)
+        read = begin
+        for number, chunk in enumerate(self._source.blocks(size, begin)):
             rows = self._checked(chunk, number)
             if rows.shape[0]:
                 self._check_count(read + rows.shape[0], finished=False)

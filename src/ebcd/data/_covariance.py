@@ -33,11 +33,17 @@ class AbstractCovariance(ABC):
         Number of columns.
     unit : float
         Length in the units of the (scaled) data that is 1 here.
+    passes : tuple of str
+        Methods that go through all data, so that they take long where those are large.
+    divisible : tuple of str
+        Those of them that can be given a `slot`, where they leave their sums so far.
     """
 
     n_samples: int
     n_features: int
     unit: float
+    passes: tuple[str, ...] = ("matmul", "rows_product")
+    divisible: tuple[str, ...] = ()
 
     @abstractmethod
     def matmul(self, v: Array) -> Array:

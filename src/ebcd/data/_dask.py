@@ -23,6 +23,7 @@ from ebcd.data import _dask_blocks as on_block
 from ebcd.data._covariance import PRODUCTS, AbstractCovariance
 from ebcd.data._inputs import Input, _divisor, _only_rounding
 from ebcd.data._matrix import _CHEAP, DataMatrix
+from ebcd.data._slot import AbstractSlot
 
 _FAN_IN = 8  # answers that are added up by one task
 # Where cross-products of the columns are added up, so that one pass is enough: always up to so many
@@ -224,6 +225,8 @@ class DaskCovariance(DataMatrix):
         Cross-products of the centred columns over n, if they have been added up already.
     """
 
+    divisible = ()
+
     def __init__(
         self,
         x: Blocks,
@@ -287,7 +290,7 @@ class DaskCovariance(DataMatrix):
             self._matrix = self._x.gram(self._mean, self._scale) / self.n_samples
         return self._matrix
 
-    def _column_gram(self) -> Array:
+    def _column_gram(self, slot: AbstractSlot | None = None) -> Array:
         return self.add_up()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
@@ -13,7 +14,7 @@ import numpy as np
 from scipy import sparse
 
 from ebcd._numerics import Array
-from ebcd.data._sources import AbstractSource, rows_at_once
+from ebcd.data._sources import AbstractSource, rows_at_once, stamp_of
 
 _SMALLEST_BLOCK = 65_536  # bytes of a text file
 
@@ -72,6 +73,13 @@ class CsvSource(AbstractSource):
         with self._open(_SMALLEST_BLOCK, None) as reader:
             available = reader.schema.names
         self._columns = _chosen(available, columns, drop, path)
+        if "" in self._columns:
+            warnings.warn(
+                f"{path} has a column without a name, which is used like the others; if it has "
+                'labels of the rows, as pandas writes them, leave it out with drop=[""]',
+                UserWarning,
+                stacklevel=3,
+            )
         self.names = self._columns if header else None
         self.n_features = len(self._columns)
 
@@ -93,11 +101,11 @@ class CsvSource(AbstractSource):
                 yield reader
         except arrow.ArrowInvalid as error:
             raise ValueError(
-                f"{self._path} cannot be read as numbers: {error}. Leave out columns of text with "
-                "drop, or name those to use with columns"
+                f"{self._path} cannot be read as numbers: {str(error)[:200]}. Leave out columns of "
+                "text with drop, name those to use with columns, or say what the delimiter is"
             ) from None
 
-    def blocks(self, size: int) -> Iterator[Array]:
+    def blocks(self, size: int, begin: int = 0) -> Iterator[Array]:
         """Parse the file from its beginning."""
         with self._open(size, self._columns) as reader:
             for batch in reader:
@@ -124,19 +132,28 @@ class ParquetSource(AbstractSource):
         for path in paths:
             with self._parquet.ParquetFile(path) as file:
                 schema = file.schema_arrow
+                missing = [name for name in self.names if name not in schema.names]
+                if missing:
+                    raise ValueError(f"{path} has no column {missing[0]!r}, which {paths[0]} has")
                 self.names = _chosen(schema.names, columns or self.names or None, drop, path)
                 self.n_rows += file.metadata.num_rows
                 types |= {_number_type(schema.field(name), path) for name in self.names}
         self._dtype = np.float32 if types == {"float"} else np.float64
         self.n_features = len(self.names)
+        self.stamp = [*stamp_of(*paths), *self.names]
 
-    def blocks(self, size: int) -> Iterator[Array]:
+    def blocks(self, size: int, begin: int = 0) -> Iterator[Array]:
         """Decode the files from their beginning, a part of a row group at a time."""
         rows = rows_at_once(None, size // (8 * max(self.n_features, 1)), self._rows)
         for path in self._paths:
             with self._parquet.ParquetFile(path, pre_buffer=False) as file:
+                if begin >= file.metadata.num_rows:
+                    begin -= file.metadata.num_rows
+                    continue
                 for batch in file.iter_batches(rows, columns=self.names, use_threads=False):
-                    yield _as_matrix(batch.select(self.names), self._dtype)
+                    if begin < batch.num_rows:
+                        yield _as_matrix(batch.select(self.names).slice(begin), self._dtype)
+                    begin = max(begin - batch.num_rows, 0)
 
 
 def _number_type(field: Any, path: Path) -> str:
@@ -160,13 +177,14 @@ class Hdf5Source(AbstractSource):
             if not isinstance(stored, self._h5py.Dataset) or len(stored.shape) != 2:
                 raise ValueError(f"{path} has no matrix called {dataset!r}")
             self.n_rows, self.n_features = (int(size) for size in stored.shape)
+        self.stamp = [*stamp_of(path), dataset]
 
-    def blocks(self, size: int) -> Iterator[Array]:
+    def blocks(self, size: int, begin: int = 0) -> Iterator[Array]:
         """Read the dataset from its beginning."""
         with self._h5py.File(self._path, "r") as file:
             stored = file[self._dataset]
             step = rows_at_once(stored, size // (8 * max(self.n_features, 1)), self._rows)
-            for i in range(0, stored.shape[0], step):
+            for i in range(begin, stored.shape[0], step):
                 yield stored[i : i + step]
 
 
@@ -186,13 +204,14 @@ class CsrSource(AbstractSource):
             self.n_rows, self.n_features = (int(size) for size in stored.attrs["shape"])
             # values and places of an average row
             self._row_bytes = 16 * (stored["data"].shape[0] // max(self.n_rows, 1) + 1)
+        self.stamp = [*stamp_of(path), group]
 
-    def blocks(self, size: int) -> Iterator[Any]:
+    def blocks(self, size: int, begin: int = 0) -> Iterator[Any]:
         """Read the rows from the beginning."""
         step = rows_at_once(None, size // self._row_bytes, self._rows)
         with self._h5py.File(self._path, "r") as file:
             stored = file[self._group]
-            for i in range(0, self.n_rows or 0, step):
+            for i in range(begin, self.n_rows or 0, step):
                 ends = stored["indptr"][i : i + step + 1]
                 part = slice(ends[0], ends[-1])
                 yield sparse.csr_array(

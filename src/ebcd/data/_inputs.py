@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from os import PathLike
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,6 +15,7 @@ from ebcd.data._covariance import AbstractCovariance, CovarianceMatrix
 from ebcd.data._gram import Gram, add_outer
 from ebcd.data._matrix import SMALLEST, DataMatrix, column_moments, is_tall
 from ebcd.data._progress import Progress
+from ebcd.data._slot import AbstractSlot, Slots, no_slots
 from ebcd.data._sources import is_mapped
 from ebcd.data._streamed import StreamedCovariance, all_if_small, gather, stream_moments
 
@@ -40,10 +42,12 @@ def as_covariance(
     budget: Budget | None = None,
     progress: Progress | None = None,
     whole: bool = False,
+    slots: Slots = no_slots,
 ) -> Input | None:
     """Take data that are not one matrix in memory; None if they are, which is checked elsewhere.
 
-    If the method needs the `whole` data, memory maps count as being in memory.
+    If the method needs the `whole` data, memory maps count as being in memory. A first pass over
+    files leaves its sums in a slot.
     """
     if isinstance(x, Gram):
         return from_gram(x, center, scale)
@@ -54,12 +58,13 @@ def as_covariance(
             "X comes in chunks, but this fit needs all rows at once, in memory; put them together, "
             "or use a method that needs only a covariance, such as EBCD"
         )
-    return from_chunks(as_chunks(x), center, scale, budget or Budget(), progress)
+    return from_chunks(as_chunks(x), center, scale, budget or Budget(), progress, slots)
 
 
 def comes_in_chunks(x: Any) -> bool:
     """Tell whether data are read in pieces, not as one matrix in memory."""
     refuse_queries(x)
+    _refuse_paths(x)
     if isinstance(x, Chunks | Iterator) or is_mapped(x):
         return True
     if isinstance(x, list | tuple):
@@ -80,13 +85,27 @@ def refuse_queries(x: Any) -> None:
         )
 
 
+def _refuse_paths(x: Any) -> None:
+    """Refuse the name of a file, of which a number would be made."""
+    if isinstance(x, str | PathLike):
+        raise TypeError(
+            f"X is the path {str(x)!r}, not data; give Chunks.from_npy(path), from_csv, "
+            "from_parquet, from_hdf5, from_h5ad or from_zarr, or read the file first"
+        )
+
+
 def as_chunks(x: Any) -> Chunks:
     """Give data that come in pieces as chunks."""
     return x if isinstance(x, Chunks) else Chunks(x)
 
 
 def from_chunks(
-    chunks: Chunks, center: bool, scale: bool, budget: Budget, progress: Progress | None = None
+    chunks: Chunks,
+    center: bool,
+    scale: bool,
+    budget: Budget,
+    progress: Progress | None = None,
+    slots: Slots = no_slots,
 ) -> Input:
     """Take data in chunks: together if they are few, as statistics, or read for every product."""
     reader = Reader(chunks, progress)
@@ -95,11 +114,15 @@ def from_chunks(
     room = budget.has_room_for_matrix(p)
     gathered = room and p <= _MODERATE and (reader.once or not short)
     size = budget.chunk_bytes(p, gathered)
-    whole, blocks = all_if_small(reader, size, min(_SMALL, size // 8))
+    slot = slots(None if reader.stamp is None else [gathered, *reader.stamp])
+    if slot.saved is None:
+        whole, blocks = all_if_small(reader, size, min(_SMALL, size // 8))
+    else:
+        whole, blocks = None, reader.blocks(size, slot.saved["n_samples"])
     if whole is not None:
         data = from_matrix(whole, center, scale, None)
     elif gathered:
-        gram = gather(reader, blocks)
+        gram = gather(reader, blocks, slot)
         data = _from_scatter(gram.scatter, gram.mean, gram.n_samples, center, scale)
     elif reader.once:
         reason = "has no room in max_memory" if p <= _MODERATE else "would be too large"
@@ -109,12 +132,14 @@ def from_chunks(
             "chunks, or Chunks(function) with a function that makes the iterator anew"
         )
     else:
-        data = _streamed(reader, blocks, center, scale, size)
+        data = _streamed(reader, blocks, center, scale, size, slot)
     return data._replace(names=reader.names)
 
 
-def _streamed(reader: Reader, blocks: Any, center: bool, scale: bool, chunk_bytes: int) -> Input:
-    n_samples, mean, variances = stream_moments(reader, blocks, center, chunk_bytes)
+def _streamed(
+    reader: Reader, blocks: Any, center: bool, scale: bool, chunk_bytes: int, slot: AbstractSlot
+) -> Input:
+    n_samples, mean, variances = stream_moments(reader, blocks, center, chunk_bytes, slot)
     _check_size(variances, mean)
     variances = np.where(_only_rounding(variances, mean), 0.0, variances)
     divisor = _divisor(variances, scale)

@@ -9,6 +9,7 @@ from scipy import sparse
 
 from ebcd._numerics import Array
 from ebcd.data._covariance import PRODUCTS, AbstractCovariance, CovarianceMatrix, working_unit
+from ebcd.data._slot import AbstractSlot, NoSlot
 
 _SMALL = 1_000_000  # entries
 _CHUNK = 500_000  # entries that are worked on at once
@@ -37,6 +38,8 @@ class DataMatrix(AbstractCovariance):
         Mean cross-products of the columns less their means, not scaled, if they are known.
     """
 
+    passes = ("matmul", "rows_product", "_row_gram", "_column_gram")
+    divisible: tuple[str, ...] = ("_column_gram",)
     _copied = False
     _factor: Array | None = None
 
@@ -151,15 +154,18 @@ class DataMatrix(AbstractCovariance):
             gram += block @ block.T
         return gram
 
-    def _column_gram(self) -> Array:
+    def _column_gram(self, slot: AbstractSlot | None = None) -> Array:
         """Inner products of the columns, over n: the covariance itself."""
         if self._covariance is not None:
             return self._covariance
+        slot = NoSlot() if slot is None else slot
         _, columns = self._x.shape
-        gram = np.zeros((columns, columns))
-        for block in _row_blocks(self._x):
+        begin, gram = slot.saved or (0, np.zeros((columns, columns)))
+        for block in _row_blocks(self._x, begin):
+            begin += len(block)
             block = (block - self._mean) / (self._scale * np.sqrt(self.n_samples))
             gram += block.T @ block
+            slot.offer(lambda *now: now, begin, gram)
         return gram
 
     def best_route(self, n_components: int) -> AbstractCovariance:
@@ -189,9 +195,9 @@ def _dense(block: Any) -> Array:
     return np.asarray(block.toarray() if is_sparse(block) else block, dtype=np.float64)
 
 
-def _row_blocks(x: Any) -> Any:
+def _row_blocks(x: Any, begin: int = 0) -> Any:
     size = max(1, _CHUNK // x.shape[1])
-    for i in range(0, x.shape[0], size):
+    for i in range(begin, x.shape[0], size):
         yield _dense(x[i : i + size])
 
 

@@ -23,9 +23,9 @@ class Progress:
         self._verbose, self._clock = verbose, clock
         self._passes = 0
 
-    def begin(self, n_rows: int | None) -> None:
-        """Begin a pass over so many rows, if the number is known."""
-        self._n_rows, self._passes = n_rows, self._passes + 1
+    def begin(self, n_rows: int | None, done: int = 0) -> None:
+        """Begin a pass over so many rows, if the number is known, some of which are done."""
+        self._n_rows, self._passes, self._done = n_rows, self._passes + 1, done
         self._began = self._last = self._clock()
 
     def read(self, rows: int) -> None:
@@ -37,7 +37,7 @@ class Progress:
         seconds, share, left = now - self._began, "", ""
         if self._n_rows:
             share = f" of {self._n_rows:,} ({100 * rows / self._n_rows:.0f}%)"
-            left = f", {seconds * (self._n_rows / rows - 1):.0f} s left"
+            left = f", {seconds * (self._n_rows - rows) / (rows - self._done):.0f} s left"
         print(  # noqa: T201 - asked for by verbose
             f"pass {self._passes}: {rows:,} rows{share} in {seconds:.0f} s{left}"
         )

@@ -6,11 +6,15 @@ import mmap
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
+from os import PathLike
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from ebcd.data._matrix import is_sparse
+
+StrPath = str | PathLike[str]
 
 
 class AbstractSource(ABC):
@@ -26,16 +30,22 @@ class AbstractSource(ABC):
         Names of the columns.
     once : bool
         Whether the rows can be read only once.
+    stamp : list or None
+        What tells whether these are the same data in another process; None if nothing does.
     """
 
     n_features: int
     n_rows: int | None = None
     names: list[str] | None = None
     once = False
+    stamp: list[Any] | None = None
 
     @abstractmethod
-    def blocks(self, size: int) -> Iterator[Any]:
-        """Read all rows, in blocks of at most `size` bytes as far as that is in our hands."""
+    def blocks(self, size: int, begin: int = 0) -> Iterator[Any]:
+        """Read all rows, in blocks of at most `size` bytes as far as that is in our hands.
+
+        With a row to `begin` with, if there is a stamp.
+        """
 
 
 class ArraySource(AbstractSource):
@@ -57,19 +67,25 @@ class ArraySource(AbstractSource):
         if is_sparse(array):
             self._row_bytes = 16 * (array.nnz // max(self.n_rows, 1) + 1)
 
-    def blocks(self, size: int) -> Iterator[Any]:
+    def blocks(self, size: int, begin: int = 0) -> Iterator[Any]:
         """Slice the array."""
         step = rows_at_once(self._array, size // max(self._row_bytes, 1), self._rows)
-        for i in range(0, self.n_rows or 0, step):
+        for i in range(begin, self.n_rows or 0, step):
             yield self._array[i : i + step]
 
 
 class MappedSource(ArraySource):
     """A NumPy memory map, whose pages are given back to the system once they have been read."""
 
-    def blocks(self, size: int) -> Iterator[Any]:
+    def __init__(self, array: Any, rows: int | None = None) -> None:
+        super().__init__(array, rows)
+        if array.mode == "r" and array.filename is not None and array.size:
+            place = [_offset(array), *array.shape, *array.strides, array.dtype.str]
+            self.stamp = [*stamp_of(array.filename), *place]
+
+    def blocks(self, size: int, begin: int = 0) -> Iterator[Any]:
         """Slice the map without copying it."""
-        for block in super().blocks(size):
+        for block in super().blocks(size, begin):
             yield block
             release_pages(block)
 
@@ -90,13 +106,14 @@ class ChunkSource(AbstractSource):
         chunks = iter(make())
         first = next(chunks, None)
         if first is None:
-            raise ValueError("there are no chunks: the data have neither rows nor columns")
+            used = "; an iterator that has been read before has none left" if once else ""
+            raise ValueError(f"there are no chunks: the data have neither rows nor columns{used}")
         self.n_features = _width(first)
         if once:  # the first chunk must not get lost
             left = chain([first], chunks)
             self._make = lambda: left
 
-    def blocks(self, size: int) -> Iterator[Any]:
+    def blocks(self, size: int, begin: int = 0) -> Iterator[Any]:
         """Give the chunks as they are."""
         if self.once and self._used:
             raise ValueError(
@@ -124,6 +141,12 @@ def rows_at_once(array: Any, fit: int, most: int | None) -> int:
     return rows
 
 
+def stamp_of(*paths: StrPath) -> list[Any]:
+    """Give the names of files, their sizes, and when they were changed last."""
+    found = [(str(Path(path).resolve()), Path(path).stat()) for path in paths]
+    return [part for name, stat in found for part in (name, stat.st_size, stat.st_mtime_ns)]
+
+
 def _width(chunk: Any) -> int:
     shape = np.shape(chunk)
     if len(shape) != 2:
@@ -145,6 +168,12 @@ def release_pages(block: Any) -> None:
     if block.mode == "c" or not hasattr(memory, "madvise") or block.size == 0:
         return
     low, high = np.lib.array_utils.byte_bounds(block)
-    origin = np.frombuffer(memory, dtype=np.uint8).__array_interface__["data"][0]
-    begin = (low - origin) // mmap.PAGESIZE * mmap.PAGESIZE
-    memory.madvise(mmap.MADV_DONTNEED, begin, high - origin - begin)
+    offset = _offset(block)
+    begin = offset // mmap.PAGESIZE * mmap.PAGESIZE
+    memory.madvise(mmap.MADV_DONTNEED, begin, offset + high - low - begin)
+
+
+def _offset(block: Any) -> int:
+    """Give the place of a part of a memory map in the map, in bytes."""
+    origin = np.frombuffer(block._mmap, dtype=np.uint8).__array_interface__["data"][0]
+    return int(np.lib.array_utils.byte_bounds(block)[0] - origin)

@@ -14,6 +14,7 @@ from ebcd.data._chunks import Reader
 from ebcd.data._covariance import AbstractCovariance, working_unit
 from ebcd.data._gram import Gram, NotFiniteError, check_finite, raise_if_not_finite
 from ebcd.data._matrix import is_sparse
+from ebcd.data._slot import AbstractSlot, NoSlot
 
 _PIECE = 250_000  # entries that are worked on at once
 _FEWEST_ROWS = 64
@@ -52,15 +53,19 @@ class StreamedCovariance(AbstractCovariance):
         self._mean, self._scale = mean, scale * self.unit
         self._diagonal = variances / self.unit / self.unit
         self._centred = bool(mean.any())
+        if reader.stamp is not None:
+            self.divisible = ("matmul",)
 
-    def matmul(self, v: Array) -> Array:
-        """``S @ v``, in one pass over the data."""
+    def matmul(self, v: Array, slot: AbstractSlot | None = None) -> Array:
+        """``S @ v``, in one pass over the data, which leaves its sums in `slot`."""
+        slot = NoSlot() if slot is None else slot
         scaled = v / self._scale[:, None]
-        product = np.zeros_like(scaled)
-        for _, block in self._reader.blocks(self._chunk_bytes):
+        begin, product = slot.saved or (0, np.zeros_like(scaled))
+        for start, block in self._reader.blocks(self._chunk_bytes, begin):
             for _, rows in pieces(block, self._chunk_bytes):
                 add = self._add_sparse if is_sparse(rows) else self._add_dense
                 add(product, rows, scaled)
+            slot.offer(lambda *now: now, start + block.shape[0], product)
         if not np.isfinite(product).all():
             raise ValueError(
                 "the data have changed: entries that are NaN or infinite were not there in the "
@@ -137,24 +142,34 @@ def stacked(blocks: list[Any]) -> Any:
     return np.vstack([block.toarray() if is_sparse(block) else block for block in blocks])
 
 
-def gather(reader: Reader, blocks: Iterator[tuple[int, Any]]) -> Gram:
+def gather(reader: Reader, blocks: Iterator[tuple[int, Any]], slot: AbstractSlot) -> Gram:
     """Sum up all rows."""
     gram = Gram()
+    vars(gram).update(slot.saved or {})
     for start, block in blocks:
         with _placed(reader, start):
             gram.add_rows(block)
+        slot.offer(vars, gram)
+    slot.finish(vars(gram))
     return gram
 
 
 def stream_moments(
-    reader: Reader, blocks: Iterator[tuple[int, Any]], center: bool, chunk_bytes: int
+    reader: Reader,
+    blocks: Iterator[tuple[int, Any]],
+    center: bool,
+    chunk_bytes: int,
+    slot: AbstractSlot,
 ) -> tuple[int, Array, Array]:
     """Give the number of rows, means (zero if not wanted) and mean squares about them."""
     moments = _Moments(reader.n_features)
+    vars(moments).update(slot.saved or {})
     for start, block in blocks:
         for i, rows in pieces(block, chunk_bytes):
             with _placed(reader, start + i):
                 moments.add(rows)
+        slot.offer(vars, moments)
+    slot.finish(vars(moments))
     variances = moments.squares / moments.n_samples
     if center:
         return moments.n_samples, moments.mean, variances

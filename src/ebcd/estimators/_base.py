@@ -36,6 +36,7 @@ from ebcd.data import (
     map_rows,
     working_dtype,
 )
+from ebcd.fitting._keeper import AbstractKeeper, NoKeeper
 from ebcd.fitting._threads import threads_for
 
 
@@ -67,6 +68,7 @@ class Decomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
             The fitted estimator.
         """
         self._check_parameters()  # before time is spent on the data
+        keeper = self._keeper()
         budget = Budget(check_memory(getattr(self, "max_memory", None)), self._expected())
         progress = Progress(bool(getattr(self, "verbose", 0)))
         data = as_covariance(
@@ -76,20 +78,21 @@ class Decomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
             budget=budget,
             progress=progress,
             whole=self._needs_rows() or n_samples is not None,
+            slots=keeper.pass_slot,
         )
         if data is not None:
             self._forget_names(data.covariance.n_features)
             if data.names is not None:
                 self.feature_names_in_ = data.names
             with threads_for(data.covariance):
-                return self._fit_input(data, None)
+                return self._fit_kept(keeper, data, None)
         if is_dask(X):
             if n_samples is not None:
                 raise ValueError("a compact matrix (n_samples given) cannot be a Dask collection")
             validate_data(self, header(X), skip_check_array=True)  # of names, nothing is computed
             data = from_dask(X, self.center, self.scale)
             with threads_for(data.covariance):
-                return self._fit_input(data, None)
+                return self._fit_kept(keeper, data, None)
         X = validate_data(
             self,
             X,
@@ -112,7 +115,7 @@ class Decomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         else:
             data = from_chunks(Chunks(X), self.center, self.scale, budget, progress)
         with threads_for(data.covariance):
-            return self._fit_input(data, X)
+            return self._fit_kept(keeper, data, X)
 
     def fit_covariance(self, S: Any, n_samples: int) -> Self:
         """Fit to a covariance matrix.
@@ -130,6 +133,8 @@ class Decomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         object
             The fitted estimator; it has no ``mean_``.
         """
+        self._check_parameters()
+        keeper = self._keeper()
         names = getattr(S, "columns", None)
         matrix = check_covariance(S)
         self._forget_names(matrix.shape[0])
@@ -138,7 +143,7 @@ class Decomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         count = _check_n_samples(n_samples)
         data = from_covariance(matrix, count, self.scale)
         with threads_for(data.covariance):
-            return self._fit_input(data, None)
+            return self._fit_kept(keeper, data, None)
 
     def _forget_names(self, n_features: int) -> None:
         if hasattr(self, "feature_names_in_"):
@@ -156,6 +161,14 @@ class Decomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
     def _needs_rows(self) -> bool:
         """Tell whether the method needs the data themselves, not only their covariance."""
         return False
+
+    def _keeper(self) -> AbstractKeeper:
+        """Give what knows of an earlier fit that was interrupted."""
+        return NoKeeper()
+
+    def _fit_kept(self, keeper: AbstractKeeper, data: Input, X: Any) -> Self:
+        """Fit, and keep what is done."""
+        return self._fit_input(data, X)
 
     def _fit_input(self, data: Input, X: Any) -> Self:
         """Fit to checked input; `X` is the data matrix, None if there is none."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Self
 
 import numpy as np
@@ -12,7 +12,8 @@ from sklearn.exceptions import ConvergenceWarning
 from ebcd._numerics import Array
 from ebcd.data import AbstractCovariance, DataMatrix, Input
 from ebcd.estimators._readable import Readable, spread
-from ebcd.estimators._resume import keeper_for, unfinished
+from ebcd.estimators._resume import described, keeper_for, unfinished
+from ebcd.estimators._states import nothing, ordered
 from ebcd.fitting._components import count_components
 from ebcd.fitting._keeper import AbstractKeeper
 from ebcd.fitting._loop import Fit, Problem, State, alternate
@@ -31,7 +32,6 @@ from ebcd.fitting._starts import (
 from ebcd.fitting._subspace import polish
 from ebcd.priors._ebnm import as_prior
 from ebcd.priors._fitted import FittedPrior
-from ebcd.priors._registry import PRIORS
 from ebcd.priors._solve import Prior, sign_rates
 
 _TOLERANCE = 1e-5
@@ -168,11 +168,13 @@ class EBCD(Readable):
         self.random_state = random_state
         self.verbose = verbose
 
-    def _fit_input(self, data: Input, X: Any) -> Self:
-        self._check_parameters()
-        covariance = data.covariance
-        with keeper_for(self, data, X) as keeper:
+    def _keeper(self) -> AbstractKeeper:
+        return keeper_for(self)
+
+    def _fit_kept(self, keeper: AbstractKeeper, data: Input, X: Any) -> Self:
+        with keeper.of(data.covariance, partial(described, self, data, X)):
             keeper.watch = Watch(self._display or (Printer() if self.verbose else None))
+            covariance = keeper.watched(data.covariance)
             problem = self._problem(covariance, keeper)
             k = keeper.once("number", self._how_many, problem, data)
             if isinstance(covariance, DataMatrix):
@@ -241,7 +243,7 @@ class EBCD(Readable):
             centred = int(data.mean is not None and bool(self.center))
             rows = max(covariance.n_samples - centred, 1)
             uneven = self.noise == "per_feature" or bool(self.scale)  # signal takes unequal shares
-            return count_components(problem.keeper.watched(covariance), rows, per_feature=uneven)
+            return count_components(covariance, rows, uneven, problem.keeper)
         return int(min(self.n_components, most))
 
     def _given_start(self, data: Input) -> Array:
@@ -259,14 +261,14 @@ class EBCD(Readable):
 
     def _run(self, problem: Problem, k: int, data: Input) -> Fit:
         if k == 0 or problem.covariance.trace() == 0:
-            return _nothing(problem)
+            return nothing(problem)
         watch = problem.keeper.watch
         watch.shifts = problem.covariance.n_samples * np.log(data.scale * problem.covariance.unit)
         watch.stage("looking for a start")
         start = Start(*problem.keeper.once("start", self._begin, problem, k, data))
         state = start.state
         if state is None:
-            return _nothing(problem)
+            return nothing(problem)
         tol, max_iter = self._tolerance(problem), self.max_iter
         watch.stage("fitting", tol=tol)
         watch.tell(1, state)
@@ -302,8 +304,8 @@ class EBCD(Readable):
         return problem.start(varimax_start(loadings) if self.start == "varimax" else loadings)
 
     def _store(self, fit: Fit, problem: Problem, data: Input) -> None:
-        covariance = problem.covariance
-        state = _ordered(fit.state, data.scale, isinstance(self.prior, list | tuple))
+        covariance, as_given = problem.covariance, isinstance(self.prior, list | tuple)
+        state = ordered(fit.state, data.scale, as_given)
         back = data.scale * covariance.unit
         maps, _ = score_map(covariance, state.mean, state.precision)
         self._score_map = maps / back[:, None]
@@ -367,39 +369,3 @@ class EBCD(Readable):
 
 def _in_working_units(prior: Prior, unit: float) -> Prior:
     return prior.rescaled(1 / unit) if isinstance(prior, FittedPrior) else prior.in_units(unit)
-
-
-def _nothing(problem: Problem) -> Fit:
-    """Fit without components."""
-    p = problem.covariance.n_features
-    empty = np.empty((0, p))
-    residual = problem.covariance.diagonal()
-    precision = problem.noise.precision(residual)
-    noise = np.sqrt(1 / (problem.covariance.n_samples * precision))
-    value = problem.noise.value(precision, residual)
-    state = State(empty, empty, empty, empty, noise, precision, [], (), value)
-    return Fit(state, [value], 0, True)
-
-
-def _ordered(state: State, scale: Array, keep_order: bool) -> State:
-    """Sort by explained variance and make the largest loading positive."""
-    order = np.argsort(-((state.mean * scale) ** 2).sum(axis=1), kind="stable")
-    if keep_order:
-        order = np.arange(len(state.components))
-    signs, priors = np.ones(len(order)), [state.fitted[k] for k in order]
-    for i, k in enumerate(order):
-        largest = state.mean[k, np.abs(state.mean[k] * scale).argmax()]
-        if largest < 0 and not PRIORS[priors[i].family].side:
-            signs[i], priors[i] = -1.0, priors[i].mirrored()
-    sign = signs[:, None]
-    return State(
-        scores=state.scores[order] * sign,
-        b=state.b[order] * sign,
-        mean=state.mean[order] * sign,
-        variance=state.variance[order],
-        noise=state.noise,
-        precision=state.precision,
-        fitted=priors,
-        components=tuple(state.components[k] for k in order),
-        value=state.value,
-    )

@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from ebcd.data import Input
-from ebcd.fitting._checkpoint import Checkpoint, describe
+from ebcd.data import AbstractCovariance, Input
+from ebcd.fitting._checkpoint import Checkpoint
 from ebcd.fitting._clock import Deadline
+from ebcd.fitting._description import Description, describe
 from ebcd.fitting._keeper import AbstractKeeper, NoKeeper
 from ebcd.fitting._loop import Fit
 from ebcd.priors._ebnm import as_prior
@@ -25,21 +26,21 @@ _FREE = ("checkpoint", "max_iter", "max_memory", "max_time", "verbose")
 _DOUBLE, _SINGLE = 1e-8, 1e-5
 
 
-def keeper_for(model: BaseEstimator, data: Input, X: Any) -> AbstractKeeper:
+def keeper_for(model: BaseEstimator) -> AbstractKeeper:
     """Check both parameters; go on from the checkpoint if there is one."""
     deadline = Deadline(_seconds(model.max_time))
     if model.checkpoint is None:
         return NoKeeper(deadline)
-    path = _as_path(model.checkpoint)
-    single = getattr(X, "dtype", None) == np.float32
-    description = describe(
-        data.covariance,
-        data.variances,
-        _SINGLE if single else _DOUBLE,
-        settings_of(model),
-        model.max_iter,
-    )
-    return Checkpoint(path, description, deadline)
+    return Checkpoint(_as_path(model.checkpoint), deadline)
+
+
+def described(
+    model: BaseEstimator, data: Input, X: Any, covariance: AbstractCovariance
+) -> Description:
+    """Describe a fit, so that it is known again."""
+    accuracy = _SINGLE if getattr(X, "dtype", None) == np.float32 else _DOUBLE
+    settings = settings_of(model)
+    return describe(covariance, data.variances, accuracy, settings, model.max_iter)
 
 
 def check_limits(model: BaseEstimator) -> None:
@@ -73,6 +74,11 @@ def _as_path(checkpoint: Any) -> Path:
         raise ValueError(f"checkpoint: {str(path)!r} is a folder; give the path of a file in it")
     if not path.parent.is_dir():
         raise ValueError(f"checkpoint: there is no folder {str(path.parent)!r}; make it first")
+    if not os.access(path.parent, os.W_OK):
+        raise ValueError(
+            f"checkpoint: nothing can be written to the folder {str(path.parent)!r}; give a path "
+            "in another one"
+        )
     return path
 
 

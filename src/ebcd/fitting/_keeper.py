@@ -3,7 +3,8 @@
 A fit is a deterministic sequence of stages, some within others. If the results of finished stages
 are known, a fit that was interrupted is simply run again: finished stages give their results at
 once (`once`), loops go on where they were (`slot`), and the rest follows as if nothing had
-happened. Stages are told apart by the order in which a fit comes to them.
+happened. Stages are told apart by the order in which a fit comes to them; what comes after a slot
+in the same stage belongs to the turn of the loop that began with the last `offer`.
 """
 
 from __future__ import annotations
@@ -13,27 +14,12 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from ebcd.data import AbstractCovariance
+from ebcd.data import AbstractCovariance, AbstractSlot, NoSlot
 from ebcd.fitting._clock import Deadline
+from ebcd.fitting._description import Description
 from ebcd.fitting._progress import Watch
 
 Result = TypeVar("Result")
-
-
-class AbstractSlot(ABC):
-    """Where a loop leaves its state at the beginning of every turn.
-
-    Attributes
-    ----------
-    saved : object
-        What an interrupted fit left here last; None if it did not come here.
-    """
-
-    saved: Any = None
-
-    @abstractmethod
-    def offer(self, make: Callable[..., Any], *arguments: Any) -> None:
-        """Leave ``make(*arguments)``, of which nothing may be changed later."""
 
 
 class AbstractKeeper(ABC):
@@ -61,8 +47,26 @@ class AbstractKeeper(ABC):
         """Give the place of a loop."""
 
     @abstractmethod
+    def pass_slot(self, stamp: list[Any] | None) -> AbstractSlot:
+        """Give the place of the first pass over data, if they can be known again by a stamp.
+
+        Other slots want states of which nothing is changed later; this one does not.
+        """
+
+    @abstractmethod
+    def of(
+        self,
+        covariance: AbstractCovariance,
+        describe: Callable[[AbstractCovariance], Description],
+    ) -> Self:
+        """Say what is fitted, to see whether what is known belongs to it; give the context.
+
+        `describe` does one product with the covariance, or with one that behaves like it.
+        """
+
+    @abstractmethod
     def watched(self, covariance: AbstractCovariance) -> AbstractCovariance:
-        """Give the same covariance, whose first products are stages, for a use of a few."""
+        """Give the same covariance, whose products are kept if they take long."""
 
     def __enter__(self) -> Self:
         return self
@@ -77,11 +81,6 @@ class AbstractKeeper(ABC):
         """Leave behind what a later fit needs to go on, if that is anything."""
 
 
-class _NoSlot(AbstractSlot):
-    def offer(self, make: Callable[..., Any], *arguments: Any) -> None:
-        """Do nothing."""
-
-
 class NoKeeper(AbstractKeeper):
     """Remembers nothing."""
 
@@ -93,7 +92,19 @@ class NoKeeper(AbstractKeeper):
 
     def slot(self, name: str) -> AbstractSlot:
         """Give a place that keeps nothing."""
-        return _NoSlot()
+        return NoSlot()
+
+    def pass_slot(self, stamp: list[Any] | None) -> AbstractSlot:
+        """Give a place that keeps nothing."""
+        return NoSlot()
+
+    def of(
+        self,
+        covariance: AbstractCovariance,
+        describe: Callable[[AbstractCovariance], Description],
+    ) -> Self:
+        """Do nothing."""
+        return self
 
     def watched(self, covariance: AbstractCovariance) -> AbstractCovariance:
         """Give the covariance itself."""

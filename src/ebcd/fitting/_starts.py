@@ -53,7 +53,7 @@ def principal_start(problem: Problem, k: int) -> Array:
     If the noise has a variance for each feature, those are unknown at first; the variances of the
     features take their place.
     """
-    covariance = problem.keeper.watched(problem.covariance)
+    covariance = problem.covariance
     if not problem.noise.differs:
         return svd_start(covariance, k)
     return svd_start(Standardized(covariance), k) * np.sqrt(problem.noise.variances)
@@ -64,9 +64,8 @@ def _compressed(problem: Problem, rank: int) -> AbstractCovariance:
     covariance, variances = problem.covariance, problem.noise.variances
     if problem.noise.differs:
         covariance = Standardized(covariance)
-    keeper = problem.keeper
-    keeper.watch.stage("looking for leading directions of the data")
-    parts = keeper.once("directions", LowRank.find, keeper.watched(covariance), rank)
+    problem.keeper.watch.stage("looking for leading directions of the data")
+    parts = problem.keeper.once("directions", LowRank.find, covariance, rank)
     small = LowRank(covariance, rank, parts)
     if not problem.noise.differs:
         return small
