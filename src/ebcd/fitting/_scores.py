@@ -104,7 +104,7 @@ class FactorScores(AbstractScores):
 
     def __init__(self, factor: Array) -> None:
         self._factor = factor
-        width = max(1, _BLOCK // len(factor))
+        width = max(1, _BLOCK // max(1, len(factor)))
         self._parts = [slice(i, i + width) for i in range(0, factor.shape[1], width)]
 
     def nearest(self, directions: Array, product: Array | None = None) -> tuple[Array, Array]:

@@ -28,7 +28,7 @@ _COARSE = 3.0  # nats: where the fit to all data takes over
 _HOPELESS = 5.0  # times what the first start gained in the first round
 _SAME = 0.99  # cosine
 _GREEDY_TOL = 1.0  # nats: how rough the start is hardly matters to where it leads
-_ROUGH = 1e-4  # accuracy of a leading singular value where that is enough
+_ROUGH = 1e-9  # accuracy of a leading singular value, so that all kinds of input start alike
 _LARGEST_RHO = 0.8
 # Random rotations are tried as well where an iteration is cheap, and components are many.
 _ROTATIONS = 8
