@@ -405,3 +405,14 @@ class TestTooLargeOrSmall:
     def test_squares_that_underflow_are_refused(self, size):
         with pytest.raises(ValueError, match="too small to square; divide it by some unit"):
             EBCD(2).fit(size * draw())
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+def test_tall_data_that_are_not_finite(bad):
+    """They are looked at in the one pass that adds them up."""
+    X = np.ones((60_000, 20))
+    X[45_678, 9] = bad
+    with pytest.raises(ValueError, match="the first in row 45678, column 9"):
+        EBCD(2).fit(X)
+    with pytest.raises(ValueError, match="the first in row 45678, column 9"):
+        EBCD(2, center=False).fit(X, n_samples=70_000)

@@ -5,7 +5,7 @@ from ebcd.data._chunks import Chunks, Reader
 from ebcd.data._covariance import AbstractCovariance, CovarianceMatrix, LowRank
 from ebcd.data._dask import DaskCovariance, from_dask, header, is_dask, working_dtype
 from ebcd.data._dask_lazy import lazy_linear, lazy_rows
-from ebcd.data._gram import Gram
+from ebcd.data._gram import Gram, NotFiniteError
 from ebcd.data._inputs import (
     Input,
     as_chunks,
@@ -18,7 +18,7 @@ from ebcd.data._inputs import (
     from_matrix,
     refuse_queries,
 )
-from ebcd.data._matrix import DataMatrix, column_moments, is_sparse
+from ebcd.data._matrix import DataMatrix, column_moments, is_sparse, is_tall
 from ebcd.data._progress import Progress
 from ebcd.data._slot import AbstractSlot, NoSlot, Slots, no_slots
 from ebcd.data._streamed import StreamedCovariance, map_rows
@@ -35,6 +35,7 @@ __all__ = [
     "Input",
     "LowRank",
     "NoSlot",
+    "NotFiniteError",
     "Progress",
     "Reader",
     "Slots",
@@ -53,6 +54,7 @@ __all__ = [
     "header",
     "is_dask",
     "is_sparse",
+    "is_tall",
     "lazy_linear",
     "lazy_rows",
     "map_rows",

@@ -12,7 +12,7 @@ from ebcd._numerics import Array
 from ebcd.data._budget import Budget
 from ebcd.data._chunks import Chunks, Reader
 from ebcd.data._covariance import AbstractCovariance, CovarianceMatrix
-from ebcd.data._gram import Gram, add_outer
+from ebcd.data._gram import Gram, NotFiniteError, add_outer
 from ebcd.data._matrix import SMALLEST, DataMatrix, column_moments, is_tall
 from ebcd.data._progress import Progress
 from ebcd.data._slot import AbstractSlot, Slots, no_slots
@@ -169,6 +169,8 @@ def _gathered(x: Any, center: bool) -> tuple[Array, Array] | None:
     """Mean and covariance in one pass; None if their size makes that inaccurate."""
     try:
         gram = Gram().add_rows(x)
+    except NotFiniteError:
+        raise
     except ValueError:  # sums of squares of huge numbers, whose mean may be in range
         return None
     matrix, mean = gram.scatter / gram.n_samples, gram.mean

@@ -17,6 +17,7 @@ from ebcd.data import (
     Budget,
     Chunks,
     Input,
+    NotFiniteError,
     Progress,
     Reader,
     as_chunks,
@@ -31,6 +32,7 @@ from ebcd.data import (
     header,
     is_dask,
     is_sparse,
+    is_tall,
     lazy_linear,
     lazy_rows,
     map_rows,
@@ -101,7 +103,9 @@ class Decomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
             ensure_min_samples=1,
             ensure_all_finite=False,
         )
-        _check_finite(X)
+        # the one pass that adds up tall data also finds what is not finite
+        if n_samples is not None or not is_tall(X):
+            _check_finite(X)
         if n_samples is not None:
             n_samples = _check_n_samples(n_samples)
             if self.center:
@@ -111,7 +115,11 @@ class Decomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
                 )
         by_columns = getattr(X, "format", None) == "csc"  # so that rows cannot be had one by one
         if budget.limit is None or n_samples is not None or by_columns or self._needs_rows():
-            data = from_matrix(X, self.center, self.scale, n_samples)
+            try:
+                data = from_matrix(X, self.center, self.scale, n_samples)
+            except NotFiniteError:
+                _check_finite(X)  # says more
+                raise
         else:
             data = from_chunks(Chunks(X), self.center, self.scale, budget, progress)
         with threads_for(data.covariance):
