@@ -30,6 +30,7 @@ _SAME = 0.99  # cosine
 _GREEDY_TOL = 1.0  # nats: how rough the start is hardly matters to where it leads
 _ROUGH = 1e-9  # accuracy of a leading singular value, so that all kinds of input start alike
 _LARGEST_RHO = 0.8
+_FEW_ROWS = 100  # of a factor, so that all its singular vectors cost little
 # Random rotations are tried as well where an iteration is cheap, and components are many.
 _ROTATIONS = 8
 _FEW_ROTATIONS = 3
@@ -194,7 +195,10 @@ class Greedy:
         keeper = self._problem.keeper
         if self._factor is not None:
             left = (self._factor - self._scores.T @ self.loadings) * scale
-            _, u = leading_pair(lambda u: left @ (u @ left), len(left), self._accuracy, keeper)
+            if len(left) <= _FEW_ROWS:
+                u = np.linalg.eigh(left @ left.T)[1][:, -1]
+            else:
+                _, u = leading_pair(lambda u: left @ (u @ left), len(left), self._accuracy, keeper)
             return np.asarray((u @ left) / scale)
 
         def product(v: Array) -> Array:
