@@ -41,7 +41,7 @@ ROWS = {  # of bench_scale.py
 # The billion rows, and machines of which nothing was measured here.
 BILLION, MACHINES, CORES, MEMORY, DISK, NETWORK = 10**9, (10, 100, 1_000), 16, 512e9, 1e9, 1.25e9
 BLOCK = 1e9  # bytes
-QUIET = 0.7  # load up to which a machine counts as idle
+QUIET = 1.5  # load up to which a machine counts as idle: the run before has one of its own
 ITEM = 4  # bytes of a number in single precision
 
 Results = dict[str, Any]
