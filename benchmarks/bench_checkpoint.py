@@ -7,12 +7,12 @@ fits, how much work a kill lost, the share of the time that writing took, and fi
 behind.
 
 Work is processor time, by which the interval is counted here, too: a busy machine makes losses
-neither larger nor smaller, and starting Python and loading libraries does not count. What a kill lost is the time since
-the state was taken that is in the file: the kernel tells how long the process had computed when it
-died, the process leaves how long it had when it took the state. It is given in intervals, half a
-second here so that there are many, or 22 times what the last write took. As a check that depends on
-none of this, the processor time of all fits together is compared with that of the one without
-interruptions: what a kill cost, going on included.
+neither larger nor smaller, and starting Python and loading libraries does not count. What a kill
+lost is the time since the state was taken that is in the file: the kernel tells how long the
+process had computed when it died, the process leaves how long it had when it took the state. It is
+given in intervals, half a second here so that there are many, or 22 times what the last write took.
+As a check that depends on none of this, the processor time of all fits together is compared with
+that of the one without interruptions: what a kill cost, going on included.
 """
 
 from __future__ import annotations
