@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import importlib
 import os
+from importlib.util import find_spec
 from types import ModuleType
 
 import numpy as np
@@ -19,7 +20,7 @@ ONCE = np.ones((1, 1))  # counts of entries that are not binned
 @functools.cache
 def fused_kernels(which: str) -> ModuleType | None:
     """Compiled loops for "slabs" or "grids"; None without numba, or if they are turned off."""
-    if os.environ.get("EBCD_NUMBA", "1") == "0":
+    if os.environ.get("EBCD_NUMBA", "1") == "0" or find_spec("numba") is None:
         return None
     try:
         return importlib.import_module(f"ebcd.priors._fused_{which}")
