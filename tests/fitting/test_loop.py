@@ -362,6 +362,18 @@ def test_criterion_of_deconvolver_is_the_elbo_less_the_penalty(seed, grid):
     assert state.value == pytest.approx(elbo - 2.0 * sum(sizes), abs=1e-8)
 
 
+@pytest.mark.parametrize("seed", range(12))
+def test_stops_when_little_is_left_to_gain(seed):
+    X = draw(seed, n=50, p=60, k=3)
+    model, tol = EBCD(3, center=False).fit(X), 1e-5
+    gains = np.diff(model.elbo_path_)
+    sure = gains[-1] < tol / 10 or (len(gains) > 1 and gains[-1] < 0.25 * gains[-2])
+    assert gains[-1] < tol
+    assert sure or gains[-2] < tol
+    strict = EBCD(3, center=False, tol=tol / 1000, max_iter=5_000).fit(X)
+    assert strict.elbo_ - model.elbo_ < 1e-2 * X.size / 1e6
+
+
 class TestShrinker:
     def test_one_sided_rows_are_turned(self):
         rng = np.random.default_rng(0)

@@ -1,6 +1,7 @@
 """Priors with known parameters against quadrature of densities that are written out here."""
 
 import json
+import pickle
 from dataclasses import dataclass, field
 
 import mpmath as mp
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 from scipy import special, stats
 
 from ebcd.priors import PRIORS, FittedPrior, make_family, make_prior
+from ebcd.priors._solve import solve_columns
 
 X = np.array([-6.0, -2.2, -1.0, -0.3, 0.0, 0.4, 1.0, 1.7, 3.0, 7.5])
 MIXED_NOISE = np.array([0.5, 2.0, 1.0, 0.3, 1.0, 0.7, 3.0, 1.0, 0.4, 1.5])
@@ -941,3 +943,31 @@ class TestErrors:
                     method(x, s)
             with pytest.raises(ValueError, match=message):
                 prior.sample_posterior(x, s)
+
+
+class TestDeferred:
+    """Kernels of a fitted spike and slab are made when they are asked for."""
+
+    @pytest.mark.parametrize("family", ["point_laplace", "laplace", "point_normal", "exponential"])
+    def test_is_what_its_parameters_say(self, family):
+        x = np.random.default_rng(0).exponential(3.0, 50)
+        fitted = solve_columns(x[None], np.array(1.0), [make_family(family)]).priors[0]
+        assert "kernels" not in vars(fitted)
+        same = make_prior(family, **fitted.parameters)
+        assert vars(same)["parameters"] == fitted.parameters
+        assert fitted.describe() == same.describe()
+        assert "kernels" in vars(fitted)
+        np.testing.assert_array_equal(fitted.weights, same.weights)
+        np.testing.assert_array_equal(fitted.shrink(x), same.shrink(x))
+
+    def test_is_pickled_before_and_after(self):
+        x = np.random.default_rng(0).normal(0, 3, 50)
+        fitted = solve_columns(x[None], np.array(1.0), [make_family("point_laplace")]).priors[0]
+        for _ in range(2):
+            again = pickle.loads(pickle.dumps(fitted))
+            assert again.log_likelihood(x) == fitted.log_likelihood(x)
+
+    def test_other_attributes_are_missing(self):
+        fitted = solve_columns(np.ones((1, 5)), np.array(1.0), [make_family("laplace")]).priors[0]
+        with pytest.raises(AttributeError, match="no attribute 'colour'"):
+            fitted.colour  # noqa: B018

@@ -16,10 +16,15 @@ from ebcd.priors._fused import fused_kernels
 from ebcd.priors._slabs import ExponentialSlab, LaplaceSlab, NormalSlab
 from ebcd.priors._solve import solve_columns
 
-pytest.importorskip("numba")
+numba = pytest.importorskip("numba")
 
 slabs = pytest.importorskip("ebcd.priors._fused_slabs")
 grids = pytest.importorskip("ebcd.priors._fused_grids")
+
+# inner functions can be called from compiled ones only
+mills = numba.njit(lambda t: slabs.mills(t))
+exponentials = numba.njit(lambda n, row, *work: slabs.exponentials(n, row, *work))
+sum_of_logarithms = numba.njit(lambda n, row, *work: slabs.sum_of_logarithms(n, row, *work))
 
 KINDS = {"laplace": LaplaceSlab(), "exponential": ExponentialSlab(), "normal": NormalSlab()}
 WEIGHTS, LOG_SCALES = [0.1, 1.0, 1e-4], [0.7, -0.4, 2.5]
@@ -128,32 +133,32 @@ def test_mills_ratio_and_exponential_have_all_digits():
     with mpmath.workdps(40):
         root, half = mpmath.sqrt(mpmath.pi / 2), mpmath.sqrt(0.5)
 
-        def mills(t):
+        def expected(t):
             t = mpmath.mpf(float(t))
             if t > 100:
                 return mpmath.gammainc(0.5, t * t / 2) * mpmath.exp(t * t / 2) * half
             return root * mpmath.exp(t * t / 2) * mpmath.erfc(t * half)
 
-        errors = [float(slabs.mills(t) / mills(t) - 1) for t in at]
+        errors = [float(mills(t) / expected(t) - 1) for t in at]
         assert np.abs(errors).max() < 1e-15
         exponents = rng.uniform(-690, 690, slabs.BLOCK)
         work = np.empty(slabs.WORK)
         row = 5 * slabs.BLOCK
         work[row : row + slabs.BLOCK] = exponents
-        slabs.exponentials(slabs.BLOCK, row, work, work.view(np.int64))
+        exponentials(slabs.BLOCK, row, work, work.view(np.int64))
         found = work[row : row + slabs.BLOCK]
         errors = [
             float(a / mpmath.exp(mpmath.mpf(float(b))) - 1)
             for a, b in zip(found, exponents, strict=True)
         ]
         assert np.abs(errors).max() < 1e-15
-    assert slabs.mills(1e8) == pytest.approx(1e-8, rel=1e-15)
+    assert mills(1e8) == pytest.approx(1e-8, rel=1e-15)
 
 
 def test_logarithm_of_a_product_is_that_of_every_entry():
     values = 10 ** np.random.default_rng(0).uniform(-280, 280, slabs.BLOCK)
     work = np.concatenate([values, np.empty(slabs.WORK - slabs.BLOCK)])
-    found = slabs.sum_of_logarithms(slabs.BLOCK, 0, work, work.view(np.int64), False)
+    found = sum_of_logarithms(slabs.BLOCK, 0, work, work.view(np.int64), False)
     assert found == pytest.approx(math.fsum(np.log(values)), abs=1e-11)
 
 
@@ -235,13 +240,13 @@ def test_nothing_is_compiled_anew_for_arrays_that_are_stored_otherwise(switch):
     x, s = entries(5.0), np.array(1.0)
     family = [make_family("point_laplace")] * 3
     first = solve_columns(x, s, family)
-    known = len(slabs.laplace.signatures)
+    known = len(slabs.run.signatures)
     locked = x.copy()
     locked.flags.writeable = False
     for other in (locked, np.asfortranarray(x), np.repeat(x, 2, axis=1)[:, ::2]):
         again = solve_columns(other, s, family)
         np.testing.assert_array_equal(again.mean, first.mean)
-    assert len(slabs.laplace.signatures) == known
+    assert len(slabs.run.signatures) == known
 
 
 def test_the_variable_turns_compiled_loops_off(switch):
@@ -271,3 +276,53 @@ def test_a_start_is_used_in_either_way(switch):
         fit = solve_columns(x, np.array(1.0), [make_family("point_laplace")] * 3, start)
         values.append(fit.log_likelihood)
     np.testing.assert_allclose(*values, atol=2e-8)
+
+
+@case
+def test_climbs_are_those_of_array_operations(way, switch, name, noise, counted, strongest):
+    data = columns(strongest, noise, counted, positive=name == "exponential")
+    if counted:  # a likelihood that is bounded needs counts of entries
+        data = Columns(data.x, data.s, np.abs(data.counts))
+    start = [0.3, 0.3, 0.3], [0.5, 0.5, 0.5]
+    found = two_group._climb(data, KINDS[name], *start, False, with_moments=True)
+    switch(False)
+    expected = two_group._climb(data, KINDS[name], *start, False, with_moments=True)
+    assert expected.moments is None
+    np.testing.assert_allclose(found.weight, expected.weight, rtol=1e-5)
+    np.testing.assert_allclose(found.log_scale, expected.log_scale, atol=1e-5)
+    # where it ends, not what the last step promises
+    ratio, *_ = posterior.posterior(data, KINDS[name], expected.weight, expected.log_scale)
+    np.testing.assert_allclose(found.ratio, ratio, rtol=1e-11, atol=2e-8)
+    np.testing.assert_allclose(found.gained, expected.gained, rtol=1e-6, atol=1e-6)
+    ratio, *moments = posterior.posterior(data, KINDS[name], found.weight, found.log_scale)
+    np.testing.assert_allclose(found.ratio, ratio, rtol=1e-12, atol=1e-9)
+    for ours, theirs in zip(found.moments, moments, strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("start", [-5.0, 0.0])  # too narrow, or it becomes so
+def test_climbs_into_narrow_slabs_are_left_to_array_operations(switch, start):
+    switch(True)
+    rng = np.random.default_rng(0)
+    data = Columns(0.01 * rng.normal(size=(1, 200)), np.ones((1, 1)))
+    bounds = data.totals, math.log(1e-4), np.array([3.0])
+    laplace = KINDS["laplace"]
+    begin = [0.5], [start]
+    assert posterior.fused_climb(data, laplace, begin, bounds, True, False) is None
+    state = two_group._climb(data, laplace, *begin, True)
+    assert state.log_scale[0] < start
+    assert state.ratio[0] > -1e-6
+
+
+def test_a_column_that_no_slab_improves_has_no_moments(switch):
+    rng = np.random.default_rng(1)
+    x = rng.normal(size=(2, 400))
+    x[0, :40] *= 6
+    x[1] *= 0.3
+    starts = [make_prior("point_laplace", weight=0.1, scale=4.0)] * 2
+    for on in (True, False):
+        switch(on)
+        fit = solve_columns(x, np.array(1.0), [make_family("point_laplace")] * 2, starts)
+        assert fit.mean[0].any()
+        assert not fit.mean[1].any()
+        assert not fit.variance[1].any()

@@ -37,7 +37,9 @@ _OVERLAP = 0.05  # angle between components from which the mirrored optimum is t
 _WORTH_MOVING = 1e-3  # nats
 _ROUNDING = 4e-15  # of the criterion
 _NOT_A_FALL = 1e-13  # of the criterion: a step that seems to lower it by less is kept
-_QUIET = 2  # iterations with a gain below the tolerance before the loop stops
+_QUIET = 2  # iterations with a gain below the tolerance before the loop stops, unless
+_STEEP = 0.25  # the gain is this share of the one before,
+_VERY_QUIET = 0.1  # or of the tolerance
 _MODEST = 0.25  # of the tolerance: gain of a plain step below which the scores stay as they are
 
 
@@ -214,7 +216,8 @@ def alternate(
             if gain >= max(tol, rounding):
                 quiet = 0
             elif not walk.undone:
-                quiet += 1
+                last = path[-2] - path[-3] if len(path) > 2 else 0.0
+                quiet += 1 if gain > max(_STEEP * last, _VERY_QUIET * tol) else enough_quiet
             if quiet and rough:
                 break
         if quiet >= enough_quiet:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 
 import numpy as np
@@ -44,13 +45,13 @@ class ConstantNoise(AbstractNoise):
 
     def precision(self, residual: Array) -> Array:
         """Inverse of the mean residual."""
-        return np.asarray(1 / max(float(residual.mean()), float(self.floor)))
+        return np.asarray(1 / max(float(residual.sum()) / residual.size, float(self.floor)))
 
     def value(self, precision: Array, residual: Array) -> float:
         """Gaussian log-likelihood of the residuals."""
         n, tau = self.n_samples, float(precision)
-        per_feature = np.log(tau / (2 * np.pi)) - tau * residual.mean()
-        return float(0.5 * n * residual.size * per_feature)
+        per_feature = math.log(tau / (2 * math.pi)) - tau * float(residual.sum()) / residual.size
+        return 0.5 * n * residual.size * per_feature
 
 
 class PerFeatureNoise(AbstractNoise):

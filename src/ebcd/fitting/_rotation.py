@@ -14,6 +14,8 @@ from ebcd.data import AbstractCovariance
 def inverse_root(gram: Array) -> Array:
     """Inverse square root of positive semi-definite matrices; zero where they are singular."""
     values, vectors = np.linalg.eigh(gram)
+    if values.ndim == 1 and values.size and values[0] > values[-1] * values.size * 1e-15:
+        return np.asarray((vectors / np.sqrt(values)) @ vectors.T)
     kept = values > values[..., -1:] * values.shape[-1] * 1e-15
     scale = np.where(kept, 1 / np.sqrt(np.where(kept, values, 1.0)), 0.0)
     return np.asarray((vectors * scale[..., None, :]) @ vectors.swapaxes(-1, -2))

@@ -24,6 +24,8 @@ from ebcd._numerics import Array
 from ebcd.data import AbstractCovariance
 from ebcd.fitting._newton import FLAT, SMALLEST_CURVATURE, newton_step, symmetric, to_border
 from ebcd.fitting._rotation import inverse_root, rotate
+from ebcd.priors._columns import plain
+from ebcd.priors._fused import fused_kernels
 
 _BLOCK = 65_536  # numbers of F that are worked on at once
 
@@ -50,6 +52,17 @@ class Step(NamedTuple):
     def inner(self, other: Step) -> float:
         """Inner product of the changes of the scores."""
         return float(np.vdot(self.dual, other.own))
+
+
+class _Model(NamedTuple):
+    """What (1) is made of, with `own` turned to the axes of ``Lambda``."""
+
+    factor: Array
+    bend: Array
+    own: Array
+    axes: Array
+    values: Array
+    safe: Array
 
 
 class AbstractScores(ABC):
@@ -103,9 +116,10 @@ class FactorScores(AbstractScores):
     """Scores by coordinates, where ``S = F'F``."""
 
     def __init__(self, factor: Array) -> None:
-        self._factor = factor
         width = max(1, _BLOCK // max(1, len(factor)))
         self._parts = [slice(i, i + width) for i in range(0, factor.shape[1], width)]
+        # compiled loops would be compiled anew for arrays of any other kind
+        self._factor = factor if len(self._parts) > 1 else plain(factor.astype(np.float64))
 
     def nearest(self, directions: Array, product: Array | None = None) -> tuple[Array, Array]:
         """Give coordinates of the scores next to ``X directions'``, and ``B``."""
@@ -129,52 +143,69 @@ class FactorScores(AbstractScores):
         return root @ own, root @ change
 
     def newton(self, own: Array, b: Array, gradient: Array, bend: Array, limits: Limits) -> Step:
-        """Give a step from coordinates."""
-        reach, accuracy, most, enough = limits
+        """Give a step from coordinates.
+
+        Components are turned to the axes of the curvature that the plain iteration assumes.
+        """
         residual = gradient @ self._factor.T
         curvature = symmetric(own @ residual.T)
         values, axes = np.linalg.eigh(curvature)
         safe = np.maximum(values, SMALLEST_CURVATURE * values[-1])
-        inverse = (axes / safe) @ axes.T
-        pairs = 2 / (safe[:, None] + safe)
+        residual = axes.T @ (residual - curvature @ own)
+        flat = max(FLAT**2 * float(values.sum()), limits.enough)
+        step = np.zeros(own.shape)
+        model = _Model(self._factor, bend, axes.T @ own, axes, values, safe)
+        kernels = fused_kernels("scores", "fitting") if len(self._parts) == 1 else None
+        if kernels is None:
+            found = self._conjugate(model, residual, limits, flat, step)
+        else:
+            k = len(own)
+            work = *np.empty((4, *own.shape)), *np.empty((2, k, k)), np.empty(bend.shape)
+            found = kernels.newton(*model, residual, *limits[:3], flat, step, *work)
+        if not found:
+            return Step(step, step, 0.0)
+        step = axes @ step
+        length = math.sqrt(np.vdot(step, step))
+        if length > limits.reach:
+            step *= limits.reach / length
+        return Step(step, step, min(length, limits.reach))
+
+    def _conjugate(
+        self, model: _Model, residual: Array, limits: Limits, flat: float, step: Array
+    ) -> bool:
+        """Conjugate gradients in `step`; tell whether there is anything to do."""
+        _, bend, own, axes, values, safe = model
+        inverse, pairs, straight = 1 / safe[:, None], 1 / (safe[:, None] + safe), values[:, None]
 
         def precondition(d: Array) -> Array:
             """Divide by the curvature that the plain iteration assumes, as in `newton_step`."""
             along = d @ own.T
-            turn = axes @ (axes.T @ (0.5 * (along - along.T)) @ axes * pairs) @ axes.T
-            return np.asarray(inverse @ d + (turn - inverse @ along) @ own)
+            return np.asarray(inverse * d + ((along - along.T) * pairs - inverse * along) @ own)
 
-        residual -= curvature @ own
         plain = precondition(residual)
         first = slope = float(np.vdot(residual, plain))
-        step = np.zeros(own.shape)
-        if not slope > max(FLAT**2 * values.sum(), enough):
-            return Step(step, step, 0.0)
+        if not slope > flat:
+            return False
         direction = plain
-        for _ in range(most):
-            straight = curvature @ direction
-            image = straight - self._bent(direction, bend)
+        for _ in range(limits.most):
+            image = straight * direction
+            least = SMALLEST_CURVATURE * float(np.vdot(direction, image))
+            image -= axes.T @ self._bent(axes @ direction, bend)
             image -= symmetric(own @ image.T) @ own
             curved = float(np.vdot(direction, image))
-            share = slope / curved if curved else np.inf
-            flat = SMALLEST_CURVATURE * float(np.vdot(direction, straight))
-            if not 0 < share < np.inf or curved < flat:
-                share = np.inf
-            border = to_border(step, step, direction, direction, reach)
-            step = step + min(share, border) * direction
+            share = slope / curved if curved > 0 and curved >= least else np.inf
+            border = to_border(step, step, direction, direction, limits.reach)
+            step += min(share, border) * direction
             residual = residual - min(share, border) * image
             plain = precondition(residual)
             if share >= border:
                 break
             old, slope = slope, float(np.vdot(residual, plain))
-            if slope <= accuracy**2 * first:
+            if slope <= limits.accuracy**2 * first:
                 break
             direction = plain + slope / old * direction
         step += plain  # a plain step from here costs nothing
-        length = math.sqrt(np.vdot(step, step))
-        if length > reach:
-            step *= reach / length
-        return Step(step, step, min(length, reach))
+        return True
 
     def _bent(self, direction: Array, bend: Array) -> Array:
         """``F (H o F'E)``, in parts that stay in fast memory."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -74,12 +75,15 @@ class EmpiricalBayesShrinker(AbstractShrinker):
         priors = [self._prior(k) for k in components]
         fit = solve_columns(b, noise, priors, previous)
         # minus the KL divergence of the posterior from the prior
-        variance = noise**2
         distance = b - fit.mean
         distance *= distance
         distance += fit.variance
-        distance /= variance
-        surprise = distance.sum() + (b.size / variance.size) * np.log(2 * np.pi * variance).sum()
+        if noise.ndim == 0:
+            variance = float(noise) ** 2
+            surprise = distance.sum() / variance + b.size * math.log(2 * math.pi * variance)
+        else:
+            distance /= noise**2
+            surprise = distance.sum() + 2 * len(b) * np.log(math.sqrt(2 * math.pi) * noise).sum()
         cost = sum(
             prior.cost(found)
             for prior, found in zip(priors, fit.priors, strict=True)

@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy import linalg
 
 from ebcd._numerics import Array
 from ebcd.data import AbstractCovariance, CovarianceMatrix, LowRank
@@ -196,7 +197,8 @@ class Greedy:
         if self._factor is not None:
             left = (self._factor - self._scores.T @ self.loadings) * scale
             if len(left) <= _FEW_ROWS:
-                u = np.linalg.eigh(left @ left.T)[1][:, -1]
+                last = [len(left) - 1] * 2
+                u = linalg.eigh(left @ left.T, subset_by_index=last, check_finite=False)[1][:, 0]
             else:
                 _, u = leading_pair(lambda u: left @ (u @ left), len(left), self._accuracy, keeper)
             return np.asarray((u @ left) / scale)

@@ -18,11 +18,11 @@ ONCE = np.ones((1, 1))  # counts of entries that are not binned
 
 
 @functools.cache
-def fused_kernels(which: str) -> ModuleType | None:
-    """Compiled loops for "slabs" or "grids"; None without numba, or if they are turned off."""
+def fused_kernels(which: str, layer: str = "priors") -> ModuleType | None:
+    """Compiled loops for "slabs" or such; None without numba, or if they are turned off."""
     if os.environ.get("EBCD_NUMBA", "1") == "0" or find_spec("numba") is None:
         return None
     try:
-        return importlib.import_module(f"ebcd.priors._fused_{which}")
+        return importlib.import_module(f"ebcd.{layer}._fused_{which}")
     except (ImportError, RuntimeError):  # numba raises this one if it has nowhere to keep its code
         return None

@@ -8,20 +8,14 @@ from __future__ import annotations
 
 import math
 
-import numba
-
 from ebcd._numerics import Array
 from ebcd.priors._columns import ORDER
-
-_FLAGS = {"nogil": True, "error_model": "numpy"}
-_compiled = numba.njit(fastmath={"contract"}, **_FLAGS)
-_summing = numba.njit(fastmath={"contract", "reassoc", "nsz"}, **_FLAGS)
-_kept = numba.njit(fastmath={"contract"}, cache=True, **_FLAGS)
+from ebcd.priors._jit import compiled, kept, summing
 
 _BLOCK = 256  # entries
 
 
-@_summing
+@summing
 def _slope(
     surplus: Array, row: int, counts: Array, column: int, weight: float
 ) -> tuple[float, float]:
@@ -36,7 +30,7 @@ def _slope(
     return slope, square
 
 
-@_kept
+@kept
 def best_weights(
     surplus: Array, counts: Array, low: Array, first: float, accuracy: float, out: Array
 ) -> None:
@@ -48,7 +42,7 @@ def best_weights(
             )
 
 
-@_compiled
+@compiled
 def _best_weight(
     surplus: Array,
     row: int,
@@ -80,7 +74,7 @@ def _best_weight(
     return min(max(weight, 0.0), 1.0)
 
 
-@_kept
+@kept
 def place(
     z: Array, density: float, bend: float, base: float, top: float, places: Array, powers: Array
 ) -> None:
@@ -108,7 +102,7 @@ def place(
                 power *= offset
 
 
-@_kept
+@kept
 def interpolate(places: Array, coefficients: Array, out: Array, column: int) -> None:
     """Evaluate the polynomials of an entry's cell, cells x functions x powers, at its offset."""
     for j in range(places.size):

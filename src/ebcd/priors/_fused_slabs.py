@@ -5,27 +5,50 @@ formulas, in blocks of entries that stay in the fastest cache. Every loop is sim
 compiler to work on four entries at once, which is what makes this fast; so special functions are
 polynomials here, and logarithms are taken of products.
 
-Only `ebcd.priors._fused` imports this. numba keeps what it compiled until this file changes, so all
-that is called from here is in it; it has to be touched if a constant of another module changes.
+Only `ebcd.priors._fused` imports this. numba keeps what it compiled until this file changes: it has
+to be touched if `_climbing` does, or a constant of another module.
 """
 
 from __future__ import annotations
 
 import math
 
-import numba
 import numpy as np
 
 from ebcd._numerics import MILLS_LOWER, Array
+from ebcd.priors import _climbing as steps
+from ebcd.priors._climbing import (
+    ARRIVE,
+    LARGEST_STEP,
+    MAX_STEPS,
+    MOVE,
+    Bounds,
+    Sums,
+)
+from ebcd.priors._jit import compiled, kept, summing
 from ebcd.priors._slabs import LARGEST_EXPONENT
 
-# Products and sums may be contracted and, where all that is done is to add up, be put into another
-# order. What users call is kept on disk once compiled, with all that it calls.
-_FLAGS = {"nogil": True, "error_model": "numpy"}
-_compiled = numba.njit(fastmath={"contract"}, **_FLAGS)
-_summing = numba.njit(fastmath={"contract", "reassoc", "nsz"}, **_FLAGS)
-_kept = numba.njit(fastmath={"contract"}, cache=True, **_FLAGS)
+_sums_of, _newton, _em, _by_newton, _judged, _is_no_fall, _longer, _shorter = map(
+    compiled,
+    (
+        steps.sums_of,
+        steps.newton,
+        steps.em,
+        steps.by_newton,
+        steps.judged,
+        steps.is_no_fall,
+        steps.longer,
+        steps.shorter,
+    ),
+)
 
+# Which slab, for `run`: numba leaves out what only concerns arguments that are None, so that no
+# other slab is compiled, and what it compiled is found again in other processes.
+KINDS = {
+    "laplace": (True, None, None),
+    "exponential": (None, True, None),
+    "normal": (None, None, True),
+}
 BLOCK = 256  # entries
 # Rows of the working memory.
 _Z, _RATE, _COUNT, _BITS, _ODDS, _INNER, _FIRST, _SECOND = range(0, 8 * BLOCK, BLOCK)
@@ -73,7 +96,7 @@ _MANTISSA = (1 << _MANTISSA_BITS) - 1
 _ONE = _EXPONENT_BIAS << _MANTISSA_BITS
 
 
-@_compiled
+@compiled
 def mills(t: float) -> float:
     """Mills ratio of ``t >= 0``."""
     u = (t - _MILLS_CENTRE) / (t + _MILLS_CENTRE)
@@ -83,7 +106,7 @@ def mills(t: float) -> float:
     return value / (t + _MILLS_CENTRE)
 
 
-@_compiled
+@compiled
 def exponentials(n: int, row: int, work: Array, bits: Array) -> None:
     """Replace what is in the row by its exponential; between -700 and 700."""
     for j in range(n):
@@ -98,7 +121,7 @@ def exponentials(n: int, row: int, work: Array, bits: Array) -> None:
         work[row + j] *= work[_BITS + j]
 
 
-@_summing
+@summing
 def sum_of_logarithms(n: int, row: int, work: Array, bits: Array, counted: bool) -> float:
     """Sum of the logarithms of a row, as that of the product of the mantissas; uses it up."""
     total = 0.0
@@ -116,7 +139,7 @@ def sum_of_logarithms(n: int, row: int, work: Array, bits: Array, counted: bool)
     return (exponent - n * _EXPONENT_BIAS) * _LOG_2 + math.log(product)
 
 
-@_compiled
+@compiled
 def _load(
     z: Array, s: Array, counts: Array, column: int, start: int, rate: float, work: Array
 ) -> int:
@@ -132,7 +155,7 @@ def _load(
     return n
 
 
-@_summing
+@summing
 def _mills_exponents(n: int, work: Array) -> float:
     """Exponents, into `_ODDS`, of Mills ratios of the gaps in `_INNER`; sum what overflows."""
     excess = 0.0
@@ -145,14 +168,14 @@ def _mills_exponents(n: int, work: Array) -> float:
     return excess
 
 
-@_compiled
+@compiled
 def _any_mills(gap: float, exponential: float) -> float:
     """Mills ratio of any gap from that of its size, and the exponential above."""
     size = mills(abs(gap))
     return _SQRT_2PI * exponential - size if gap < 0 else size
 
 
-@_compiled
+@compiled
 def _laplace_ratio(n: int, work: Array, bits: Array) -> float:
     """Odds, and the lean towards the side of ``z``; return what was taken out of the exponents."""
     for j in range(n):
@@ -167,7 +190,7 @@ def _laplace_ratio(n: int, work: Array, bits: Array) -> float:
     return excess
 
 
-@_compiled
+@compiled
 def _laplace_derivatives(n: int, work: Array) -> None:
     for j in range(n):
         rate, tilt = work[_RATE + j], work[_RATE + j] * abs(work[_Z + j])
@@ -178,7 +201,7 @@ def _laplace_derivatives(n: int, work: Array) -> None:
         work[_SECOND + j] = (tilt - moved) * (tilt + moved) + scaled * squared - moved + 2 * squared
 
 
-@_compiled
+@compiled
 def _laplace_moments(n: int, work: Array) -> None:
     for j in range(n):
         rate, lean = work[_RATE + j], work[_INNER + j]
@@ -187,7 +210,7 @@ def _laplace_moments(n: int, work: Array) -> None:
         work[_SECOND + j] = ((1 - lean) * (1 + lean) - 1 / work[_ODDS + j]) * (rate * rate) + 1
 
 
-@_compiled
+@compiled
 def _exponential_ratio(n: int, work: Array, bits: Array) -> float:
     """Odds, and the Mills ratio; return what was taken out of the exponents."""
     for j in range(n):
@@ -200,7 +223,7 @@ def _exponential_ratio(n: int, work: Array, bits: Array) -> float:
     return excess
 
 
-@_compiled
+@compiled
 def _exponential_moments(n: int, work: Array) -> None:
     for j in range(n):
         hazard = 1 / work[_INNER + j]
@@ -209,7 +232,7 @@ def _exponential_moments(n: int, work: Array) -> None:
         work[_SECOND + j] = 1 - hazard * mean
 
 
-@_compiled
+@compiled
 def _exponential_derivatives(n: int, work: Array) -> None:
     _exponential_moments(n, work)
     for j in range(n):
@@ -219,7 +242,7 @@ def _exponential_derivatives(n: int, work: Array) -> None:
         work[_SECOND + j] = rate * rate * work[_SECOND + j] - mean
 
 
-@_summing
+@summing
 def _normal_ratio(n: int, work: Array, bits: Array) -> float:
     """Odds, and the slab's share of the variance; return what was taken out of the exponents."""
     excess = 0.0
@@ -236,7 +259,7 @@ def _normal_ratio(n: int, work: Array, bits: Array) -> float:
     return excess
 
 
-@_compiled
+@compiled
 def _normal_derivatives(n: int, work: Array) -> None:
     for j in range(n):
         share, square = work[_INNER + j], work[_Z + j] * work[_Z + j]
@@ -245,14 +268,14 @@ def _normal_derivatives(n: int, work: Array) -> None:
         work[_SECOND + j] = 2 * share * rest * ((rest - share) * square - 1)
 
 
-@_compiled
+@compiled
 def _normal_moments(n: int, work: Array) -> None:
     for j in range(n):
         work[_FIRST + j] = work[_INNER + j] * work[_Z + j]
         work[_SECOND + j] = work[_INNER + j]
 
 
-@_summing
+@summing
 def _add_up(n: int, weight: float, work: Array, column: int, sums: Array) -> None:
     """Add a block to (2) to (4) of `_two_group`; leave the density over that of the spike."""
     gradient = square = first = second = crossed = crossed_first = 0.0
@@ -278,7 +301,7 @@ def _add_up(n: int, weight: float, work: Array, column: int, sums: Array) -> Non
     sums[6, column] += crossed_first
 
 
-@_compiled
+@compiled
 def _shrink(
     n: int, weight: float, s: Array, work: Array, column: int, start: int, mean: Array, var: Array
 ) -> None:
@@ -296,13 +319,17 @@ def _shrink(
         work[_ODDS + j] = density
 
 
-@_kept
-def laplace(
+@compiled
+def _pass(
+    laplace: bool | None,
+    exponential: bool | None,
+    normal: bool | None,
     z: Array,
     s: Array,
     counts: Array,
-    weight: Array,
-    rate: Array,
+    column: int,
+    weight: float,
+    rate: float,
     work: Array,
     bits: Array,
     sums: Array,
@@ -311,70 +338,163 @@ def laplace(
 ) -> None:
     """Add up (1) to (4) of `_two_group`, or (1) and fill in moments if there is room for them."""
     counted = counts.size > 1 or counts[0, 0] != 1
-    for column in range(weight.size):
-        for start in range(0, z.shape[1], BLOCK):
-            n = _load(z, s, counts, column, start, rate[column], work)
+    for row in range(sums.shape[0]):
+        sums[row, column] = 0.0
+    for start in range(0, z.shape[1], BLOCK):
+        n = _load(z, s, counts, column, start, rate, work)
+        if laplace is not None:
             sums[0, column] += _laplace_ratio(n, work, bits)
-            if mean.size:
-                _laplace_moments(n, work)
-                _shrink(n, weight[column], s, work, column, start, mean, var)
-            else:
-                _laplace_derivatives(n, work)
-                _add_up(n, weight[column], work, column, sums)
-            sums[0, column] += sum_of_logarithms(n, _ODDS, work, bits, counted)
-
-
-@_kept
-def exponential(
-    z: Array,
-    s: Array,
-    counts: Array,
-    weight: Array,
-    rate: Array,
-    work: Array,
-    bits: Array,
-    sums: Array,
-    mean: Array,
-    var: Array,
-) -> None:
-    """Add up (1) to (4) of `_two_group`, or (1) and fill in moments if there is room for them."""
-    counted = counts.size > 1 or counts[0, 0] != 1
-    for column in range(weight.size):
-        for start in range(0, z.shape[1], BLOCK):
-            n = _load(z, s, counts, column, start, rate[column], work)
+        if exponential is not None:
             sums[0, column] += _exponential_ratio(n, work, bits)
-            if mean.size:
+        if normal is not None:
+            sums[0, column] += _normal_ratio(n, work, bits)
+        if mean.size:
+            if laplace is not None:
+                _laplace_moments(n, work)
+            if exponential is not None:
                 _exponential_moments(n, work)
-                _shrink(n, weight[column], s, work, column, start, mean, var)
-            else:
+            if normal is not None:
+                _normal_moments(n, work)
+            _shrink(n, weight, s, work, column, start, mean, var)
+        else:
+            if laplace is not None:
+                _laplace_derivatives(n, work)
+            if exponential is not None:
                 _exponential_derivatives(n, work)
-                _add_up(n, weight[column], work, column, sums)
-            sums[0, column] += sum_of_logarithms(n, _ODDS, work, bits, counted)
+            if normal is not None:
+                _normal_derivatives(n, work)
+            _add_up(n, weight, work, column, sums)
+        sums[0, column] += sum_of_logarithms(n, _ODDS, work, bits, counted)
 
 
-@_kept
-def normal(
+@compiled
+def _column_sums(w: float, total: float, sums: Array, column: int) -> Sums:
+    return _sums_of(
+        w,
+        total,
+        sums[0, column],
+        sums[1, column],
+        sums[2, column],
+        sums[3, column],
+        sums[4, column],
+        sums[5, column],
+        sums[6, column],
+    )
+
+
+@compiled
+def _climb(
+    laplace: bool | None,
+    exponential: bool | None,
+    normal: bool | None,
     z: Array,
     s: Array,
     counts: Array,
-    weight: Array,
-    rate: Array,
+    column: int,
+    limits: Bounds,
+    largest_rate: float,
     work: Array,
     bits: Array,
     sums: Array,
+    state: Array,
+    nothing: Array,
+) -> bool:
+    """Climb in one column as `_two_group._climb` does; tell whether it comes to an end."""
+    w, b, reach = state[0, column], state[1, column], LARGEST_STEP
+    ratio = begin = -np.inf
+    at = _sums_of(w, limits.total, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
+    to_w, to_b = w, b
+    for _ in range(MAX_STEPS + 1):
+        rate = math.exp(-to_b)
+        if rate > largest_rate:
+            return False
+        _pass(
+            laplace, exponential, normal, z, s, counts, column, to_w, rate, work, bits, sums,
+            nothing, nothing,
+        )  # fmt: skip
+        value = sums[0, column]
+        if begin == -np.inf:
+            begin = value
+        if _is_no_fall(value, ratio):
+            w, b, ratio, at = to_w, to_b, value, _column_sums(to_w, limits.total, sums, column)
+            reach = _longer(reach)
+        elif _by_newton(reach):
+            reach = _shorter(reach, w, b, to_w, to_b)
+        else:  # where EM fails too, rounding has been reached
+            break
+        if _by_newton(reach):
+            step = _newton(at, w, b, reach, limits.fixed_weight)
+        else:
+            step = _em(at, w, b, limits)
+        verdict, to_w, to_b = _judged(w, b, step, reach, limits)
+        if verdict == ARRIVE:
+            w, b, ratio = to_w, to_b, ratio + max(step[2], 0.0)
+        if verdict != MOVE:
+            break
+    state[0, column], state[1, column] = w, b
+    state[2, column], state[3, column] = ratio, ratio - begin
+    return True
+
+
+@kept
+def run(
+    laplace: bool | None,
+    exponential: bool | None,
+    normal: bool | None,
+    z: Array,
+    s: Array,
+    counts: Array,
+    bounds: Array,
+    fixed_weight: bool,
+    largest_rate: float,
+    work: Array,
+    bits: Array,
+    sums: Array,
+    state: Array,
     mean: Array,
     var: Array,
-) -> None:
-    """Add up (1) to (4) of `_two_group`, or (1) and fill in moments if there is room for them."""
-    counted = counts.size > 1 or counts[0, 0] != 1
-    for column in range(weight.size):
-        for start in range(0, z.shape[1], BLOCK):
-            n = _load(z, s, counts, column, start, rate[column], work)
-            sums[0, column] += _normal_ratio(n, work, bits)
-            if mean.size:
-                _normal_moments(n, work)
-                _shrink(n, weight[column], s, work, column, start, mean, var)
-            else:
-                _normal_derivatives(n, work)
-                _add_up(n, weight[column], work, column, sums)
-            sums[0, column] += sum_of_logarithms(n, _ODDS, work, bits, counted)
+    nothing: Array,
+) -> bool:
+    """Climb from the weights and log scales in `state` if there are bounds for them.
+
+    Rows of `state` become those of `_two_group._State`. If there is room for moments, they are
+    filled in, and the ratio is the one there. Without bounds or room, just add up. Stop and return
+    False if other formulas are needed.
+    """
+    for column in range(state.shape[1]):
+        if bounds.size:
+            limits = Bounds(
+                bounds[0, column],
+                bounds[1, column],
+                bounds[2, column],
+                bounds[3, column],
+                fixed_weight,
+            )
+            if not _climb(
+                laplace, exponential, normal, z, s, counts, column, limits, largest_rate,
+                work, bits, sums, state, nothing,
+            ):  # fmt: skip
+                return False
+        if mean.size or not bounds.size:
+            w, rate = state[0, column], math.exp(-state[1, column])
+            if rate > largest_rate:
+                return False
+            _pass(
+                laplace,
+                exponential,
+                normal,
+                z,
+                s,
+                counts,
+                column,
+                w,
+                rate,
+                work,
+                bits,
+                sums,
+                mean,
+                var,
+            )
+            state[3, column] += sums[0, column] - state[2, column]
+            state[2, column] = sums[0, column]
+    return True

@@ -19,6 +19,7 @@ from ebcd.priors._slabs import AbstractSlabKind, Ratio, relative_noise
 # Parameters of the columns are plain numbers: array operations on a few of them cost more than the
 # arithmetic.
 Numbers = Sequence[float]
+Moments = tuple[Array, Array]
 _NOTHING = np.empty((0, 0))
 
 
@@ -68,47 +69,80 @@ def fused_sums(
     columns: Columns, kind: AbstractSlabKind, weight: Numbers, log_scale: Numbers
 ) -> Array | None:
     """Add up what `_two_group` needs, seven sums for each column; None if not to be had."""
-    sums = np.zeros((7, len(weight)))
-    run = _run(columns, kind, weight, log_scale, sums, _NOTHING, _NOTHING)
-    return sums if run else None
+    sums = np.empty((7, len(weight)))
+    state = _fused(columns, kind, (weight, log_scale), sums)
+    return None if state is None else sums
 
 
 def _fused_posterior(
     columns: Columns, kind: AbstractSlabKind, weight: Numbers, log_scale: Numbers
 ) -> tuple[Array, Array, Array] | None:
     """Log-likelihood ratio to the null, posterior mean and variance; None if not to be had."""
-    sums = np.zeros((1, len(weight)))
     mean, variance = np.empty((2, len(weight), columns.x.shape[1]))
-    run = _run(columns, kind, weight, log_scale, sums, mean, variance)
-    return (sums[0], mean, variance) if run else None
+    state = _fused(columns, kind, (weight, log_scale), moments=(mean, variance))
+    return None if state is None else (state[2], mean, variance)
 
 
-def _run(
+def fused_climb(
     columns: Columns,
     kind: AbstractSlabKind,
-    weight: Numbers,
-    log_scale: Numbers,
-    *out: Array,
-) -> bool:
+    start: tuple[Numbers, Numbers],
+    bounds: tuple[Array, float, Array],
+    fixed_weight: bool,
+    with_moments: bool,
+) -> tuple[list[list[float]], Moments | None] | None:
+    """Climb from weights and log scales; `bounds` are totals and those of the latter.
+
+    Returns
+    -------
+    list of list of float
+        Weights and log scales at a local maximum, log-likelihood ratios, what was gained.
+    Moments
+        Posterior mean and variance there, if asked for. None instead of all if not to be had.
+    """
+    limits = np.empty((4, columns.n_columns))
+    limits[0], limits[1], limits[2] = bounds
+    limits[3] = kind.em_power
+    moments = None
+    if with_moments:
+        mean, variance = np.empty((2, columns.n_columns, columns.x.shape[1]))
+        moments = mean, variance
+    room = moments or (_NOTHING, _NOTHING)
+    state = _fused(columns, kind, start, None, limits, fixed_weight, room)
+    return None if state is None else (state.tolist(), moments)
+
+
+def _fused(
+    columns: Columns,
+    kind: AbstractSlabKind,
+    start: tuple[Numbers, Numbers],
+    sums: Array | None = None,
+    bounds: Array = _NOTHING,
+    fixed_weight: bool = False,
+    moments: Moments = (_NOTHING, _NOTHING),
+) -> Array | None:
     """Run the compiled loop, unless there is none or these columns need other formulas."""
     kernels = fused_kernels("slabs")
     if kernels is None:
-        return False
-    rate = [math.exp(-b) for b in log_scale]
-    if kind.needs_care(columns, columns.largest_s * max(rate)):
-        return False
-    work = np.empty(kernels.WORK)
-    getattr(kernels, kind.name)(
+        return None
+    state, work = np.zeros((4, columns.n_columns)), np.empty(kernels.WORK)
+    state[0], state[1] = start
+    there = kernels.run(
+        *kernels.KINDS[kind.name],
         plain(columns.z),
         columns.s,
         ONCE if columns.counts is None else columns.counts,
-        np.array(weight),
-        np.array(rate),
+        bounds,
+        fixed_weight,
+        kind.largest_rate(columns),
         work,
         work.view(np.int64),
-        *out,
+        np.empty((7, columns.n_columns)) if sums is None else sums,
+        state,
+        *moments,
+        _NOTHING,
     )
-    return True
+    return state if there else None
 
 
 def sign_rates(column: Columns, kind: AbstractSlabKind, weight: float, scale: float) -> Array:

@@ -68,6 +68,10 @@ class AbstractSlabKind(ABC):
         """Tell whether plain formulas would cancel, `largest` being that of the noise."""
         return False
 
+    def largest_rate(self, columns: Columns) -> float:
+        """Give the inverse scale beyond which that is so."""
+        return math.inf
+
     def fall(self, columns: Columns, noise: Noise, excess: Array | None) -> Array:
         """``excess - z^2 / 2``, in which strong entries would lose digits."""
         fall = -0.5 * columns.z * columns.z
@@ -150,6 +154,10 @@ class LaplaceSlab(AbstractSlabKind):
     def needs_care(self, columns: Columns, largest: float) -> bool:
         """Tell whether plain formulas would cancel: if the slab is narrow."""
         return largest > _NARROW
+
+    def largest_rate(self, columns: Columns) -> float:
+        """Give the inverse scale beyond which that is so."""
+        return _NARROW / columns.largest_s
 
     def derivatives(self, columns: Columns, noise: Noise, ratio: Ratio) -> tuple[Array, Array]:
         """First and second derivative of the logarithm of the ratio in the log scale."""
@@ -248,6 +256,10 @@ class ExponentialSlab(AbstractSlabKind):
     def needs_care(self, columns: Columns, largest: float) -> bool:
         """Tell whether plain formulas would cancel: if there are arguments far out."""
         return largest - columns.smallest_z >= _FAR
+
+    def largest_rate(self, columns: Columns) -> float:
+        """Give the inverse scale beyond which that is so."""
+        return (_FAR + columns.smallest_z) / columns.largest_s
 
     def derivatives(self, columns: Columns, noise: Noise, ratio: Ratio) -> tuple[Array, Array]:
         """First and second derivative of the logarithm of the ratio in the log scale."""

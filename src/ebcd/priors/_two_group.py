@@ -26,21 +26,20 @@ from typing import NamedTuple
 import numpy as np
 
 from ebcd._numerics import Array
+from ebcd.priors import _climbing as steps
 from ebcd.priors._columns import Columns
-from ebcd.priors._posterior import Numbers, densities, fused_sums, posterior
+from ebcd.priors._posterior import (
+    Moments,
+    Numbers,
+    densities,
+    fused_climb,
+    fused_sums,
+    posterior,
+)
 from ebcd.priors._scale_search import search_scales
 from ebcd.priors._slabs import AbstractSlabKind, relative_noise
 
-# A step of Newton's method of relative length e that promises a gain leaves about gain * e^2; where
-# that is less than this, in nats, the step needs no confirmation.
-_LEFT_OVER = 1e-8
-_SHORT_STEP = 0.02
-_TOLERANCE = 1e-12
-_MAX_STEPS = 200
-_LARGEST_STEP = 1.5  # of the log scale
-_SMALLEST_STEP = 1e-3  # below which EM takes over from Newton's method
 _SMALLEST_LOG_SCALE = math.log(1e-4)  # in units of the noise: indistinguishable from the spike
-_SMALLEST_SLAB = 1e-6  # entries
 # A warm start is trusted if it was near its optimum and that optimum is far from the null.
 _TRUSTED_GAIN = 0.5
 _TRUSTED_RATIO = 3.0
@@ -57,21 +56,9 @@ class TwoGroupFit(NamedTuple):
     variance: Array
 
 
-class _Sums(NamedTuple):
-    """Log-likelihood ratio to the null of one column, and its derivatives."""
-
-    ratio: float
-    d_weight: float
-    d_scale: float
-    dd_weight: float
-    dd_scale: float
-    dd_cross: float
-    slab_total: float
-
-
 def _evaluate(
     columns: Columns, kind: AbstractSlabKind, weight: Numbers, log_scale: Numbers
-) -> list[_Sums]:
+) -> list[steps.Sums]:
     """Evaluate (1) to (4) for every column."""
     total = fused_sums(columns, kind, weight, log_scale)
     if total is None:
@@ -79,18 +66,8 @@ def _evaluate(
         blocks = [_block_sums(part, kind, w, log_scale) for part in columns.blocks]
         total = blocks[0] if len(blocks) == 1 else np.sum(blocks, axis=0)
     return [
-        _Sums(
-            ratio=value,
-            d_weight=gradient,
-            d_scale=w * first,
-            dd_weight=-square,
-            dd_scale=w * ((1 - w) * crossed_first + second),
-            dd_cross=crossed,
-            slab_total=w * (n + (1 - w) * gradient),
-        )
-        for w, n, (value, gradient, square, first, second, crossed, crossed_first) in zip(
-            weight, columns.totals.tolist(), total.T.tolist(), strict=True
-        )
+        steps.sums_of(w, n, *sums)
+        for w, n, sums in zip(weight, columns.totals.tolist(), total.T.tolist(), strict=True)
     ]
 
 
@@ -116,56 +93,21 @@ def _block_sums(columns: Columns, kind: AbstractSlabKind, w: Array, log_scale: N
     )
 
 
-def _newton(
-    at: _Sums, w: float, b: float, fixed_weight: bool, reach: float
-) -> tuple[float, float, float]:
-    """Step of Newton's method within the bounds of the weight, and the gain that it predicts."""
-    # derivatives in log w; where that is not concave, those of the concave function of w
-    d_weight, dd_weight, cross = w * at.d_weight, w * w * at.dd_weight, w * at.dd_cross
-    held = fixed_weight or (w >= 1 and d_weight >= 0) or dd_weight == 0
-    if dd_weight + d_weight < 0:
-        dd_weight += d_weight
-    slope, curvature = at.d_scale, at.dd_scale
-    if not held:  # profile the weight out
-        slope -= cross * d_weight / dd_weight
-        curvature -= cross**2 / dd_weight
-    step_b = _capped(slope, curvature, reach)
-    step_w = 0.0
-    if not held:
-        wanted = -(d_weight + cross * step_b) / dd_weight
-        step_w = min(max(wanted, -2 * reach), 2 * reach, -math.log(w))
-        if step_w != wanted and at.dd_scale < 0:  # the scale adapts to where the weight can go
-            step_b = _capped(at.d_scale + cross * step_w, at.dd_scale, reach)
-    gain = step_w * (d_weight + 0.5 * dd_weight * step_w + cross * step_b)
-    gain += step_b * (at.d_scale + 0.5 * at.dd_scale * step_b)
-    return min(w * math.exp(step_w), 1.0), b + step_b, gain
-
-
-def _capped(slope: float, curvature: float, reach: float) -> float:
-    if slope == 0:
-        return 0.0
-    step = abs(slope / curvature) if curvature else reach
-    return math.copysign(min(step, reach), slope)
-
-
-def _em(
-    at: _Sums, w: float, b: float, fixed_weight: bool, total: float, power: float
-) -> tuple[float, float, float]:
-    growth = 0.0
-    if at.slab_total > 0:
-        growth = math.log(max(1 + at.d_scale / at.slab_total, 1e-6)) / power
-    new = w if fixed_weight else min(max(at.slab_total / total, 0.0), 1.0)
-    return new, b + growth, (new - w) * at.d_weight + growth * at.d_scale
-
-
 class _State(NamedTuple):
     weight: list[float]
     log_scale: list[float]
     ratio: list[float]
     gained: list[float]  # log-likelihood since the start
+    moments: Moments | None = None  # of the posterior, if they are known
 
     def take(self, index: Sequence[int]) -> _State:
-        return _State(*([part[k] for k in index] for part in self))
+        weight, log_scale, ratio, gained = ([part[k] for k in index] for part in self.numbers)
+        return _State(weight, log_scale, ratio, gained)
+
+    @property
+    def numbers(self) -> tuple[list[float], ...]:
+        """All but the moments, one number for each column."""
+        return self[:4]
 
 
 def _climb(
@@ -174,35 +116,46 @@ def _climb(
     weight: Numbers,
     log_scale: Numbers,
     fixed_weight: bool,
+    with_moments: bool = False,
 ) -> _State:
-    """Climb to a local maximum from the given parameters, all columns in step."""
-    totals = columns.totals.tolist()
-    weights = [max(w, _SMALLEST_SLAB / n) for w, n in zip(weight, totals, strict=True)]
-    scales = list(log_scale)
-    largest = [math.log(reach + 1e-3) + 3.0 for reach in columns.reach.tolist()]
+    """Climb to a local maximum from the given parameters, all columns in step.
+
+    Moments of the posterior come along if they are asked for and cost little.
+    """
+    totals = columns.totals
+    weights = [
+        max(w, steps.SMALLEST_SLAB / n) for w, n in zip(weight, totals.tolist(), strict=True)
+    ]
     smallest = _SMALLEST_LOG_SCALE + math.log(columns.smallest_s)
+    limits = totals, smallest, np.log(columns.reach + 1e-3) + 3.0
+    start = weights, log_scale
+    climbed = fused_climb(columns, kind, start, limits, fixed_weight, with_moments)
+    if climbed is not None:
+        (weights, scales, ratios, gained), moments = climbed
+        return _State(weights, scales, ratios, gained, moments)
+    bounds = [
+        steps.Bounds(n, smallest, largest, kind.em_power, fixed_weight)
+        for n, largest in zip(totals.tolist(), limits[2].tolist(), strict=True)
+    ]
+    scales = list(log_scale)
     sums = _evaluate(columns, kind, weights, scales)
     first = [at.ratio for at in sums]
     ratios = first.copy()
-    reach = [_LARGEST_STEP] * len(sums)  # of a step of Newton's method
+    reach = [steps.LARGEST_STEP] * len(sums)  # of a step of Newton's method
     active = list(range(len(sums)))
-    for _ in range(_MAX_STEPS):
+    for _ in range(steps.MAX_STEPS):
         moves = []
         for k in active:
             at, w, b = sums[k], weights[k], scales[k]
-            if reach[k] < _SMALLEST_STEP:
-                to_w, to_b, gain = _em(at, w, b, fixed_weight, totals[k], kind.em_power)
+            if steps.by_newton(reach[k]):
+                step = steps.newton(at, w, b, reach[k], fixed_weight)
             else:
-                to_w, to_b, gain = _newton(at, w, b, fixed_weight, reach[k])
-            to_w = max(to_w, _SMALLEST_SLAB / totals[k])
-            to_b = min(max(to_b, smallest), largest[k])
-            rest = max(1 - w, 1 - to_w, 1e-300)  # near one the spike is what must be right
-            length = max(abs(to_b - b), abs(to_w - w) / min(w, rest))
-            near = length < _SHORT_STEP and gain * length**2 < _LEFT_OVER
-            if near and reach[k] == _LARGEST_STEP:
+                step = steps.em(at, w, b, bounds[k])
+            verdict, to_w, to_b = steps.judged(w, b, step, reach[k], bounds[k])
+            if verdict == steps.ARRIVE:
                 weights[k], scales[k] = to_w, to_b
-                ratios[k] += max(gain, 0.0)
-            elif gain > _TOLERANCE and (to_w, to_b) != (w, b):
+                ratios[k] += max(step[2], 0.0)
+            elif verdict == steps.MOVE:
                 moves.append((k, to_w, to_b))
         if not moves:
             break
@@ -211,12 +164,12 @@ def _climb(
         evaluated = _evaluate(part, kind, to_weights, to_scales)
         active = []
         for (k, w, b), at in zip(moves, evaluated, strict=True):
-            if at.ratio >= ratios[k] - 1e-14 * abs(ratios[k]):
+            if steps.is_no_fall(at.ratio, ratios[k]):
                 weights[k], scales[k], sums[k], ratios[k] = w, b, at, at.ratio
-                reach[k] = min(4 * max(reach[k], _SMALLEST_STEP), _LARGEST_STEP)
+                reach[k] = steps.longer(reach[k])
                 active.append(k)
-            elif reach[k] >= _SMALLEST_STEP:  # where EM fails too, rounding has been reached
-                reach[k] = 0.25 * min(reach[k], abs(b - scales[k]) + abs(math.log(w / weights[k])))
+            elif steps.by_newton(reach[k]):  # where EM fails too, rounding has been reached
+                reach[k] = steps.shorter(reach[k], weights[k], scales[k], w, b)
                 active.append(k)
     gained = [last - begin for last, begin in zip(ratios, first, strict=True)]
     return _State(weights, scales, ratios, gained)
@@ -275,7 +228,7 @@ def _warm(
         for k, column in enumerate(columns.each()):
             way = _climb(column.merged, kind, weights[k : k + 1], scales[k : k + 1], fixed_weight)
             weights[k], scales[k], gained[k] = way.weight[0], way.log_scale[0], way.gained[0]
-    state = _climb(columns, kind, weights, scales, fixed_weight)
+    state = _climb(columns, kind, weights, scales, fixed_weight, with_moments=True)
     doubtful = [
         k
         for k, ratio in enumerate(state.ratio)
@@ -287,7 +240,8 @@ def _warm(
         cold = _cold(columns.select(np.array(doubtful)), kind, fixed_weight)
         for i, k in enumerate(doubtful):
             if cold.ratio[i] > state.ratio[k]:
-                for old, new in zip(state, cold, strict=True):
+                state = state._replace(moments=None)
+                for old, new in zip(state.numbers, cold.numbers, strict=True):
                     old[k] = new[i]
     return state
 
@@ -322,7 +276,9 @@ def fit_two_groups(
     else:
         state = _warm(columns, kind, fixed_weight, *start)
     some = [k for k, ratio in enumerate(state.ratio) if ratio > 0]
-    if len(some) == columns.n_columns:
+    if len(some) == columns.n_columns and state.moments is not None:
+        ratio, (mean, variance) = np.array(state.ratio), state.moments
+    elif len(some) == columns.n_columns:
         ratio, mean, variance = posterior(columns, kind, state.weight, state.log_scale)
     else:  # what no slab improves needs no posterior
         ratio = np.zeros(columns.n_columns)
