@@ -184,8 +184,9 @@ def alternate(
     faithful: bool = False,
     look_around: bool = True,
     progress: Progress | None = None,
+    enough: Callable[[State], bool] | None = None,
 ) -> Fit:
-    """Iterate until the criterion rises by less than `tol`.
+    """Iterate until the criterion rises by less than `tol`, or a state is `enough`.
 
     That alone does not mean convergence: it must do so again, and if one is to `look_around` no
     other optimum may be found near by. If `rough`, neither is asked. If `faithful`, steps are so
@@ -218,7 +219,7 @@ def alternate(
             elif not walk.undone:
                 last = path[-2] - path[-3] if len(path) > 2 else 0.0
                 quiet += 1 if gain > max(_STEEP * last, _VERY_QUIET * tol) else enough_quiet
-            if quiet and rough:
+            if (quiet and rough) or (enough is not None and enough(walk.state)):
                 break
         if quiet >= enough_quiet:
             if not (look_around and walk.leave_plateau(keep)):

@@ -17,7 +17,7 @@ from ebcd.fitting._loop import Problem, State, alternate
 from ebcd.fitting._rotation import weighted
 
 _VARIMAX_STEPS = 200
-_VARIMAX_ACCURACY = 1e-3
+_VARIMAX_ACCURACY = 5e-3
 _NOTHING_LEFT = 1e-13  # of the variance
 _GREEDY_STEPS = 500
 _FEW_GREEDY_STEPS = 6  # of each component in a search
@@ -29,6 +29,7 @@ _COARSE = 3.0  # nats: where the fit to all data takes over
 _HOPELESS = 5.0  # times what the first start gained in the first round
 _SAME = 0.99  # cosine
 _GREEDY_TOL = 1.0  # nats: how rough the start is hardly matters to where it leads
+_ROUGH_GREEDY_TOL = 5.0
 _ROUGH = 1e-9  # accuracy of a leading singular value, so that all kinds of input start alike
 _LARGEST_RHO = 0.8
 _FEW_ROWS = 100  # of a factor, so that all its singular vectors cost little
@@ -106,8 +107,15 @@ class Greedy:
     the factor ``F - C L'`` with the coordinates ``C`` of the scores (`AbstractScores`).
     """
 
-    def __init__(self, problem: Problem, tol: float, steps: int = _GREEDY_STEPS) -> None:
+    def __init__(
+        self,
+        problem: Problem,
+        tol: float,
+        steps: int = _GREEDY_STEPS,
+        leading: Array | None = None,
+    ) -> None:
         self._problem = problem
+        self._leading = leading  # of the data, if it is known
         self._steps = steps
         self._covariance = problem.covariance
         self._tol = tol
@@ -191,6 +199,8 @@ class Greedy:
 
     def _residual_vector(self) -> Array:
         """Leading singular vector of the residual, times its singular value over sqrt(n)."""
+        if self._leading is not None and not len(self.loadings):
+            return self._leading
         p = self._covariance.n_features
         scale = np.sqrt(self.precision)  # one for all, or the noise is divided out
         keeper = self._problem.keeper
@@ -216,10 +226,14 @@ class Greedy:
 
 
 def greedy_start(
-    problem: Problem, k: int, tol: float = 1e-6, steps: int = _GREEDY_STEPS
+    problem: Problem,
+    k: int,
+    tol: float = 1e-6,
+    steps: int = _GREEDY_STEPS,
+    leading: Array | None = None,
 ) -> State | None:
     """Add up to `k` components one by one, in `steps` each; None if there is not one."""
-    greedy = Greedy(problem, tol, steps)
+    greedy = Greedy(problem, tol, steps, leading)
     while greedy.loadings.shape[0] < k and greedy.add():
         pass
     return greedy.state()
@@ -309,10 +323,12 @@ def _telling(principal: Array, rng: np.random.Generator) -> np.ndarray:
 
 def _search(problem: Problem, principal: Array, rng: np.random.Generator, careful: bool) -> State:
     """Run starts in rounds; to the end if `careful`, otherwise until one is left."""
-    k, small = len(principal), problem.covariance.n_features <= _CHEAP_FEATURES
+    k, small = len(principal), _is_small(problem)
     starts: Starts = {"varimax": lambda: problem.start(varimax_start(principal))}
     if k > 1:
-        starts["greedy"] = partial(greedy_start, problem, k, _GREEDY_TOL, _FEW_GREEDY_STEPS)
+        leading = None if problem.noise.differs else principal[0]
+        tol = _GREEDY_TOL if small else _ROUGH_GREEDY_TOL
+        starts["greedy"] = partial(greedy_start, problem, k, tol, _FEW_GREEDY_STEPS, leading)
     if k > 3 or (k > 2 and small):
         n_rotations = _ROTATIONS if small else _FEW_ROTATIONS
         starts["principal components"] = partial(problem.start, principal)
@@ -320,6 +336,11 @@ def _search(problem: Problem, principal: Array, rng: np.random.Generator, carefu
             rotated = random_rotation(principal, rng)
             starts[f"random rotation {i + 1}"] = partial(problem.start, rotated)
     return _after_rounds(problem, starts, len(_ROUNDS), careful)[0]
+
+
+def _is_small(problem: Problem) -> bool:
+    """Tell whether an iteration costs next to nothing."""
+    return problem.covariance.n_features <= _CHEAP_FEATURES
 
 
 def _after_rounds(problem: Problem, starts: Starts, number: int, careful: bool) -> list[State]:
@@ -348,7 +369,7 @@ def _after_rounds(problem: Problem, starts: Starts, number: int, careful: bool) 
 
 
 def _first_round(
-    problem: Problem, starts: Starts, run: Callable[[State], State], behind: float
+    problem: Problem, starts: Starts, run: Callable[..., State], behind: float
 ) -> list[State]:
     """Run the starts, but for those that are hopelessly behind the first from the beginning."""
     states: list[State] = []
@@ -359,9 +380,10 @@ def _first_round(
         words = f"round 1, start {i} of {len(starts)}: {name}"
         problem.keeper.watch.stage(words, i, len(starts))
         begin = problem.keeper.once("begin", start)
-        if begin is None or begin.value < hopeless:
+        no_news = _no_news(problem, states)
+        if begin is None or begin.value < hopeless or no_news(begin):
             continue
-        states.append(problem.keeper.once("run", run, begin))
+        states.append(problem.keeper.once("run", partial(run, enough=no_news), begin))
         if len(states) == 1:
             gain = states[0].value - begin.value
             hopeless = states[0].value - behind - _HOPELESS * gain
@@ -371,6 +393,15 @@ def _first_round(
 def _ended(problem: Problem, state: State, **options: Any) -> State:
     """Where a loop ends."""
     return alternate(problem, state, progress=problem.keeper.watch.progress, **options).state
+
+
+def _no_news(problem: Problem, known: list[State]) -> Callable[[State], bool]:
+    """Give a function that tells whether a state is like one that is known and no worse.
+
+    Such a one rarely ends elsewhere; where it is cheap to find out, it goes on.
+    """
+    known = [] if _is_small(problem) else list(known)
+    return lambda state: any(k.value >= state.value and _alike(state, k) for k in known)
 
 
 def _contenders(states: list[State], reach: float, most: int) -> list[State]:
