@@ -16,7 +16,7 @@ import ebcd
 from ebcd import EBCD, PenalizedPCA, PenalizedPCACV
 from ebcd.peers import EBMF, EBPCA, ITSPCA, SPC, USLPCA, GPower
 from ebcd.penalties import L1, SCAD, NonNegative
-from ebcd.priors import PRIORS, PointNormal, make_family, make_prior
+from ebcd.priors import PRIORS, MixturePrior, PointNormal, make_family, make_prior
 
 
 def draw(n=40, p=12, seed=0):
@@ -67,6 +67,9 @@ def assert_same(a, b, where=""):
         assert list(a) == list(b), where
         for key in a:
             assert_same(a[key], b[key], f"{where}[{key}]")
+    elif isinstance(a, MixturePrior):  # whose kernels may not have been made yet
+        for part in ("family", "parameters", "weights", "kernels", "_words", "_prior_sd"):
+            assert_same(getattr(a, part), getattr(b, part), f"{where}.{part}")
     elif hasattr(a, "__dict__") and not isinstance(a, type):
         assert_same(vars(a), vars(b), where)
     else:

@@ -945,6 +945,13 @@ class TestErrors:
                 prior.sample_posterior(x, s)
 
 
+def test_mirrored_locations_have_no_minus_zero():
+    prior = make_prior("npmle", weights=[0.2, 0.5, 0.3], locations=[-1.0, 0.0, 2.0])
+    locations = prior.mirrored().parameters["locations"]
+    np.testing.assert_array_equal(locations, [-2.0, 0.0, 1.0])
+    assert not np.signbit(locations[1])
+
+
 class TestDeferred:
     """Kernels of a fitted spike and slab are made when they are asked for."""
 

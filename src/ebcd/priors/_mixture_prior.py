@@ -60,6 +60,23 @@ class MixturePrior(FittedPrior):
         self._words = words
         self._prior_sd = prior_sd
 
+    @classmethod
+    def deferred(
+        cls, family: type[AbstractPriorFamily], parameters: dict[str, Any]
+    ) -> MixturePrior:
+        """Give a prior whose kernels are made when asked for: in a loop most never are."""
+        prior = cls.__new__(cls)
+        prior.family, prior._family, prior.parameters = family.name, family, parameters
+        prior._words, prior._prior_sd = None, None
+        return prior
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in ("weights", "kernels"):
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        whole: Any = self._family.build(**self.parameters)
+        self.weights, self.kernels = whole.weights, whole.kernels
+        return getattr(self, name)
+
     def describe(self) -> str:
         """Say in words what the prior is."""
         if self._words is not None:

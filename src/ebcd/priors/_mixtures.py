@@ -276,5 +276,5 @@ class NPMLE(GridMixture):
         """Parameters of the prior of ``-theta``."""
         return {
             "weights": parameters["weights"][::-1],
-            "locations": -parameters["locations"][::-1],
+            "locations": 0.0 - parameters["locations"][::-1],  # no minus zero
         }

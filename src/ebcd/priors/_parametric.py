@@ -31,21 +31,6 @@ _CANCELS_FROM = 1e3
 _ORDINARY = 1e6  # ratio of noise and scale up to which squares are no concern
 
 
-class _Deferred(MixturePrior):
-    """A prior whose kernels are made when they are first asked for: in a loop most never are."""
-
-    def __init__(self, family: type[AbstractPriorFamily], parameters: Parameters) -> None:
-        self.family, self._family, self.parameters = family.name, family, parameters
-        self._words, self._prior_sd = None, None
-
-    def __getattr__(self, name: str) -> Any:
-        if name not in ("weights", "kernels"):
-            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-        whole: Any = self._family.build(**self.parameters)
-        self.weights, self.kernels = whole.weights, whole.kernels
-        return getattr(self, name)
-
-
 @dataclass(frozen=True)
 class _TwoGroups(AbstractPriorFamily):
     slab: ClassVar[AbstractSlabKind]
@@ -97,7 +82,9 @@ class _TwoGroups(AbstractPriorFamily):
         begin = _starting_values(starts, unit)
         fit = fit_two_groups(columns, self.slab, not self.has_spike, begin)
         priors: list[FittedPrior] = [
-            _Deferred(type(self), {"weight": weight, "scale": scale * unit, "mode": 0.0})
+            MixturePrior.deferred(
+                type(self), {"weight": weight, "scale": scale * unit, "mode": 0.0}
+            )
             for weight, scale in zip(fit.weight, fit.scale, strict=True)
         ]
         if not self.has_spike:
