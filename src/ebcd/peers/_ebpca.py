@@ -75,8 +75,9 @@ class EBPCA(Readable):
 
     Notes
     -----
-    There is no criterion that the iterations maximise, so there is no ``elbo_``;
-    ``change_path_`` tells whether further rounds would change much.
+    There is no criterion that the iterations maximise, so there is no ``elbo_``. Several
+    components may slowly become more alike; ``change_path_`` levels off or grows then, and many
+    rounds can do harm.
 
     `transform` treats every sample as new: it gives the posterior mean of its scores, given its
     products with the loadings, under the joint distribution of the scores that was found. On the

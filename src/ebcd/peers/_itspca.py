@@ -74,8 +74,8 @@ class ITSPCA(SparsePeer):
         Number of iterations.
     change_path_ : ndarray of shape (n_iter_,)
         How far each iteration turned the subspace: the squared sine of the largest angle between
-        it and the one before, which `tol` is compared with. It is nan where a component lost all
-        its loadings, since subspaces of different dimensions have no such angle.
+        it and the one before, which `tol` is compared with. It is nan where a component was
+        dropped, since subspaces of different dimensions have no such angle.
     converged_ : bool
         Whether the subspace stopped moving. Thresholds may make it move for ever.
     mean_, scale_ : ndarray of shape (p,)

@@ -75,10 +75,8 @@ def _draw_changes(axes: Axes, path: NDArray[Any], step: str) -> None:
         (np.isnan(path), "x", "a component was dropped"),
     ):
         if which.any():
-            foot = np.full(which.sum(), 0.03)
-            style = {"linestyle": "", "color": INK, "label": meaning}
-            place = axes.get_xaxis_transform()
-            axes.plot(steps[which], foot, marker=marker, transform=place, **style)
+            foot, place = np.full(which.sum(), 0.03), axes.get_xaxis_transform()
+            axes.plot(steps[which], foot, marker, color=INK, label=meaning, transform=place)
             axes.legend(frameon=False)
 
 
