@@ -56,14 +56,13 @@ NOISE = {"common": "common noise", "vector": "one noise per entry"}
 LONG_ENOUGH = 0.02  # seconds of a turn
 
 Call = Callable[[], object]
-Pairs = list[tuple[Call, Call | None]]  # what is timed, and a call that is the unit
+Pairs = list[
+    tuple[Call, Call | None]
+]  # what is timed and what takes one unit; None: the unit is ms
 
 
 class Row(NamedTuple):
-    """Something to time, and the unit: a name, and calls of which one is a unit, or None for ms.
-
-    It gives pairs of calls, one for every data set; they are made when it is their turn.
-    """
+    """What is timed, in which unit, and the calls for every data set, made when it is their turn."""
 
     name: str
     unit: str
@@ -77,20 +76,27 @@ class Times(NamedTuple):
     compiled: np.ndarray
     unit: np.ndarray | None
 
-    def cells(self) -> list[str]:
-        """Say how long it takes, in units or in milliseconds."""
+    @property
+    def values(self) -> tuple[float, float]:
+        """Say how long it takes without and with numba, in units or in milliseconds."""
         unit = 1e-3 if self.unit is None else self.unit
-        return [number(np.median(x / unit)) for x in (self.without, self.compiled)]
+        return float(np.median(self.without / unit)), float(np.median(self.compiled / unit))
 
     @property
-    def gain(self) -> str:
-        """Say how many times as fast compiled loops are."""
-        return f"{float(np.median(self.without / self.compiled)):.2f}"
+    def cells(self) -> list[str]:
+        """Write the same."""
+        return [number(value) for value in self.values]
 
 
 def number(x: float) -> str:
     """Write a number with three digits."""
     return f"{x:.0f}" if x >= 100 else f"{x:#.3g}"
+
+
+def in_words(which: str) -> str:
+    """Name a problem as the other tables do."""
+    noise, data = which.split(" s, ")
+    return f"{NOISE[noise]}, {data}"
 
 
 def one_column(which: str, warm: bool) -> Pairs:
@@ -151,7 +157,7 @@ def rows(sector_file: Path | None) -> dict[str, list[Row]]:
     starts = ("cold", "warm")
     means = [
         Row(
-            f"100,000 entries, {which}, {start}",
+            f"100,000 entries, {in_words(which)}, {start}",
             "passes of log_ndtr",
             functools.partial(one_column, which, start == "warm"),
         )
@@ -159,7 +165,7 @@ def rows(sector_file: Path | None) -> dict[str, list[Row]]:
         for start in starts
     ] + [
         Row(
-            f"3 columns of 500, common s, {start}",
+            f"3 columns of 500, common noise, {start}",
             "ms",
             functools.partial(
                 columns, three_columns(), np.array(1.0), "point_laplace", start == "warm"
@@ -314,7 +320,9 @@ def print_rows(title: str, what: list[Row], times: Iterator[Times]) -> None:
     table = Table("", "in", "without", "with", "times faster")
     for row, found in zip(what, times, strict=True):
         one = "" if found.unit is None else f" ({number(1e3 * np.median(found.unit))} ms)"
-        table.add(row.name, row.unit + one, *found.cells(), found.gain)
+        table.add(
+            row.name, row.unit + one, *found.cells, f"{found.values[0] / found.values[1]:.2f}"
+        )
     table.print(title, True)
 
 
@@ -323,7 +331,7 @@ def print_columns(times: Iterator[Times]) -> None:
     heads = [f"{NOISE[noise]}, {side}" for noise in NOISE for side in ("without", "with")]
     table = Table("family", *heads)
     for family in FAMILIES:
-        table.add(f"`{family}`", *(cell for _ in NOISE for cell in next(times).cells()))
+        table.add(f"`{family}`", *(cell for _ in NOISE for cell in next(times).cells))
     table.print("5 columns of 1,000,000 entries, warm, ms", True)
 
 
@@ -339,7 +347,7 @@ def print_tables(options: argparse.Namespace, cache: Path) -> None:
         def times(name: str) -> Iterator[Times]:
             for i, row in enumerate(known[name]):
                 found = measured(sides, [name, i], options.repeats)
-                print(f"  {row.name}: {' and '.join(found.cells())}", file=sys.stderr)
+                print(f"  {row.name}: {' and '.join(found.cells)}", file=sys.stderr)
                 yield found
 
         if "means" in chosen:
@@ -370,6 +378,8 @@ def main() -> None:
     unknown = set(options.tables) - set(TABLES)
     if unknown:
         parser.error(f"unknown tables: {', '.join(sorted(unknown))}")
+    if options.sectors and not options.sectors.is_file():
+        parser.error(f"there is no file {options.sectors}")
     if find_spec("numba") is None:
         parser.error('numba is not installed: pip install "ebcd[fast]"')
     warnings.simplefilter("ignore")

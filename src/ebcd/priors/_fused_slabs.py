@@ -296,9 +296,9 @@ def _shrink(
         work[_ODDS + j] = density
 
 
-# Three copies of one loop. With the kind of slab as an argument, whoever uses one kind compiles all,
+# Three copies of one loop. With the kind of slab as an argument, who needs one kind compiles all,
 # which takes half as long again, and short columns take 2 to 4 % more time. Made by a function that
-# is given the three steps, they would be compiled in every process: numba does not find them again.
+# is given the three steps, they are compiled in every process: numba does not find them again.
 
 
 @_kept
