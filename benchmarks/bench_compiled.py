@@ -44,25 +44,17 @@ from ebcd.priors import make_family
 from ebcd.priors._fused import fused_kernels
 from ebcd.priors._solve import solve_columns
 
-FAMILIES = (
-    "point_laplace",
-    "point_exponential",
-    "point_normal",
-    "laplace",
-    "exponential",
-    "normal",
-)
+SLABS = ("laplace", "exponential", "normal")
+FAMILIES = (*(f"point_{slab}" for slab in SLABS), *SLABS)
 NOISE = {"common": "common noise", "vector": "one noise per entry"}
 LONG_ENOUGH = 0.02  # seconds of a turn
 
 Call = Callable[[], object]
-Pairs = list[
-    tuple[Call, Call | None]
-]  # what is timed and what takes one unit; None: the unit is ms
+Pairs = list[tuple[Call, Call | None]]  # what is timed, and what takes one unit, if not ms
 
 
 class Row(NamedTuple):
-    """What is timed, in which unit, and the calls for every data set, made when it is their turn."""
+    """What is timed, in which unit, and calls for every data set, made when it is their turn."""
 
     name: str
     unit: str
