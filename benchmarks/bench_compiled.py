@@ -85,12 +85,6 @@ def number(x: float) -> str:
     return f"{x:.0f}" if x >= 100 else f"{x:#.3g}"
 
 
-def in_words(which: str) -> str:
-    """Name a problem as the other tables do."""
-    noise, data = which.split(" s, ")
-    return f"{NOISE[noise]}, {data}"
-
-
 def one_column(which: str, warm: bool) -> Pairs:
     """Solve 100,000 normal means, beside one pass of `log_ndtr` through as many."""
     x, s, noise = large_problems()[which]
@@ -149,11 +143,12 @@ def rows(sector_file: Path | None) -> dict[str, list[Row]]:
     starts = ("cold", "warm")
     means = [
         Row(
-            f"100,000 entries, {in_words(which)}, {start}",
+            f"100,000 entries, {NOISE[noise]}, {data}, {start}",
             "passes of log_ndtr",
             functools.partial(one_column, which, start == "warm"),
         )
         for which in large_problems()
+        for noise, data in [which.split(" s, ")]
         for start in starts
     ] + [
         Row(
@@ -312,9 +307,8 @@ def print_rows(title: str, what: list[Row], times: Iterator[Times]) -> None:
     table = Table("", "in", "without", "with", "times faster")
     for row, found in zip(what, times, strict=True):
         one = "" if found.unit is None else f" ({number(1e3 * np.median(found.unit))} ms)"
-        table.add(
-            row.name, row.unit + one, *found.cells, f"{found.values[0] / found.values[1]:.2f}"
-        )
+        without, compiled = found.values
+        table.add(row.name, row.unit + one, *found.cells, f"{without / compiled:.2f}")
     table.print(title, True)
 
 
