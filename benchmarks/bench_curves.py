@@ -36,6 +36,9 @@ from experiments.records import read_json, write_json
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
 MOST_REPEATS, ENOUGH_SECONDS = 5, 3.0
+ONE_THREAD = dict.fromkeys(
+    ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS"), "1"
+)
 
 Point = dict[str, Any]
 
@@ -141,13 +144,10 @@ def measured(point: Point) -> Point:
 
 def in_own_process(point: Point) -> Point:
     """Measure one point in a new process."""
-    one = dict.fromkeys(
-        ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS"),
-        "1",
-    )
     command = [sys.executable, "-m", "benchmarks.bench_curves", "--point", json.dumps(point)]
+    environment = {**os.environ, **ONE_THREAD}
     done = subprocess.run(
-        command, check=True, stdout=subprocess.PIPE, text=True, cwd=ROOT, env={**os.environ, **one}
+        command, check=True, stdout=subprocess.PIPE, text=True, cwd=ROOT, env=environment
     )
     return dict(json.loads(done.stdout))
 

@@ -1,7 +1,8 @@
 """`ebcd.EBCD`: ELBO beside R's, speed beside an SVD and PCA, numbers of components, noise.
 
 Run with ``make bench``, or choose sections, as in ``python benchmarks/bench_ebcd.py number noise``.
-One thread, default settings, medians; times are compared within one run. The sections:
+One thread, default settings, medians; times are compared within one run. ``EBCD_NUMBA=0`` in the
+environment turns compiled loops off. The sections:
 
 a  reference  simulated data sets with R's results, against ``numpy.linalg.svd``
 b  large      500 x 10,000 with five sparse components, against scikit-learn's randomised PCA
@@ -31,6 +32,7 @@ from ebcd.data import from_matrix
 from ebcd.datasets import make_simulation
 from ebcd.fitting._components import count_components
 from ebcd.metrics import component_angles
+from ebcd.priors._fused import fused_kernels
 
 REFERENCE = Path(__file__).resolve().parents[1] / "tests" / "reference" / "sim"
 # R ebcd on the sectors: number of components -> ELBO, share of the variance together, seconds
@@ -290,7 +292,8 @@ def main() -> None:
         parser.error(f"unknown sections: {', '.join(sorted(unknown))}")
     print(
         f"ebcd {ebcd.__version__}, Python {platform.python_version()}, NumPy {np.__version__}, "
-        f"SciPy {scipy.__version__}, {platform.machine()}, {time.strftime('%Y-%m-%d')}"
+        f"SciPy {scipy.__version__}, {platform.machine()}, {time.strftime('%Y-%m-%d')}, "
+        f"{'with' if fused_kernels('slabs') else 'without'} numba"
     )
     with threadpool_limits(1):
         for name in options.sections or SECTIONS:

@@ -158,6 +158,14 @@ def test_no_component(tmp_path):
     assert ebcd.load(tmp_path / "m").transform(noise).shape == (40, 0)
 
 
+def test_path_with_nan(tmp_path):
+    with pytest.warns(UserWarning, match="dropped 1 of 2"):
+        model = ITSPCA(2, gamma=2.0).fit(X)
+    assert np.isnan(model.change_path_).any()
+    ebcd.save(model, tmp_path / "m")
+    assert_same(ebcd.load(tmp_path / "m").change_path_, model.change_path_)
+
+
 def test_not_fitted(tmp_path):
     ebcd.save(EBCD(3, tol=float("inf")), tmp_path / "m")
     again = ebcd.load(tmp_path / "m")

@@ -1,5 +1,7 @@
 """`EBPCA`: its parts against brute force and simulation, and what it gives."""
 
+import itertools
+
 import numpy as np
 import pytest
 from scipy import sparse
@@ -281,6 +283,55 @@ class TestFit:
         X = 3 * rng.normal(size=(300, 1)) @ rng.normal(size=(1, 40)) + rng.normal(size=(300, 40))
         model, pca = EBPCA(1).fit(X), PCA(1).fit(X)
         assert component_angles(pca.components_.T, model.components_.T)[0] < 0.02
+
+
+class TestChanges:
+    def fits(self, X, k, rounds):
+        return [EBPCA(k, center=False, max_iter=t).fit(X) for t in range(1, rounds + 1)]
+
+    def test_changes_are_those_of_the_components(self):
+        X, _, _ = draw(100, 200, [4.0, 2.5])
+        fits = self.fits(X, 2, 4)
+        L = [fit.components_ for fit in fits]
+        expected = [
+            np.linalg.norm(new - old) / np.linalg.norm(old) for old, new in itertools.pairwise(L)
+        ]
+        for fit in fits:
+            assert fit.change_path_.shape == (fit.n_iter_,)
+            np.testing.assert_allclose(fit.change_path_, fits[-1].change_path_[: fit.n_iter_])
+        np.testing.assert_allclose(fits[-1].change_path_[1:], expected, rtol=1e-8)
+
+    def test_first_change_is_from_principal_components(self):
+        n, p = 100, 200
+        X, _, _ = draw(n, p, [4.0, 2.5])
+        values, vectors = (part[:2] for part in np.linalg.svd(X, full_matrices=False)[1:])
+        noise = ((X**2).sum() - (values**2).sum()) / X.size
+        # roots of the equation of the singular values, (2), and squared cosines, (3)
+        g, squares = p / n, values**2 / n / noise
+        s2 = np.array([np.roots([g, 1 + g - square, 1]).max() for square in squares])
+        cosines = np.sqrt(1 - (1 + g * s2) / (g * s2 * (1 + s2)))
+        start = vectors * (np.sqrt(s2 * noise * p / n) * cosines)[:, None]
+        model = EBPCA(2, center=False, max_iter=1).fit(X)
+        L = model.components_
+        start *= np.sign((start * L).sum(axis=1, keepdims=True))
+        expected = np.linalg.norm(L - start) / np.linalg.norm(start)
+        np.testing.assert_allclose(model.change_path_, [expected], rtol=1e-6)
+
+    def test_one_component_settles(self):
+        X, _, _ = draw(200, 400, [2.5])
+        path = EBPCA(1, max_iter=12).fit(X).change_path_
+        assert path[0] > 0.1
+        assert path[-1] < 1e-12
+
+    def test_units_do_not_matter(self):
+        X, _, _ = draw(60, 90, [4.0, 3.0])
+        one, other = EBPCA(2).fit(X), EBPCA(2).fit(1e6 * X)
+        np.testing.assert_allclose(other.change_path_, one.change_path_, rtol=1e-4)
+
+    def test_nothing_to_iterate(self):
+        with pytest.warns(UserWarning, match="0 of 2 components"):
+            model = EBPCA(2).fit(np.ones((10, 5)))
+        assert model.change_path_.shape == (model.n_iter_,) == (0,)
 
 
 class TestEdges:

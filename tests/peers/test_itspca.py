@@ -2,6 +2,8 @@
 
 import numpy as np
 import pytest
+from scipy.linalg import subspace_angles
+from sklearn.exceptions import ConvergenceWarning
 
 from ebcd.peers import ITSPCA
 from ebcd.peers._itspca import THRESHOLDS, enough_steps, orthonormal
@@ -115,6 +117,54 @@ class TestFit:
         with pytest.warns(UserWarning, match="dropped 2 of 2 components"):
             none = ITSPCA(2, gamma=100.0).fit(X)
         assert none.transform(X).shape == (200, 0)
+
+
+class TestChanges:
+    @pytest.mark.parametrize("thresholding", THRESHOLDS)
+    def test_angles_between_successive_subspaces(self, thresholding):
+        X, _ = draw()
+        n = len(X)
+        S = X.T @ X / n
+        chosen = np.diag(S) >= np.median(np.diag(S)) * (1 + 3 * np.sqrt(np.log(n) / n))
+        model = ITSPCA(2, thresholding=thresholding, gamma=0.5, tol=1e-12, max_iter=100).fit(X)
+        levels = np.sort(model.thresholds_)[::-1]
+        Q = np.zeros((60, 2))
+        Q[chosen] = np.linalg.eigh(S[np.ix_(chosen, chosen)])[1][:, :-3:-1]
+        expected = []
+        for _ in range(model.n_iter_):
+            old, Q = Q, np.linalg.qr(THRESHOLDS[thresholding](S @ Q, levels))[0]
+            expected.append(np.sin(subspace_angles(old, Q).max()) ** 2)
+        assert len(expected) > 3
+        np.testing.assert_allclose(model.change_path_, expected, rtol=1e-4, atol=1e-15)
+
+    def test_stops_at_the_tolerance(self):
+        X, _ = draw()
+        for options, tol in (({}, 1 / 200**2), ({"tol": 1e-10, "max_iter": 100}, 1e-10)):
+            model = ITSPCA(2, **options).fit(X)
+            assert model.converged_
+            assert model.change_path_.shape == (model.n_iter_,)
+            assert model.change_path_[-1] <= tol < model.change_path_[:-1].min()
+
+    def test_stopped_before(self):
+        with pytest.warns(ConvergenceWarning, match="after 2 iterations"):
+            model = ITSPCA(2, max_iter=2, tol=1e-12).fit(draw()[0])
+        assert model.change_path_.shape == (2,)
+        assert (model.change_path_ > 1e-12).all()
+
+    def test_no_angle_where_a_component_is_dropped(self):
+        X, _ = draw()
+        with pytest.warns(UserWarning, match="dropped 1 of 3"):
+            model = ITSPCA(3, gamma=6.0).fit(X)
+        assert model.n_iter_ > 1
+        np.testing.assert_array_equal(np.isnan(model.change_path_), np.arange(model.n_iter_) == 0)
+        with pytest.warns(UserWarning, match="dropped 2 of 2"):
+            none = ITSPCA(2, gamma=100.0).fit(X)
+        np.testing.assert_array_equal(none.change_path_, [np.nan])
+
+    def test_nothing_to_iterate(self):
+        with pytest.warns(UserWarning, match="do not vary"):
+            model = ITSPCA(2).fit(np.ones((5, 3)))
+        assert model.change_path_.shape == (model.n_iter_,) == (0,)
 
 
 class TestPieces:

@@ -16,10 +16,11 @@ from pictures import assert_readable, labels
 
 import ebcd
 from ebcd import EBCD, PenalizedPCA, plots
-from ebcd.peers import SPC, USLPCA, GPower
+from ebcd.peers import EBPCA, ITSPCA, SPC, USLPCA, GPower
 from ebcd.penalties import as_penalty
 
 FUNCTIONS = sorted(plots.__all__)
+TURN, CHANGE = "turn of the subspace (squared sine)", "relative change of the loadings"
 
 
 class TestAll:
@@ -34,10 +35,6 @@ class TestAll:
     @pytest.mark.parametrize("name", FUNCTIONS)
     def test_work_on_every_estimator(self, name, model, data):
         arguments = [data] if name == "scores" else []
-        if name == "elbo" and type(model).__name__ in ("ITSPCA", "EBPCA"):
-            with pytest.raises(TypeError, match="maximise"):
-                plots.elbo(model)
-            return
         given = [model, model] if name == "compare" else model
         for ax in np.ravel(getattr(plots, name)(given, *arguments)):
             assert isinstance(ax, Axes)
@@ -381,19 +378,66 @@ class TestShrinkage:
 
 class TestElbo:
     def test_path(self, model):
-        if type(model).__name__ in ("ITSPCA", "EBPCA"):
-            match = f"{type(model).__name__} has no criterion .*: it.* maximise"
-            with pytest.raises(TypeError, match=match):
-                plots.elbo(model)
-            return
-        path = getattr(model, "elbo_path_", getattr(model, "objective_path_", None))
+        names = ("elbo_path_", "objective_path_", "change_path_")
+        (path,) = (getattr(model, name) for name in names if hasattr(model, name))
         ax = plots.elbo(model)
         np.testing.assert_array_equal(ax.lines[0].get_ydata(), path)
+        assert (ax.get_yscale() == "log") is hasattr(model, "change_path_")
+        if hasattr(model, "change_path_"):
+            return
         assert ("ELBO" in ax.get_ylabel()) is hasattr(model, "elbo_path_")
         assert "converged" in ax.get_title()
         falls = "small" in ax.get_ylabel()
         assert (np.diff(path) * (-1 if falls else 1) >= -1e-9 * np.abs(path[-1])).all()
         assert path[-1] == getattr(model, "elbo_", getattr(model, "objective_", None))
+
+    @pytest.mark.parametrize(
+        ("model", "title", "xlabel", "ylabel"),
+        [
+            (ITSPCA(2, gamma=0.1), "ITSPCA converged", "iteration", TURN),
+            (EBPCA(2), "EBPCA: 5 rounds", "round", CHANGE),
+            (EBPCA(2, max_iter=1), "EBPCA: 1 round", "round", CHANGE),
+        ],
+        ids=repr,
+    )
+    def test_changes(self, model, title, xlabel, ylabel, data):
+        ax = plots.elbo(model.fit(data))
+        (line,) = ax.lines
+        np.testing.assert_array_equal(line.get_xdata(), np.arange(1, model.n_iter_ + 1))
+        np.testing.assert_array_equal(line.get_ydata(), model.change_path_)
+        assert (ax.get_title(), ax.get_xlabel(), ax.get_ylabel()) == (title, xlabel, ylabel)
+        assert ax.get_legend() is None
+        assert_readable(ax.figure)
+
+    @pytest.mark.parametrize(
+        ("path", "marks"),
+        [
+            ([0.1, np.nan, 1e-3, 1e-9, 0.0], {"no change": [5], "a component was dropped": [2]}),
+            ([np.nan, np.nan], {"a component was dropped": [1, 2]}),
+            ([0.0], {"no change": [1]}),
+        ],
+    )
+    def test_changes_that_a_logarithm_does_not_have(self, path, marks, data):
+        model = ITSPCA(2, gamma=0.1).fit(data)
+        model.change_path_ = np.array(path)
+        ax = plots.elbo(model)
+        shown = np.where(np.nan_to_num(path) > 0, path, np.nan)
+        np.testing.assert_array_equal(ax.lines[0].get_ydata(), shown)
+        drawn = {line.get_label(): list(line.get_xdata()) for line in ax.lines[1:]}
+        assert drawn == marks
+        assert {text.get_text() for text in ax.get_legend().get_texts()} == set(marks)
+        ax.figure.canvas.draw()
+        numbers = [tick.label1.get_visible() for tick in ax.yaxis.get_major_ticks()]
+        assert any(numbers) is bool((shown > 0).any())
+        assert_readable(ax.figure)
+
+    @pytest.mark.parametrize("kind", [ITSPCA, EBPCA])
+    def test_nothing_was_iterated(self, kind):
+        with pytest.warns(UserWarning, match="vary|0 of 2"):
+            model = kind(2).fit(np.ones((10, 5)))
+        ax = plots.elbo(model)
+        assert ax.texts[0].get_text() in ("no iteration was done", "no round was done")
+        ax.figure.canvas.draw()
 
     @pytest.mark.parametrize("scale", [False, True])
     def test_criteria_of_peers_against_the_data(self, scale, data):

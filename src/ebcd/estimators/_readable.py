@@ -32,7 +32,7 @@ class Feature(NamedTuple):
 class Readable(Decomposition):
     """What people read of a decomposition, whether or not its components have uncertainties."""
 
-    _criterion = "ELBO (nats)"  # what the iterations raise or lower; else why there is none
+    _criterion = "ELBO (nats)"  # what the path of a fit is about
 
     # scikit-learn takes an unfitted estimator with this method for a linear predictor
     @available_if(lambda self: hasattr(self, "lfsr_"))

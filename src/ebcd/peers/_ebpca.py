@@ -62,6 +62,10 @@ class EBPCA(Readable):
         Squared length of each component, and its share of the total variance.
     n_iter_ : int
         Number of rounds of message passing.
+    change_path_ : ndarray of shape (n_iter_,)
+        By how much each round changed ``components_``: the root of the sum of squares of the
+        difference, relative to that of the components before. Those before the first round are
+        the principal components, shrunk as if loadings were normal.
     mean_ : ndarray of shape (p,)
         What was subtracted from the features.
     n_samples_, n_components_, n_features_in_ : int
@@ -71,7 +75,9 @@ class EBPCA(Readable):
 
     Notes
     -----
-    There is no criterion that the iterations maximise, so there is no ``elbo_``.
+    There is no criterion that the iterations maximise, so there is no ``elbo_``. Several
+    components may slowly become more alike; ``change_path_`` levels off or grows then, and many
+    rounds can do harm.
 
     `transform` treats every sample as new: it gives the posterior mean of its scores, given its
     products with the loadings, under the joint distribution of the scores that was found. On the
@@ -100,7 +106,7 @@ class EBPCA(Readable):
     array([0.05])
     """
 
-    _criterion = "its rounds of message passing maximise nothing"
+    _criterion = "relative change of the loadings"
     scale: ClassVar[bool] = False  # not a parameter: noise is taken to be the same everywhere
 
     def __init__(
@@ -184,7 +190,8 @@ class EBPCA(Readable):
         self, start: Spectrum, messages: Messages | None, matrix: DataMatrix, data: Input
     ) -> None:
         n, p, k = matrix.n_samples, matrix.n_features, start.signals.size
-        self.n_iter_ = 0 if messages is None else messages.n_iter
+        changes = [] if messages is None else messages.changes
+        self.n_iter_, self.change_path_ = len(changes), np.array(changes, dtype=np.float64)
         self.noise_variance_ = (start.noise * matrix.unit) ** 2
         sizes = start.signals * start.noise * matrix.unit / np.sqrt(n)
         scores, loadings, sd, lfsr = np.empty((n, k)), np.empty((p, k)), *np.empty((2, p, k))

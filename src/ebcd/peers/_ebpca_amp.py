@@ -239,11 +239,11 @@ def log_densities(x: Array, images: Array) -> Array:
 
 
 class Messages(NamedTuple):
-    """Where message passing ended: scores, loadings, and the number of iterations."""
+    """Where message passing ended: scores, loadings, and how much each round changed these."""
 
     scores: Denoised
     loadings: Denoised
-    n_iter: int
+    changes: list[float]
 
 
 def pass_messages(
@@ -259,15 +259,17 @@ def pass_messages(
     scores = _denoised_start(start.left, start.alignment[0], rng)
     before = start.right * np.sqrt((1 - start.alignment[0]) / ratio)
     loadings: Denoised | None = None
-    done = 0
+    old = start.right * np.sqrt(start.alignment[1])  # posterior means if the prior were normal
+    changes: list[float] = []
     while True:
         gram = scores.mean.T @ scores.mean / n
-        if done == n_iter or _degenerate(gram):
+        if len(changes) == n_iter or _degenerate(gram):
             break
         message = data.transposed(scores.mean) / unit - before @ scores.slope.T
         loadings = denoise(message, gram @ signals, gram, rng, loadings)
-        done += 1
         before = loadings.mean
+        changes.append(_relative_change(old @ signals, before @ signals))
+        old = before
         gram = before.T @ before / n
         if _degenerate(gram):
             break
@@ -275,11 +277,15 @@ def pass_messages(
         scores = denoise(message, gram @ signals, gram, rng, scores)
     if loadings is None:
         loadings = _denoised_start(start.right, start.alignment[1], rng)
-    return Messages(scores, loadings, done)
+    return Messages(scores, loadings, changes)
 
 
 def _denoised_start(vectors: Array, alignment: Array, rng: np.random.Generator) -> Denoised:
     return denoise(vectors, np.diag(np.sqrt(alignment)), np.diag(1 - alignment), rng)
+
+
+def _relative_change(old: Array, new: Array) -> float:
+    return float(np.linalg.norm(new - old) / np.linalg.norm(old))
 
 
 def _degenerate(gram: Array) -> bool:

@@ -72,6 +72,10 @@ class ITSPCA(SparsePeer):
         total variance.
     n_iter_ : int
         Number of iterations.
+    change_path_ : ndarray of shape (n_iter_,)
+        How far each iteration turned the subspace: the squared sine of the largest angle between
+        it and the one before, which `tol` is compared with. It is nan where a component was
+        dropped, since subspaces of different dimensions have no such angle.
     converged_ : bool
         Whether the subspace stopped moving. Thresholds may make it move for ever.
     mean_, scale_ : ndarray of shape (p,)
@@ -103,7 +107,7 @@ class ITSPCA(SparsePeer):
 
     _remedy = "lower gamma"
     _detail = "thresholds_"
-    _criterion = "it thresholds and rotates until the subspace stops turning, and maximises nothing"
+    _criterion = "turn of the subspace (squared sine)"
 
     def __init__(
         self,
@@ -145,23 +149,29 @@ class ITSPCA(SparsePeer):
         levels = self.gamma * np.sqrt(noise * values[:k] * log_size / n)
         steps = self.max_iter or enough_steps(values / noise, k, log_size)
         tol = 1 / n**2 if self.tol is None else self.tol
-        n_iter, converged, alive, observed = 0, False, np.arange(k), q
-        while not converged and n_iter < steps and alive.size:
-            n_iter += 1
+        converged, alive, observed = False, np.arange(k), q
+        changes: list[float] = []
+        while not converged and len(changes) < steps and alive.size:
             product = covariance.matmul(q)
             lengths = np.sqrt((q * product).sum(axis=0))
             new, kept = orthonormal(THRESHOLDS[self.thresholding](product, levels[alive]))
             observed, lengths = product[:, kept] / lengths[kept], lengths[kept]
-            converged = bool(kept.all()) and turned(q, new) <= tol
+            changes.append(turned(q, new) if kept.all() else np.nan)
+            converged = changes[-1] <= tol
             q, alive = new, alive[kept]
         size = np.sqrt(np.maximum((q * covariance.matmul(q)).sum(axis=0), 0.0))
         size = np.where(size > 0, size, 1.0)
         converged = converged or alive.size == 0
         levels = levels[alive]
         return Found(
-            *((q * size).T, q / size, n_iter, converged, observed.T, levels / lengths),
+            *((q * size).T, q / size, len(changes), converged, observed.T, levels / lengths),
             detail=levels * covariance.unit**2,
+            changes=changes,
         )
+
+    def _store(self, found: Found, covariance: AbstractCovariance, data: Input) -> None:
+        super()._store(found, covariance, data)
+        self.change_path_ = np.array(found.changes, dtype=np.float64)
 
     def _threshold(self, observed: Array, level: float) -> Array:
         return THRESHOLDS[self.thresholding](observed, np.asarray(level))

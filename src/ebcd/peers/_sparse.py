@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Any, NamedTuple, Self
 
@@ -35,6 +36,8 @@ class Found(NamedTuple):
         What else is known of each component; the attribute that the estimator calls `_detail`.
     path : sequence of float
         The criterion after every iteration, if the method has one.
+    changes : sequence of float
+        How much every iteration changed, if the method has no criterion.
     observed : array, k x p
         What the last shrinkage was applied to, as loadings.
     levels : array of length k
@@ -49,6 +52,7 @@ class Found(NamedTuple):
     levels: Array
     path: Sequence[float] = (0.0,)
     detail: Array | None = None
+    changes: Sequence[float] = ()
 
 
 class SparsePeer(Readable):
@@ -77,12 +81,13 @@ class SparsePeer(Readable):
         self._warn(len(principal))
         return self
 
+    @abstractmethod
     def _check(self, data: Input) -> None:
-        raise NotImplementedError  # pragma: no cover - every subclass has its own
+        """Complain of parameters of the method itself."""
 
+    @abstractmethod
     def _find(self, covariance: AbstractCovariance, principal: Array, data: Input, X: Any) -> Found:
         """Find as many components as there are principal components (k x p)."""
-        raise NotImplementedError  # pragma: no cover - every subclass has its own
 
     def _check_parameters(self) -> None:
         check_count("n_components", self.n_components)
@@ -145,9 +150,9 @@ class SparsePeer(Readable):
         self.objective_path_ = np.array(path) * unit
         self.objective_ = float(self.objective_path_[-1])
 
+    @abstractmethod
     def _threshold(self, observed: Array, level: float) -> Array:
         """Set small entries to zero, and perhaps move the others."""
-        raise NotImplementedError  # pragma: no cover - every subclass has its own
 
     def _shrinkage(self, k: int) -> Shrinkage:
         """Give the threshold, and how its result is brought to the length of the component."""

@@ -7,6 +7,7 @@ from ``gamma alpha`` on.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -49,9 +50,9 @@ class _Flattening(AbstractPenalty):
 
     gamma: float
 
+    @abstractmethod
     def _minima(self, size: Array, step: Array) -> list[Array]:
         """Minimum of each piece, for non-negative arguments, in increasing order."""
-        raise NotImplementedError  # pragma: no cover - both subclasses have it
 
     def prox(self, v: ArrayLike, step: ArrayLike) -> Array:
         """Best of the minima of the pieces."""
@@ -73,8 +74,9 @@ class _Flattening(AbstractPenalty):
         u = np.abs(self.prox(v, step))
         return np.where(u >= self.gamma, 1.0, self._inner_slope(u, step))
 
+    @abstractmethod
     def _inner_slope(self, u: Array, step: Array) -> Array:
-        raise NotImplementedError  # pragma: no cover - both subclasses have it
+        """Slope of the proximal map where its result `u` is below `gamma`."""
 
     def reach(self, alpha: ArrayLike) -> Array:
         """Thresholds grow with the strength."""

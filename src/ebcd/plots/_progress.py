@@ -7,20 +7,26 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
+from numpy.typing import NDArray
 
-from ebcd.plots._style import BLUE, check_model, one_axes, tidy
+from ebcd.plots._style import BLUE, INK, check_model, one_axes, say, tidy
 
 
 def elbo(model: Any, *, ax: Any = None) -> Axes:
-    """Draw the ELBO at the start and after every recorded step, or the criterion of other methods.
+    """Draw the ELBO at the start and after every recorded step, or what other methods have instead.
 
     The label says what it is. Where components are found one by one (`SPC`, `GPower` with
     ``block=False``) it is the sum over those so far.
 
+    `ITSPCA` and `EBPCA` maximise nothing. Of these it is how much each iteration changed
+    (``change_path_``), on a logarithmic axis: the smaller, the more settled. Iterations that such
+    an axis cannot show are marked at its foot: those that changed nothing, and those of `ITSPCA`
+    in which a component was dropped, so that before and after cannot be compared.
+
     Parameters
     ----------
     model : estimator
-        Any fitted estimator of this package but `ITSPCA` and `EBPCA`, which maximise nothing.
+        Any fitted estimator of this package.
     ax : Axes, optional
         Where to draw.
 
@@ -31,25 +37,63 @@ def elbo(model: Any, *, ax: Any = None) -> Axes:
     Examples
     --------
     >>> import ebcd
-    >>> model = ebcd.EBCD(2).fit(ebcd.datasets.load_elnino().data)
-    >>> ax = ebcd.plots.elbo(model)
+    >>> X = ebcd.datasets.load_elnino().data
+    >>> ax = ebcd.plots.elbo(ebcd.EBCD(2).fit(X))
     >>> ax.get_ylabel()
     'ELBO (nats)'
+    >>> ax = ebcd.plots.elbo(ebcd.peers.EBPCA(2).fit(X))
+    >>> ax.get_ylabel()
+    'relative change of the loadings'
     """
     check_model(model)
+    axes = one_axes(ax, 5.6, 3.6)
     path = getattr(model, "elbo_path_", getattr(model, "objective_path_", None))
     if path is None:
-        raise TypeError(
-            f"{type(model).__name__} has no criterion whose path could be drawn: {model._criterion}"
-        )
-    axes = one_axes(ax, 5.6, 3.6)
-    axes.plot(np.arange(path.size), path, color=BLUE, marker="o", markersize=3.5, linewidth=1.4)
-    axes.set_xlabel("recorded step")
+        _draw_changes(axes, model.change_path_, _step(model))
+    else:
+        _draw_line(axes, np.arange(path.size), path)
+        axes.set_xlabel("recorded step")
+        axes.ticklabel_format(axis="y", useOffset=False)
     axes.set_ylabel(model._criterion)
-    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-    axes.set_xlim(-0.4, max(path.size - 1, 1) + 0.4)
-    axes.ticklabel_format(axis="y", useOffset=False)
-    end = "converged" if model.converged_ else "did NOT converge"
-    axes.set_title(f"{type(model).__name__} {end}", fontsize="medium")
+    axes.set_title(_end(model), fontsize="medium")
     tidy(axes)
     return axes
+
+
+def _draw_changes(axes: Axes, path: NDArray[Any], step: str) -> None:
+    if path.size == 0:
+        say(axes, f"no {step} was done")
+        return
+    steps = np.arange(1, path.size + 1)
+    axes.set_yscale("log")
+    _draw_line(axes, steps, np.where(path > 0, path, np.nan))
+    axes.set_xlabel(step)
+    if not (path > 0).any():  # numbers on the axis would mean nothing
+        axes.tick_params(axis="y", which="both", left=False, labelleft=False)
+    for which, marker, meaning in (
+        (path == 0, "v", "no change"),
+        (np.isnan(path), "x", "a component was dropped"),
+    ):
+        if which.any():
+            foot, place = np.full(which.sum(), 0.03), axes.get_xaxis_transform()
+            axes.plot(steps[which], foot, marker, color=INK, label=meaning, transform=place)
+            axes.legend(frameon=False)
+
+
+def _draw_line(axes: Axes, steps: NDArray[Any], path: NDArray[Any]) -> None:
+    axes.plot(steps, path, color=BLUE, marker="o", markersize=3.5, linewidth=1.4)
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    axes.set_xlim(steps[0] - 0.4, max(steps[-1], steps[0] + 1) + 0.4)
+
+
+def _end(model: Any) -> str:
+    """Say how the fit ended."""
+    name = type(model).__name__
+    if not hasattr(model, "converged_"):
+        return f"{name}: {model.n_iter_} {_step(model)}{'s' if model.n_iter_ != 1 else ''}"
+    return f"{name} {'converged' if model.converged_ else 'did NOT converge'}"
+
+
+def _step(model: Any) -> str:
+    """Name what is repeated: until it converges, or a given number of times."""
+    return "iteration" if hasattr(model, "converged_") else "round"

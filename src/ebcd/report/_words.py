@@ -231,7 +231,7 @@ def left_out(facts: Facts) -> list[str]:
     if facts.n_components and not facts.curves:
         missing.append(f"{facts.method} fits no priors.")
     if facts.path is None:
-        missing.append(f"{facts.method} records no value after each step.")
+        missing.append(f"{facts.method} has no criterion that its steps raise or lower.")
     if facts.scores is None:
         missing.append("There are no scores: they need the data, not only the fitted model.")
     if facts.pca_ratio is None:
