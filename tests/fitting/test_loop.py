@@ -1,5 +1,7 @@
 """The loop against explicit computations with the data and their scores."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -7,7 +9,7 @@ from hypothesis import strategies as st
 
 from ebcd import EBCD, ebnm
 from ebcd.data import CovarianceMatrix, from_matrix
-from ebcd.fitting._loop import Problem, alternate
+from ebcd.fitting._loop import Problem, _Walk, alternate
 from ebcd.fitting._newton import newton_step
 from ebcd.fitting._noise import NOISES
 from ebcd.fitting._rotation import inverse_root, rotate, score_map
@@ -372,6 +374,22 @@ def test_stops_when_little_is_left_to_gain(seed):
     assert sure or gains[-2] < tol
     strict = EBCD(3, center=False, tol=tol / 1000, max_iter=5_000).fit(X)
     assert strict.elbo_ - model.elbo_ < 1e-2 * X.size / 1e6
+
+
+def test_a_gain_is_not_compared_with_that_of_a_lengthened_step(monkeypatch):
+    problem = make_problem(draw(n=50, p=60, k=3))
+    walk = _Walk(problem, problem.start(np.eye(3, 60)), 100, faithful=False, enough=0.0)
+    factors = [1.0, 1.0, 1.0, 1.5, 1.0, 1.0, 1.0, 1.0]
+    steps = iter(factors)
+    monkeypatch.setattr(_Walk, "_stretch", lambda self, step: next(steps))
+    gains, steep = zip(*[(walk.advance(), walk.steep) for _ in factors], strict=True)
+    falls = [after <= 0.25 * before for before, after in pairwise(gains)]
+    assert min(gains) > 0
+    assert falls[2]
+    assert falls[3]
+    falls[2:4] = False, False
+    assert any(falls)
+    assert list(steep) == [False, *falls]
 
 
 class TestShrinker:

@@ -1,5 +1,7 @@
 """Starts against explicit computations with the data and their scores."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -10,7 +12,7 @@ from ebcd.data import CovarianceMatrix, from_matrix
 from ebcd.fitting._loop import Problem
 from ebcd.fitting._noise import NOISES
 from ebcd.fitting._shrinkers import EmpiricalBayesShrinker
-from ebcd.fitting._starts import Greedy, random_rotation, svd_start, varimax_start
+from ebcd.fitting._starts import Greedy, _alike, random_rotation, svd_start, varimax_start
 from ebcd.priors import make_family
 
 SEEDS = st.integers(0, 2**32 - 1)
@@ -219,3 +221,13 @@ def test_components_that_some_of_the_features_do_not_tell_from_noise_are_kept(se
     known = EBCD(6, prior="point_exponential", start="varimax").fit(X)
     assert found.n_components_ == known.n_components_ == 6
     assert found.elbo_ >= known.elbo_ - 0.01
+
+
+def test_a_component_that_has_vanished_is_like_no_other():
+    state = make_problem(draw()).start(np.eye(2, 25))
+    turned = replace(state, mean=-3 * state.mean[::-1])
+    empty = replace(state, mean=state.mean * [[1.0], [0.0]])
+    assert _alike(state, turned)
+    assert not _alike(empty, state)
+    assert not _alike(state, empty)
+    assert not _alike(empty, empty)

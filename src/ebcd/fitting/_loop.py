@@ -38,7 +38,7 @@ _WORTH_MOVING = 1e-3  # nats
 _ROUNDING = 4e-15  # of the criterion
 _NOT_A_FALL = 1e-13  # of the criterion: a step that seems to lower it by less is kept
 _QUIET = 2  # iterations with a gain below the tolerance before the loop stops, unless
-_STEEP = 0.25  # the gain is this share of the one before,
+_STEEP = 0.25  # the gain is this share of that of a step of the same kind before it,
 _VERY_QUIET = 0.1  # or of the tolerance
 _MODEST = 0.25  # of the tolerance: gain of a plain step below which the scores stay as they are
 
@@ -217,8 +217,7 @@ def alternate(
             if gain >= max(tol, rounding):
                 quiet = 0
             elif not walk.undone:
-                last = path[-2] - path[-3] if len(path) > 2 else 0.0
-                quiet += 1 if gain > max(_STEEP * last, _VERY_QUIET * tol) else enough_quiet
+                quiet += enough_quiet if walk.steep or gain <= _VERY_QUIET * tol else 1
             if (quiet and rough) or (enough is not None and enough(walk.state)):
                 break
         if quiet >= enough_quiet:
@@ -247,6 +246,8 @@ class _Walk:
         self._last: Step | None = None
         self._tried = 0  # other points from which to leave a plateau
         self.undone = False  # whether the last step was, so that its small gain tells nothing
+        self._gain = 0.0  # of the last step, if that of the next can be compared with it
+        self.steep = False  # whether gains fall so steeply that little is left
 
     @property
     def ends(self) -> bool:
@@ -267,6 +268,7 @@ class _Walk:
     def advance(self) -> float:
         """Do one iteration; return what it gained."""
         state = self.state
+        before, self._gain, self.steep = self._gain, 0.0, False
         if self.ends:
             self.n_iter += 1
             self._move_to(self._problem.plain(state, state.mean))
@@ -286,7 +288,10 @@ class _Walk:
         elif size >= 0.99 * self._reach:
             self._reach = min(self._largest, 2 * self._reach)
         self._move_to(new)
-        return new.value - state.value
+        gain = new.value - state.value
+        if factor == 1 and not fell:  # what follows a lengthened step may be small by chance
+            self._gain, self.steep = gain, gain <= _STEEP * before
+        return gain
 
     def _newton(self) -> Step:
         """Step of Newton's method in the scores, in units of the typical noise."""
@@ -338,6 +343,7 @@ class _Walk:
             self._tried += 1
             if new.value > self.state.value + _WORTH_MOVING:
                 self._reach, self._last, self._tried = self._largest, None, 0
+                self._gain = 0.0
                 self._move_to(new)
                 return True
         return False

@@ -420,6 +420,6 @@ def _alike(one: State, other: State) -> bool:
         return False
     if one.mean.size == 0:
         return True
-    units = (s.mean / np.linalg.norm(s.mean, axis=1, keepdims=True) for s in (one, other))
-    cosines = np.abs(next(units) @ next(units).T)
-    return bool((cosines.max(axis=1) > _SAME).all())
+    sizes = [np.linalg.norm(state.mean, axis=1) for state in (one, other)]
+    cosines = np.abs(one.mean @ other.mean.T)  # times the sizes, which are zero if one has vanished
+    return bool((cosines > _SAME * np.outer(*sizes)).any(axis=1).all())
