@@ -109,6 +109,19 @@ class TestKilled:
         monkeypatch.setattr(_starts, "_EXTRA_DIRECTIONS", 5)
         self.check(interruptions, lambda m: m.fit(X), 9, n_components=3, noise=noise)
 
+    @pytest.mark.parametrize("writes", [3, 9])
+    def test_starts_that_are_not_followed_further(self, interruptions, monkeypatch, writes):
+        monkeypatch.setattr(_starts, "_CHEAP_FEATURES", 0)
+        left, no_news = [], _starts._no_news
+
+        def counted(*args):
+            tell = no_news(*args)
+            return lambda state: tell(state) and not left.append(1)
+
+        monkeypatch.setattr(_starts, "_no_news", counted)
+        self.check(interruptions, lambda m: m.fit(X), writes, n_components=2)
+        assert left
+
     @pytest.mark.parametrize("writes", [2, 5, 7])
     def test_in_a_growing_subspace(self, interruptions, monkeypatch, writes):
         """A loop within a loop: its turns are not taken for those of an earlier one."""

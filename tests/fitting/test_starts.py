@@ -1,6 +1,7 @@
 """Starts against explicit computations with the data and their scores."""
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -9,7 +10,8 @@ from hypothesis import strategies as st
 
 from ebcd import EBCD, ebnm
 from ebcd.data import CovarianceMatrix, from_matrix
-from ebcd.fitting._loop import Problem
+from ebcd.fitting import _starts
+from ebcd.fitting._loop import Problem, alternate
 from ebcd.fitting._noise import NOISES
 from ebcd.fitting._shrinkers import EmpiricalBayesShrinker
 from ebcd.fitting._starts import Greedy, _alike, random_rotation, svd_start, varimax_start
@@ -221,6 +223,48 @@ def test_components_that_some_of_the_features_do_not_tell_from_noise_are_kept(se
     known = EBCD(6, prior="point_exponential", start="varimax").fit(X)
     assert found.n_components_ == known.n_components_ == 6
     assert found.elbo_ >= known.elbo_ - 0.01
+
+
+class TestStartsThatAreAlike:
+    @pytest.fixture
+    def problem(self):
+        return make_problem(draw())
+
+    @pytest.fixture
+    def begin(self, problem):
+        return problem.start(np.random.default_rng(0).normal(size=(2, 25)))
+
+    @pytest.mark.parametrize(("cheap", "followed"), [(25, 2), (24, 1)])
+    def test_only_one_is_followed_unless_that_is_cheap(
+        self, monkeypatch, problem, begin, cheap, followed
+    ):
+        monkeypatch.setattr(_starts, "_CHEAP_FEATURES", cheap)
+        run = partial(_starts._ended, problem, tol=1e-3, max_iter=20)
+        starts = {"one": lambda: begin, "other": lambda: run(begin)}
+        assert len(_starts._first_round(problem, starts, run, 300.0)) == followed
+
+    def test_one_that_comes_near_a_better_one_stops(self, monkeypatch, problem, begin):
+        monkeypatch.setattr(_starts, "_CHEAP_FEATURES", 0)
+        way = alternate(problem, begin, tol=1e-9, max_iter=200)
+        states, enough = [begin], _starts._no_news(problem, [way.state])
+        short = alternate(
+            problem,
+            begin,
+            tol=1e-9,
+            max_iter=200,
+            enough=enough,
+            progress=lambda number, state, seconds: states.append(state),
+        )
+        assert short.path == way.path[: len(short.path)]
+        assert [enough(state) for state in states] == [False] * (len(short.path) - 1) + [True]
+        assert 3 < len(short.path) < len(way.path)
+        assert not short.converged
+
+    def test_one_that_is_better_goes_on(self, monkeypatch, problem, begin):
+        monkeypatch.setattr(_starts, "_CHEAP_FEATURES", 0)
+        worse = replace(begin, value=begin.value - 1.0)
+        assert _starts._no_news(problem, [worse, begin])(worse)
+        assert not _starts._no_news(problem, [worse])(begin)
 
 
 def test_a_component_that_has_vanished_is_like_no_other():

@@ -132,9 +132,10 @@ def newton(
     both: Array,
     images: Array,
 ) -> bool:
-    """Conjugate gradients in `step`, with all but `axes` turned to those; uses up the residual.
+    """Conjugate gradients in `step`; tell whether there is anything to do.
 
-    Tell whether there is anything to do. The last seven arrays are working memory.
+    Coordinates, residual and step are turned to the axes; the bend is not. The residual is used up,
+    and the last seven arrays are working memory.
     """
     k, r = own.shape
     first = slope = share = 0.0

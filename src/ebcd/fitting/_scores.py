@@ -24,7 +24,6 @@ from ebcd._numerics import Array
 from ebcd.data import AbstractCovariance
 from ebcd.fitting._newton import FLAT, SMALLEST_CURVATURE, newton_step, symmetric, to_border
 from ebcd.fitting._rotation import inverse_root, rotate
-from ebcd.priors._columns import plain
 from ebcd.priors._fused import fused_kernels
 
 _BLOCK = 65_536  # numbers of F that are worked on at once
@@ -119,7 +118,7 @@ class FactorScores(AbstractScores):
         width = max(1, _BLOCK // max(1, len(factor)))
         self._parts = [slice(i, i + width) for i in range(0, factor.shape[1], width)]
         # compiled loops would be compiled anew for arrays of any other kind
-        self._factor = factor if len(self._parts) > 1 else plain(factor.astype(np.float64))
+        self._factor = factor if len(self._parts) > 1 else np.array(factor, np.float64, order="C")
 
     def nearest(self, directions: Array, product: Array | None = None) -> tuple[Array, Array]:
         """Give coordinates of the scores next to ``X directions'``, and ``B``."""

@@ -480,21 +480,9 @@ def run(
             if rate > largest_rate:
                 return False
             _pass(
-                laplace,
-                exponential,
-                normal,
-                z,
-                s,
-                counts,
-                column,
-                w,
-                rate,
-                work,
-                bits,
-                sums,
-                mean,
-                var,
-            )
+                laplace, exponential, normal, z, s, counts, column, w, rate, work, bits, sums,
+                mean, var,
+            )  # fmt: skip
             state[3, column] += sums[0, column] - state[2, column]
             state[2, column] = sums[0, column]
     return True

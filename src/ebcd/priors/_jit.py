@@ -1,8 +1,8 @@
 """How loops are compiled; imported by modules of compiled loops only, as numba may not be there.
 
 Products and sums may be contracted and, where all that is done is to add up, be put into another
-order. What users call is kept on disk once compiled, with all that it calls. Operations on whole
-arrays take long to compile, so there are none.
+order. What other modules call is kept on disk once compiled, with all that it calls. Operations on
+whole arrays take long to compile, so there are none.
 """
 
 from __future__ import annotations
