@@ -219,6 +219,15 @@ class TestWhatNeedsAllRows:
 
 class TestMistakes:
     @pytest.mark.parametrize(
+        ("kind", "advice"),
+        [("AnnData", "an AnnData, .* X.X"), ("Delayed", "from_delayed"), ("Bag", "to_dataframe")],
+    )
+    def test_what_is_no_matrix(self, kind, advice):
+        held = type(kind, (), {"__iter__": lambda held: iter([held])})  # without end
+        with pytest.raises(TypeError, match=f"X is .*{advice}"):
+            EBCD(1).fit(held())
+
+    @pytest.mark.parametrize(
         "estimator",
         [
             EBCD(prior="no such prior"),
