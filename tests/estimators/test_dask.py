@@ -286,6 +286,11 @@ class TestWhatNeedsRows:
         with pytest.raises(TypeError, match="cannot be fitted to a Dask collection"):
             method(2).fit(array)
 
+    def test_no_matrix(self):
+        for held in (dask.delayed(draw()), pytest.importorskip("dask.bag").from_sequence([1, 2])):
+            with pytest.raises(TypeError, match="must be a Dask array or data frame, got a Dask"):
+                ebcd.EBCD(2).fit(held)
+
     def test_compact_matrices(self):
         with pytest.raises(ValueError, match="compact matrix"):
             ebcd.EBCD(2, center=False).fit(da.ones((5, 3)), n_samples=10)

@@ -27,8 +27,6 @@ _NO_MATRIX = {
     "X.sink_parquet(file) and then Chunks.from_parquet(file)",
     "AnnData": "which holds several matrices; give one, X.X or X.layers[...], or call "
     "ebcd.anndata.ebcd(X)",
-    "Delayed": "of which nothing is known yet; give dask.array.from_delayed(X, shape, dtype)",
-    "Bag": "which has no rows and columns; give X.to_dataframe()",
 }
 
 
@@ -79,7 +77,7 @@ def comes_in_chunks(x: Any) -> bool:
         return len(x) > 0 and len(getattr(x[0], "shape", ())) == 2
     if len(getattr(x, "shape", ())) == 2:
         return type(x).__module__.partition(".")[0] in _READ_BY_ROWS and hasattr(x, "dtype")
-    if any(hasattr(x, name) for name in ("__array__", "__dataframe__", "shape")):
+    if any(hasattr(x, name) for name in ("__array__", "__dataframe__", "shape", "__dask_graph__")):
         return False
     return isinstance(x, Iterable) and not isinstance(x, str | bytes | dict | set)
 
