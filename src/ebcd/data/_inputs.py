@@ -71,13 +71,15 @@ def comes_in_chunks(x: Any) -> bool:
     """Tell whether data are read in pieces, not as one matrix in memory."""
     refuse_queries(x)
     _refuse_paths(x)
+    if hasattr(type(x), "__dask_graph__"):
+        return False
     if isinstance(x, Chunks | Iterator) or is_mapped(x):
         return True
     if isinstance(x, list | tuple):
         return len(x) > 0 and len(getattr(x[0], "shape", ())) == 2
     if len(getattr(x, "shape", ())) == 2:
         return type(x).__module__.partition(".")[0] in _READ_BY_ROWS and hasattr(x, "dtype")
-    if any(hasattr(x, name) for name in ("__array__", "__dataframe__", "shape", "__dask_graph__")):
+    if any(hasattr(x, name) for name in ("__array__", "__dataframe__", "shape")):
         return False
     return isinstance(x, Iterable) and not isinstance(x, str | bytes | dict | set)
 
