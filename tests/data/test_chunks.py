@@ -1,6 +1,7 @@
 """Sources of chunks: memory maps, files, and what people hand over in their place."""
 
 import gzip
+import pickle
 import sys
 import tracemalloc
 
@@ -51,6 +52,34 @@ class TestSources:
         X = draw()
         np.testing.assert_array_equal(whole(Chunks(iter([X[:20], X[20:]]))), X)
 
+    def test_same_iterator_again(self):
+        X = draw()
+        once, mapped = iter([X[:20], X[20:]]), map(np.asarray, [X[:20], X[20:]])
+        generated = (part for part in [X[:20], X[20:]])
+
+        class Used:
+            def __iter__(self):
+                return generated
+
+        for source in (lambda: once, lambda: mapped, Used()):
+            with pytest.raises(ValueError, match="gave the same iterator twice"):
+                whole(Chunks(source))
+
+    def test_truth_values(self):
+        X = draw() > 0
+        for part in (X, sparse.csr_array(X), X.astype(object)):
+            np.testing.assert_array_equal(whole(Chunks([part, part])), np.vstack([X, X]))
+
+    def test_frames_with_truth_values(self):
+        pandas = pytest.importorskip("pandas")
+        frame = pandas.DataFrame({"a": [1.5, 2.5], "b": [True, False]})
+        np.testing.assert_array_equal(whole(Chunks([frame])), [[1.5, 1.0], [2.5, 0.0]])
+        frame["who"] = ["me", "you"]
+        with pytest.raises(TypeError, match=r"chunk 0 must .* in column 'who': .* drop or encode"):
+            whole(Chunks([frame]))
+        with pytest.raises(TypeError, match="chunk 0 must hold real numbers: could not convert"):
+            whole(Chunks([frame.to_numpy()]))
+
     def test_says_how_large_it_is(self):
         X = draw()
         assert repr(Chunks(X)) == repr(Chunks([X])) == "Chunks(50 rows, 4 columns)"
@@ -60,6 +89,11 @@ class TestSources:
     def test_nothing_to_read(self, bad):
         with pytest.raises(TypeError, match="Chunks needs a list of chunks, an iterable, a func"):
             Chunks(bad)
+
+    def test_path(self, tmp_path):
+        for path in (tmp_path, str(tmp_path)):
+            with pytest.raises(TypeError, match=r"not the path '.*'; use Chunks.from_npy\(path\)"):
+                Chunks(path)
 
     def test_function_that_returns_no_iterator(self):
         with pytest.raises(TypeError, match="must return an iterator over chunks, it returned int"):
@@ -180,6 +214,11 @@ class TestNpy:
 
     def test_missing(self, tmp_path):
         with pytest.raises(FileNotFoundError):
+            Chunks.from_npy(tmp_path / "x.npy")
+
+    def test_other_file(self, tmp_path):
+        (tmp_path / "x.npy").write_text("a,b\n1,2\n")
+        with pytest.raises(ValueError, match=r"x\.npy is no matrix of numbers that numpy\.save"):
             Chunks.from_npy(tmp_path / "x.npy")
 
 
@@ -318,6 +357,34 @@ class TestParquet:
         rest = Chunks.from_parquet(paths, drop=["e", "a"])
         np.testing.assert_array_equal(whole(rest), X[:, 1:3])
 
+    def test_truth_values(self, tmp_path):
+        path = self.write(tmp_path / "x.parquet", {"a": [1.5, 2.5], "b": [True, False]})
+        np.testing.assert_array_equal(whole(Chunks.from_parquet(path)), [[1.5, 1.0], [2.5, 0.0]])
+
+    def test_names_of_columns(self, tmp_path):
+        path = self.write(tmp_path / "x.parquet", {"a": [1.0], "b": [2.0]})
+        with pytest.raises(TypeError, match="columns must be a list of names, got the text 'ab'"):
+            Chunks.from_parquet(path, columns="ab")
+        with pytest.raises(ValueError, match="columns has 'a' more than once"):
+            Chunks.from_parquet(path, columns=["a", "b", "a"])
+
+    def test_other_columns_than_in_fit(self, tmp_path):
+        path = self.write(tmp_path / "x.parquet", {"a": [1.0], "b": [2.0]})
+        with pytest.raises(ValueError, match="the column 'a' where 'b' is expected"):
+            Reader(Chunks.from_parquet(path)).expect(2, ["b", "a"])
+
+    def test_no_parquet(self, tmp_path):
+        (tmp_path / "x.csv").write_text("a,b\n1,2\n")
+        with pytest.raises(ValueError, match=r"x\.csv cannot be read as Parquet"):
+            Chunks.from_parquet(tmp_path / "x.csv")
+        with pytest.raises(IsADirectoryError, match=r"is a folder; give the files in it.*glob"):
+            Chunks.from_parquet(tmp_path)
+
+    def test_goes_to_other_processes(self, tmp_path):
+        path = self.write(tmp_path / "x.parquet", {"a": [1.0], "b": [2.0]})
+        chunks = pickle.loads(pickle.dumps(Chunks.from_parquet(path)))
+        np.testing.assert_array_equal(whole(chunks), [[1.0, 2.0]])
+
     def test_no_files(self):
         with pytest.raises(ValueError, match="list of Parquet files is empty"):
             Chunks.from_parquet([])
@@ -370,6 +437,13 @@ class TestHdf5:
         for name in ("x", "vector"):
             with pytest.raises(ValueError, match=f"has no matrix called '{name}'"):
                 Chunks.from_hdf5(tmp_path / "x.h5", name)
+
+    def test_no_hdf5(self, tmp_path):
+        (tmp_path / "x.csv").write_text("a,b\n1,2\n")
+        with pytest.raises(OSError, match=r"x\.csv cannot be read as HDF5"):
+            Chunks.from_hdf5(tmp_path / "x.csv", "x")
+        with pytest.raises(FileNotFoundError, match=r"x\.h5 does not exist"):
+            Chunks.from_h5ad(tmp_path / "x.h5")
 
 
 class TestH5ad:
@@ -441,6 +515,8 @@ class TestZarr:
         np.testing.assert_array_equal(whole(Chunks.from_zarr(tmp_path / "x.zarr", "inside")), X)
         with pytest.raises(ValueError, match="is a group; say which array"):
             Chunks.from_zarr(tmp_path / "x.zarr")
+        with pytest.raises(ValueError, match="has no array called 'outside'"):
+            Chunks.from_zarr(tmp_path / "x.zarr", "outside")
 
 
 @pytest.mark.parametrize(

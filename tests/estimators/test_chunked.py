@@ -218,6 +218,11 @@ class TestWhatNeedsAllRows:
 
 
 class TestMistakes:
+    def test_what_holds_several_matrices(self):
+        held = type("AnnData", (), {"__iter__": lambda held: iter([held])})  # without end
+        with pytest.raises(TypeError, match=r"X is an AnnData, .*; give one, X\.X"):
+            EBCD(1).fit(held())
+
     @pytest.mark.parametrize(
         "estimator",
         [

@@ -10,7 +10,7 @@ import pytest
 from scipy import sparse
 
 import ebcd
-from ebcd.peers import ITSPCA, SPC, USLPCA, GPower
+from ebcd.peers import EBMF, EBPCA, ITSPCA, SPC, USLPCA, GPower
 
 dask = pytest.importorskip("dask")
 da = pytest.importorskip("dask.array")
@@ -279,6 +279,17 @@ class TestWhatNeedsRows:
             ebcd.PenalizedPCACV(2).fit(array)
         with pytest.raises(ValueError, match="sumabs"):
             SPC(2).fit(array)
+
+    @pytest.mark.parametrize("method", [EBMF, EBPCA])
+    def test_prior_on_the_scores(self, method):
+        array = da.from_array(draw(), chunks=CHUNKS["rows"])
+        with pytest.raises(TypeError, match="cannot be fitted to a Dask collection"):
+            method(2).fit(array)
+
+    def test_no_matrix(self):
+        for held in (dask.delayed(draw()), pytest.importorskip("dask.bag").from_sequence([1, 2])):
+            with pytest.raises(TypeError, match="must be a Dask array or data frame, got a Dask"):
+                ebcd.EBCD(2).fit(held)
 
     def test_compact_matrices(self):
         with pytest.raises(ValueError, match="compact matrix"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
@@ -82,7 +83,12 @@ class Chunks:
         >>> ebcd.Chunks.from_npy(path)
         Chunks(100 rows, 3 columns)
         """
-        array = np.load(path, mmap_mode="r")
+        try:
+            array = np.load(path, mmap_mode="r")
+        except ValueError as error:  # which may advise to trust the file
+            raise ValueError(
+                f"{path} is no matrix of numbers that numpy.save wrote: {str(error)[:60]}"
+            ) from None
         if not isinstance(array, np.memmap):
             array.close()
             raise ValueError(f"{path} is an archive; save the matrix alone with numpy.save")
@@ -211,6 +217,11 @@ def _as_source(source: Any, rows: int | None) -> AbstractSource:
         return ArraySource(source.tocsr(), rows)
     if isinstance(source, list | tuple):
         return ListSource(list(source))
+    if isinstance(source, str | PathLike):
+        raise TypeError(
+            f"Chunks needs data, not the path {str(source)!r}; use Chunks.from_npy(path), "
+            "from_csv, from_parquet, from_hdf5, from_h5ad or from_zarr"
+        )
     if isinstance(source, Iterator):
         return ChunkSource(lambda: source, once=True)
     if callable(source):
@@ -246,6 +257,26 @@ def _check_rows(rows: Any) -> int | None:
     if rows < 1:
         raise ValueError(f"rows_per_chunk must be at least 1, got {rows}")
     return int(rows)
+
+
+def _as_numbers(rows: Any, names: Any, number: int) -> Any:
+    """Take truth values as 0 and 1, also in data frames, whose columns then differ in type."""
+    try:
+        return rows.astype(np.float64)
+    except (TypeError, ValueError) as error:
+        where = "" if names is None else f" in column {_first_text(rows, names)!r}"
+        raise TypeError(
+            f"chunk {number} must hold real numbers{where}: {error}; drop or encode such columns"
+        ) from None
+
+
+def _first_text(rows: Any, names: Any) -> Any:
+    for name, column in zip(names, rows.T, strict=True):
+        try:
+            column.astype(np.float64)
+        except (TypeError, ValueError):
+            return name
+    return None  # pragma: no cover - one of them it was
 
 
 class Reader:
@@ -286,7 +317,8 @@ class Reader:
                 f"X has {self.n_features} features, but {n_features} are expected, as in fit"
             )
         if self._names is not None and names is not None:
-            self._check_names(list(names), 0)
+            found, self._names = self._names, list(names)
+            self._check_names(found, 0)
         elif names is not None:
             self._names = list(names)
 
@@ -328,6 +360,8 @@ class Reader:
                 rows.sum_duplicates()
         else:
             rows = chunk if isinstance(chunk, np.ndarray) else np.asarray(chunk)
+        if rows.dtype.kind in "bO":
+            rows = _as_numbers(rows, names, number)
         if rows.dtype.kind not in "iuf":
             raise TypeError(f"chunk {number} must hold real numbers, got dtype {rows.dtype}")
         if rows.ndim != 2 or rows.shape[1] != self.n_features:

@@ -34,12 +34,16 @@ def _chosen(
 ) -> list[str]:
     """Give the names of the columns to read, in their order in the file or as asked for."""
     for argument, asked in (("columns", columns), ("drop", drop)):
+        if isinstance(asked, str):
+            raise TypeError(f"{argument} must be a list of names, got the text {asked!r}")
         missing = [name for name in asked or [] if name not in available]
         if missing:
             raise ValueError(f"{argument} has {missing[0]!r}, which {path} does not have")
     chosen = [name for name in columns or available if name not in (drop or [])]
     if len(set(chosen)) < len(chosen):
         twice = next(name for name in chosen if chosen.count(name) > 1)
+        if available.count(twice) == 1:
+            raise ValueError(f"columns has {twice!r} more than once")
         raise ValueError(f"{path} has several columns called {twice!r}; leave it out with drop")
     return chosen
 
@@ -64,7 +68,7 @@ class CsvSource(AbstractSource):
         header: bool,
         rows: int | None,
     ) -> None:
-        self._csv = _library("pyarrow.csv", "CSV files")
+        _library("pyarrow.csv", "CSV files")  # not kept, as modules cannot be pickled
         self._path, self._delimiter, self._header, self._rows = path, delimiter, header, rows
         with (gzip.open if path.suffix == ".gz" else open)(path, "rb") as file:
             self._line = len(file.readline()) + len(file.readline())
@@ -85,7 +89,7 @@ class CsvSource(AbstractSource):
 
     @contextmanager
     def _open(self, size: int, columns: list[str] | None) -> Iterator[Any]:
-        csv, arrow = self._csv, _library("pyarrow", "CSV files")
+        csv, arrow = _library("pyarrow.csv", "CSV files"), _library("pyarrow", "CSV files")
         types = {name: arrow.float64() for name in columns or []}
         try:
             with csv.open_csv(
@@ -124,13 +128,12 @@ class ParquetSource(AbstractSource):
         drop: list[str] | None,
         rows: int | None,
     ) -> None:
-        self._parquet = _library("pyarrow.parquet", "Parquet files")
         if not paths:
             raise ValueError("the list of Parquet files is empty")
         self._paths, self._rows, self.n_rows = paths, rows, 0
         self.names, types = [], set()
         for path in paths:
-            with self._parquet.ParquetFile(path) as file:
+            with _parquet_file(path) as file:
                 schema = file.schema_arrow
                 missing = [name for name in self.names if name not in schema.names]
                 if missing:
@@ -146,7 +149,7 @@ class ParquetSource(AbstractSource):
         """Decode the files from their beginning, a part of a row group at a time."""
         rows = rows_at_once(None, size // (8 * max(self.n_features, 1)), self._rows)
         for path in self._paths:
-            with self._parquet.ParquetFile(path, pre_buffer=False) as file:
+            with _parquet_file(path, pre_buffer=False) as file:
                 if begin >= file.metadata.num_rows:
                     begin -= file.metadata.num_rows
                     continue
@@ -156,9 +159,22 @@ class ParquetSource(AbstractSource):
                     begin = max(begin - batch.num_rows, 0)
 
 
+def _parquet_file(path: Path, **options: Any) -> Any:
+    parquet = _library("pyarrow.parquet", "Parquet files")
+    if path.is_dir():
+        raise IsADirectoryError(
+            f"{path} is a folder; give the files in it: "
+            'Chunks.from_parquet(sorted(Path(folder).glob("*.parquet")))'
+        )
+    try:
+        return parquet.ParquetFile(path, **options)
+    except ValueError as error:  # Arrow does not say which file
+        raise ValueError(f"{path} cannot be read as Parquet: {error}") from None
+
+
 def _number_type(field: Any, path: Path) -> str:
     kind = str(field.type)
-    if not kind.startswith(("float", "double", "halffloat", "int", "uint")):
+    if not kind.startswith(("float", "double", "halffloat", "int", "uint", "bool")):
         raise ValueError(
             f"column {field.name!r} of {path} holds {kind}, not numbers; leave it out with drop, "
             "or name those to use with columns"
@@ -166,22 +182,34 @@ def _number_type(field: Any, path: Path) -> str:
     return kind
 
 
+def _hdf5_file(path: Path) -> Any:
+    h5py = _library("h5py", "HDF5 files")
+    try:
+        return h5py.File(path, "r")
+    except FileNotFoundError:
+        raise FileNotFoundError(f"{path} does not exist") from None
+    except OSError as error:  # which does not say which file
+        raise OSError(f"{path} cannot be read as HDF5: {error}") from None
+
+
 class Hdf5Source(AbstractSource):
     """A dense dataset of an HDF5 file."""
 
     def __init__(self, path: Path, dataset: str, rows: int | None) -> None:
-        self._h5py = _library("h5py", "HDF5 files")
         self._path, self._dataset, self._rows = path, dataset, rows
-        with self._h5py.File(path, "r") as file:
+        with _hdf5_file(path) as file:
             stored = file.get(dataset)
-            if not isinstance(stored, self._h5py.Dataset) or len(stored.shape) != 2:
+            if (
+                not isinstance(stored, _library("h5py", "HDF5 files").Dataset)
+                or len(stored.shape) != 2
+            ):
                 raise ValueError(f"{path} has no matrix called {dataset!r}")
             self.n_rows, self.n_features = (int(size) for size in stored.shape)
         self.stamp = [*stamp_of(path), dataset]
 
     def blocks(self, size: int, begin: int = 0) -> Iterator[Array]:
         """Read the dataset from its beginning."""
-        with self._h5py.File(self._path, "r") as file:
+        with _hdf5_file(self._path) as file:
             stored = file[self._dataset]
             step = rows_at_once(stored, size // (8 * max(self.n_features, 1)), self._rows)
             for i in range(begin, stored.shape[0], step):
@@ -192,9 +220,8 @@ class CsrSource(AbstractSource):
     """A sparse matrix in an HDF5 file, stored by rows as AnnData does."""
 
     def __init__(self, path: Path, group: str, rows: int | None) -> None:
-        self._h5py = _library("h5py", "h5ad files")
         self._path, self._group, self._rows = path, group, rows
-        with self._h5py.File(path, "r") as file:
+        with _hdf5_file(path) as file:
             stored = file[group]
             if stored.attrs.get("encoding-type") != "csr_matrix":
                 raise ValueError(
@@ -209,7 +236,7 @@ class CsrSource(AbstractSource):
     def blocks(self, size: int, begin: int = 0) -> Iterator[Any]:
         """Read the rows from the beginning."""
         step = rows_at_once(None, size // self._row_bytes, self._rows)
-        with self._h5py.File(self._path, "r") as file:
+        with _hdf5_file(self._path) as file:
             stored = file[self._group]
             for i in range(begin, self.n_rows or 0, step):
                 ends = stored["indptr"][i : i + step + 1]
@@ -224,7 +251,7 @@ def h5ad_source(path: Path, layer: str | None, rows: int | None) -> AbstractSour
     """Find the matrix of an AnnData file, and the names of its variables."""
     h5py = _library("h5py", "h5ad files")
     place = "X" if layer is None else f"layers/{layer}"
-    with h5py.File(path, "r") as file:
+    with _hdf5_file(path) as file:
         if place not in file:
             raise ValueError(f"{path} has no {place}; is it an AnnData file?")
         dense = isinstance(file[place], h5py.Dataset)
@@ -239,6 +266,8 @@ def open_zarr(path: Any, array: str | None) -> Any:
     """Open a Zarr array; `path` may be anything that Zarr opens."""
     stored = _library("zarr", "Zarr arrays").open(path, mode="r")
     if array is not None:
+        if hasattr(stored, "dtype") or array not in stored:
+            raise ValueError(f"{path} has no array called {array!r}")
         stored = stored[array]
     if not hasattr(stored, "dtype"):
         raise ValueError(f"{path} is a group; say which array with array=")

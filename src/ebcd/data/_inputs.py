@@ -22,6 +22,12 @@ from ebcd.data._streamed import StreamedCovariance, all_if_small, gather, stream
 _SMALL = 2_000_000  # entries up to which chunks are put together
 _MODERATE = 5_000  # features up to which the covariance matrix is cheaper than many passes
 _READ_BY_ROWS = ("anndata", "h5py", "zarr")  # libraries whose arrays are not in memory
+_NO_MATRIX = {
+    "LazyFrame": "which is a query and holds no data; give X.collect(), or, if that is too large, "
+    "X.sink_parquet(file) and then Chunks.from_parquet(file)",
+    "AnnData": "which holds several matrices; give one, X.X or X.layers[...], or call "
+    "ebcd.anndata.ebcd(X)",
+}
 
 
 class Input(NamedTuple):
@@ -65,6 +71,8 @@ def comes_in_chunks(x: Any) -> bool:
     """Tell whether data are read in pieces, not as one matrix in memory."""
     refuse_queries(x)
     _refuse_paths(x)
+    if hasattr(type(x), "__dask_graph__"):
+        return False
     if isinstance(x, Chunks | Iterator) or is_mapped(x):
         return True
     if isinstance(x, list | tuple):
@@ -77,12 +85,10 @@ def comes_in_chunks(x: Any) -> bool:
 
 
 def refuse_queries(x: Any) -> None:
-    """Refuse a lazy frame of polars, of which an array would be made that holds the query."""
-    if type(x).__name__ == "LazyFrame":
-        raise TypeError(
-            "X is a LazyFrame, which is a query and holds no data; give X.collect(), or, if that "
-            "is too large, X.sink_parquet(file) and then Chunks.from_parquet(file)"
-        )
+    """Refuse what holds no matrix, of which an array would be made that holds the object."""
+    kind = type(x).__name__
+    if kind in _NO_MATRIX:
+        raise TypeError(f"X is a {kind}, {_NO_MATRIX[kind]}".replace("a AnnData", "an AnnData"))
 
 
 def _refuse_paths(x: Any) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import mmap
+import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
@@ -103,7 +104,8 @@ class ChunkSource(AbstractSource):
 
     def __init__(self, make: Callable[[], Iterable[Any]], once: bool = False) -> None:
         self._make, self.once, self._used = make, once, False
-        chunks = iter(make())
+        self._latest: Callable[[], Any] = lambda: None
+        chunks = self._anew()
         first = next(chunks, None)
         if first is None:
             used = "; an iterator that has been read before has none left" if once else ""
@@ -121,7 +123,19 @@ class ChunkSource(AbstractSource):
                 "Chunks(function) with a function that makes the iterator anew"
             )
         self._used = True
-        yield from self._make()
+        yield from self._anew()
+
+    def _anew(self) -> Iterator[Any]:
+        made = self._make()
+        chunks = iter(made)
+        if chunks is self._latest():  # what has been read of it would be missing
+            raise ValueError(
+                "the data gave the same iterator twice, which is used up after one pass; make a "
+                "new one in the function given to Chunks, such as "
+                "Chunks(lambda: pandas.read_csv(path, chunksize=1000))"
+            )
+        self._latest = _remembered(chunks, alone=chunks is made)
+        return chunks
 
 
 class ListSource(ChunkSource):
@@ -130,6 +144,14 @@ class ListSource(ChunkSource):
     def __init__(self, chunks: list[Any]) -> None:
         super().__init__(lambda: chunks)
         self.n_rows = sum(int(np.shape(chunk)[0]) for chunk in chunks)
+
+
+def _remembered(chunks: Iterator[Any], alone: bool) -> Callable[[], Any]:
+    """Remember an iterator; one that keeps a whole collection alive only if it came `alone`."""
+    try:
+        return weakref.ref(chunks)
+    except TypeError:
+        return lambda: chunks if alone else None
 
 
 def rows_at_once(array: Any, fit: int, most: int | None) -> int:

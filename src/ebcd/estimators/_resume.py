@@ -72,6 +72,8 @@ def _as_path(checkpoint: Any) -> Path:
     path = Path(checkpoint)
     if path.is_dir():
         raise ValueError(f"checkpoint: {str(path)!r} is a folder; give the path of a file in it")
+    if path.exists() and not path.is_file():  # a device would be put out of its place
+        raise ValueError(f"checkpoint: {str(path)!r} is no ordinary file; give another path")
     if not path.parent.is_dir():
         raise ValueError(f"checkpoint: there is no folder {str(path.parent)!r}; make it first")
     if not os.access(path.parent, os.W_OK):

@@ -11,7 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from ebcd._numerics import Array
-from ebcd.data import Gram, comes_in_chunks
+from ebcd.data import Gram, comes_in_chunks, is_dask
 from ebcd.estimators._readable import Readable
 from ebcd.peers._ebmf_data import checked_data, observe, observe_again
 from ebcd.peers._ebmf_fit import NOISE_SIDES, Factor, Model, Noise
@@ -157,6 +157,8 @@ class EBMF(Readable):
         self._check_parameters()
         if isinstance(X, Gram):
             self._needs_data("a Gram")
+        if is_dask(X):
+            self._needs_data("a Dask collection")
         if comes_in_chunks(X) and not isinstance(X, np.ndarray):
             self._needs_data("chunks")
         if n_samples is not None:

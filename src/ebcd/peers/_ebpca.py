@@ -10,7 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from ebcd._numerics import Array
-from ebcd.data import DataMatrix, Gram, Input
+from ebcd.data import DataMatrix, Gram, Input, is_dask
 from ebcd.estimators._readable import Readable
 from ebcd.estimators._shrinkage import Shrinkage
 from ebcd.peers._ebpca_amp import JointPrior, Messages, Spectrum, pass_messages, spectrum
@@ -142,6 +142,8 @@ class EBPCA(Readable):
         self._check_parameters()
         if isinstance(X, Gram):
             self._needs_data("a Gram")
+        if is_dask(X):
+            self._needs_data("a Dask collection")
         if n_samples is not None:
             self._needs_data("a compact matrix (n_samples given)")
         return super().fit(X)
