@@ -17,7 +17,7 @@ from ebcd.fitting._loop import Problem, State, alternate
 from ebcd.fitting._rotation import weighted
 
 _VARIMAX_STEPS = 200
-_VARIMAX_ACCURACY = 5e-3
+_VARIMAX_ACCURACY = 1e-3
 _NOTHING_LEFT = 1e-13  # of the variance
 _GREEDY_STEPS = 500
 _FEW_GREEDY_STEPS = 6  # of each component in a search
