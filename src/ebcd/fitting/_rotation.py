@@ -6,16 +6,30 @@ Loadings are stored as rows, k x p, so that one component is contiguous.
 from __future__ import annotations
 
 import numpy as np
+from scipy.linalg import lapack
 
 from ebcd._numerics import Array
 from ebcd.data import AbstractCovariance
 
 
+def eigenpairs(matrix: Array) -> tuple[Array, Array]:
+    """Give eigenvalues, increasing, and eigenvectors of one symmetric matrix.
+
+    `numpy.linalg.eigh` takes four times as long for a small one.
+    """
+    values, vectors, failed = lapack.dsyevd(matrix)
+    if failed:
+        raise np.linalg.LinAlgError("eigenvalues did not converge")
+    return values, np.ascontiguousarray(vectors)
+
+
 def inverse_root(gram: Array) -> Array:
     """Inverse square root of positive semi-definite matrices; zero where they are singular."""
+    if gram.ndim == 2 and gram.size:
+        values, vectors = eigenpairs(gram)
+        if values[0] > values[-1] * values.size * 1e-15:
+            return np.asarray((vectors / np.sqrt(values)) @ vectors.T)
     values, vectors = np.linalg.eigh(gram)
-    if values.ndim == 1 and values.size and values[0] > values[-1] * values.size * 1e-15:
-        return np.asarray((vectors / np.sqrt(values)) @ vectors.T)
     kept = values > values[..., -1:] * values.shape[-1] * 1e-15
     scale = np.where(kept, 1 / np.sqrt(np.where(kept, values, 1.0)), 0.0)
     return np.asarray((vectors * scale[..., None, :]) @ vectors.swapaxes(-1, -2))

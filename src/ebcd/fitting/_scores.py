@@ -23,7 +23,7 @@ import numpy as np
 from ebcd._numerics import Array
 from ebcd.data import AbstractCovariance
 from ebcd.fitting._newton import FLAT, SMALLEST_CURVATURE, newton_step, symmetric, to_border
-from ebcd.fitting._rotation import inverse_root, rotate
+from ebcd.fitting._rotation import eigenpairs, inverse_root, rotate
 from ebcd.priors._fused import fused_kernels
 
 _BLOCK = 65_536  # numbers of F that are worked on at once
@@ -148,7 +148,7 @@ class FactorScores(AbstractScores):
         """
         residual = gradient @ self._factor.T
         curvature = symmetric(own @ residual.T)
-        values, axes = np.linalg.eigh(curvature)
+        values, axes = eigenpairs(curvature)
         safe = np.maximum(values, SMALLEST_CURVATURE * values[-1])
         residual = axes.T @ (residual - curvature @ own)
         flat = max(FLAT**2 * float(values.sum()), limits.enough)

@@ -30,26 +30,44 @@ def search_scales(
     typical = float(columns.log_s[0, 0] if common else np.median(columns.log_s))
     top = math.log(max(float(columns.reach.max()), 1e-300)) - typical
     low = math.log(_NARROWEST * columns.smallest_s) - typical
-    scales = np.arange(low, max(top, 0.0) + 1.0, math.log(2.0)) + typical
+    scales = (np.arange(low, max(top, 0.0) + 1.0, math.log(2.0)) + typical).tolist()
     if common:
         weight, value = _profiles(columns.spread(kind.symmetric), kind, scales, fixed_weight)
     else:
         parts = [_profiles(column, kind, scales, fixed_weight) for column in columns.each()]
         weight, value = (np.concatenate(part) for part in zip(*parts, strict=True))
-    best = value.max(axis=1, keepdims=True)
-    # a second peak is worth a climb only if it could still win between grid points
-    keep = peaks(value, _MOST_PEAKS) & (value >= best - np.maximum(10.0, 0.2 * best))
-    rows, at = np.nonzero(keep)
-    return rows.tolist(), weight[keep].tolist(), scales[at].tolist()
+    found = [
+        (column, weights[at], scales[at])
+        for column, (weights, values) in enumerate(
+            zip(weight.tolist(), value.tolist(), strict=True)
+        )
+        for at in _promising(values)
+    ]
+    rows, best_weights, log_scales = zip(*found, strict=True)
+    return list(rows), list(best_weights), list(log_scales)
+
+
+def _promising(values: list[float]) -> list[int]:
+    """Find the largest values, and other peaks that could still win between grid points."""
+    # plain numbers: on a dozen of them array operations take ten times as long
+    ends = [-math.inf, *values, -math.inf]
+    best = max(values)
+    least = best - max(10.0, 0.2 * best)
+    peaks = [
+        i
+        for i, value in enumerate(values)
+        if value >= least and ends[i] < value and ends[i + 2] <= value
+    ]
+    return sorted(sorted(peaks, key=lambda i: -values[i])[:_MOST_PEAKS])
 
 
 def _profiles(
-    columns: Columns, kind: AbstractSlabKind, scales: Array, fixed_weight: bool
+    columns: Columns, kind: AbstractSlabKind, scales: list[float], fixed_weight: bool
 ) -> tuple[Array, Array]:
     """Best weight and log-likelihood ratio to the null: columns of equal entries x scales."""
-    odds, excess, _ = kind.ratio(columns, relative_noise(columns, scales.tolist()))
+    odds, excess, _ = kind.ratio(columns, relative_noise(columns, scales))
     counts = None if columns.counts is None else columns.counts[:, None]
-    shape = columns.n_columns, scales.size
+    shape = columns.n_columns, len(scales)
     weight = np.ones(shape)
     if not fixed_weight:
         weight = np.broadcast_to(
