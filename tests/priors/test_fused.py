@@ -308,10 +308,16 @@ def test_climbs_into_narrow_slabs_are_left_to_array_operations(switch, start):
     bounds = data.totals, math.log(1e-4), np.array([3.0])
     laplace = KINDS["laplace"]
     begin = [0.5], [start]
-    assert posterior.fused_climb(data, laplace, begin, bounds, True, False) is None
+    way, _, arrived = posterior.fused_climb(data, laplace, begin, bounds, True, False)
+    assert not arrived
+    assert way[1][0] <= start  # as far as it came
     state = two_group._climb(data, laplace, *begin, True)
     assert state.log_scale[0] < start
     assert state.ratio[0] > -1e-6
+    switch(False)
+    expected = two_group._climb(data, laplace, *begin, True)
+    assert state.ratio[0] == pytest.approx(expected.ratio[0], abs=1e-6)
+    assert state.gained[0] == pytest.approx(expected.gained[0], abs=1e-6)
 
 
 def test_a_column_that_no_slab_improves_has_no_moments(switch):

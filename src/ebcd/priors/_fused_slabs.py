@@ -399,15 +399,19 @@ def _climb(
     state: Array,
     nothing: Array,
 ) -> bool:
-    """Climb in one column as `_two_group._climb` does; tell whether it comes to an end."""
+    """Climb in one column as `_two_group._climb` does; tell whether it comes to an end.
+
+    If not, `state` has how far it came.
+    """
     w, b, reach = state[0, column], state[1, column], LARGEST_STEP
     ratio = begin = -np.inf
     at = _sums_of(w, limits.total, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
-    to_w, to_b = w, b
+    to_w, to_b, arrived = w, b, True
     for _ in range(MAX_STEPS + 1):
         rate = math.exp(-to_b)
         if rate > largest_rate:
-            return False
+            arrived = False
+            break
         _pass(
             laplace, exponential, normal, z, s, counts, column, to_w, rate, work, bits, sums,
             nothing, nothing,
@@ -432,8 +436,9 @@ def _climb(
         if verdict != MOVE:
             break
     state[0, column], state[1, column] = w, b
-    state[2, column], state[3, column] = ratio, ratio - begin
-    return True
+    if begin > -np.inf:
+        state[2, column], state[3, column] = ratio, ratio - begin
+    return arrived
 
 
 @kept

@@ -70,8 +70,8 @@ def fused_sums(
 ) -> Array | None:
     """Add up what `_two_group` needs, seven sums for each column; None if not to be had."""
     sums = np.empty((7, len(weight)))
-    state = _fused(columns, kind, (weight, log_scale), sums)
-    return None if state is None else sums
+    run = _fused(columns, kind, (weight, log_scale), sums)
+    return sums if run is not None and run[1] else None
 
 
 def _fused_posterior(
@@ -79,8 +79,8 @@ def _fused_posterior(
 ) -> tuple[Array, Array, Array] | None:
     """Log-likelihood ratio to the null, posterior mean and variance; None if not to be had."""
     mean, variance = np.empty((2, len(weight), columns.x.shape[1]))
-    state = _fused(columns, kind, (weight, log_scale), moments=(mean, variance))
-    return None if state is None else (state[2], mean, variance)
+    run = _fused(columns, kind, (weight, log_scale), moments=(mean, variance))
+    return (run[0][2], mean, variance) if run is not None and run[1] else None
 
 
 def fused_climb(
@@ -90,7 +90,7 @@ def fused_climb(
     bounds: tuple[Array, float, Array],
     fixed_weight: bool,
     with_moments: bool,
-) -> tuple[list[list[float]], Moments | None] | None:
+) -> tuple[list[list[float]], Moments | None, bool] | None:
     """Climb from weights and log scales; `bounds` are totals and those of the latter.
 
     Returns
@@ -98,7 +98,10 @@ def fused_climb(
     list of list of float
         Weights and log scales at a local maximum, log-likelihood ratios, what was gained.
     Moments
-        Posterior mean and variance there, if asked for. None instead of all if not to be had.
+        Posterior mean and variance there, if asked for.
+    bool
+        Whether all columns are there; if not, the rest of the way needs other formulas. None
+        instead of all if there are no compiled loops.
     """
     limits = np.empty((4, columns.n_columns))
     limits[0], limits[1], limits[2] = bounds
@@ -108,8 +111,8 @@ def fused_climb(
         mean, variance = np.empty((2, columns.n_columns, columns.x.shape[1]))
         moments = mean, variance
     room = moments or (_NOTHING, _NOTHING)
-    state = _fused(columns, kind, start, None, limits, fixed_weight, room)
-    return None if state is None else (state.tolist(), moments)
+    run = _fused(columns, kind, start, None, limits, fixed_weight, room)
+    return None if run is None else (run[0].tolist(), moments, run[1])
 
 
 def _fused(
@@ -120,8 +123,8 @@ def _fused(
     bounds: Array = _NOTHING,
     fixed_weight: bool = False,
     moments: Moments = (_NOTHING, _NOTHING),
-) -> Array | None:
-    """Run the compiled loop, unless there is none or these columns need other formulas."""
+) -> tuple[Array, bool] | None:
+    """Run the compiled loop, if there is one; tell whether no other formulas are needed."""
     kernels = fused_kernels("slabs")
     if kernels is None:
         return None
@@ -142,7 +145,7 @@ def _fused(
         *moments,
         _NOTHING,
     )
-    return state if there else None
+    return state, there
 
 
 def sign_rates(column: Columns, kind: AbstractSlabKind, weight: float, scale: float) -> Array:

@@ -130,14 +130,15 @@ def _climb(
     limits = totals, smallest, np.log(columns.reach + 1e-3) + 3.0
     start = weights, log_scale
     climbed = fused_climb(columns, kind, start, limits, fixed_weight, with_moments)
+    scales, before = list(log_scale), [0.0] * len(weights)
     if climbed is not None:
-        (weights, scales, ratios, gained), moments = climbed
-        return _State(weights, scales, ratios, gained, moments)
+        (weights, scales, ratios, before), moments, arrived = climbed
+        if arrived:
+            return _State(weights, scales, ratios, before, moments)
     bounds = [
         steps.Bounds(n, smallest, largest, kind.em_power, fixed_weight)
         for n, largest in zip(totals.tolist(), limits[2].tolist(), strict=True)
     ]
-    scales = list(log_scale)
     sums = _evaluate(columns, kind, weights, scales)
     first = [at.ratio for at in sums]
     ratios = first.copy()
@@ -171,7 +172,8 @@ def _climb(
             elif steps.by_newton(reach[k]):  # where EM fails too, rounding has been reached
                 reach[k] = steps.shorter(reach[k], weights[k], scales[k], w, b)
                 active.append(k)
-    gained = [last - begin for last, begin in zip(ratios, first, strict=True)]
+    ends = zip(ratios, first, before, strict=True)
+    gained = [last - begin + earlier for last, begin, earlier in ends]
     return _State(weights, scales, ratios, gained)
 
 
