@@ -19,9 +19,10 @@ from sklearn.exceptions import ConvergenceWarning
 from ebcd import EBCD, Gram
 from ebcd.data import AbstractCovariance, _matrix
 from ebcd.data._matrix import DataMatrix
+from ebcd.estimators._resume import unfinished
 from ebcd.fitting import _checkpoint, _clock, _starts
 from ebcd.fitting._archive import write_archive
-from ebcd.fitting._loop import Problem
+from ebcd.fitting._loop import Fit, Problem
 from ebcd.fitting._shrinkers import EmpiricalBayesShrinker
 from ebcd.fitting._subspace import Subspace
 from ebcd.priors import PRIORS, make_family, make_prior
@@ -515,3 +516,12 @@ def test_parameters_are_those_of_scikit_learn(tmp_path):
     model = clone(EBCD(2, max_time=3.0, checkpoint=tmp_path / "fit"))
     assert model.get_params()["max_time"] == 3.0
     assert model.get_params()["checkpoint"] == tmp_path / "fit"
+
+
+def test_a_checkpoint_that_could_not_be_written_is_not_said_to_be_kept(tmp_path):
+    fit = Fit(state=None, path=[0.0], n_iter=3, converged=False)
+    path = tmp_path / "fit.ckpt"
+    model = EBCD(checkpoint=path, max_time=2.0)
+    assert "is kept" not in unfinished(model, fit, 1e-5)
+    path.touch()
+    assert "is kept" in unfinished(model, fit, 1e-5)

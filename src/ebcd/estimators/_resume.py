@@ -129,7 +129,7 @@ def unfinished(model: BaseEstimator, fit: Fit, tol: float) -> str:
         limit, said = "max_iter", f"after max_iter={model.max_iter} iterations {rose}"
     else:
         limit, said = "max_time", f"after max_time={model.max_time:g} seconds {rose}"
-    if model.checkpoint is None:
+    if model.checkpoint is None or not Path(model.checkpoint).exists():  # it could not be written
         return f"the fit stopped {said}; raise {limit} or tol"
     more = "again" if limit == "max_time" else f"with a larger {limit}"
     return (
