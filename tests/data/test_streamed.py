@@ -286,8 +286,8 @@ class TestBadChunks:
             as_covariance([draw(), draw(20, 6)], True, False)
 
     def test_kind_of_number(self):
-        with pytest.raises(TypeError, match="chunk 1 must hold real numbers, got dtype bool"):
-            as_covariance([draw(), draw() > 0], True, False)
+        with pytest.raises(TypeError, match="chunk 1 must hold real numbers, got dtype complex"):
+            as_covariance([draw(), draw().astype(complex)], True, False)
 
     def test_no_chunks(self):
         for nothing in (Chunks, lambda make: as_covariance(make, True, False)):
