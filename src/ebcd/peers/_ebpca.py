@@ -62,7 +62,7 @@ class EBPCA(Readable):
         Squared length of each component, and its share of the total variance.
     n_iter_ : int
         Number of rounds of message passing.
-    change_path_ : ndarray of shape (n_iter_,)
+    change_path_ : ndarray, one number a round
         By how much each round changed ``components_``: the root of the sum of squares of the
         difference, relative to that of the components before. Those before the first round are
         the principal components, shrunk as if loadings were normal.

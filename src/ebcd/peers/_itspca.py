@@ -72,7 +72,7 @@ class ITSPCA(SparsePeer):
         total variance.
     n_iter_ : int
         Number of iterations.
-    change_path_ : ndarray of shape (n_iter_,)
+    change_path_ : ndarray, one number an iteration
         How far each iteration turned the subspace: the squared sine of the largest angle between
         it and the one before, which `tol` is compared with. It is nan where a component was
         dropped, since subspaces of different dimensions have no such angle.
