@@ -11,10 +11,11 @@ from hypothesis import strategies as st
 from ebcd import EBCD, ebnm
 from ebcd.data import CovarianceMatrix, from_matrix
 from ebcd.fitting import _starts
+from ebcd.fitting._greedy import Greedy
 from ebcd.fitting._loop import Problem, alternate
 from ebcd.fitting._noise import NOISES
 from ebcd.fitting._shrinkers import EmpiricalBayesShrinker
-from ebcd.fitting._starts import Greedy, _alike, random_rotation, svd_start, varimax_start
+from ebcd.fitting._starts import _alike, random_rotation, svd_start, varimax_start
 from ebcd.priors import make_family
 
 SEEDS = st.integers(0, 2**32 - 1)

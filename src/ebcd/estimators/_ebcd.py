@@ -15,6 +15,7 @@ from ebcd.estimators._readable import Readable, spread
 from ebcd.estimators._resume import described, keeper_for, unfinished
 from ebcd.estimators._states import nothing, ordered
 from ebcd.fitting._components import count_components
+from ebcd.fitting._greedy import Greedy, greedy_start
 from ebcd.fitting._keeper import AbstractKeeper
 from ebcd.fitting._loop import Fit, Problem, State, alternate
 from ebcd.fitting._noise import NOISES
@@ -22,10 +23,8 @@ from ebcd.fitting._progress import AbstractDisplay, Printer, Watch
 from ebcd.fitting._rotation import score_map
 from ebcd.fitting._shrinkers import EmpiricalBayesShrinker
 from ebcd.fitting._starts import (
-    Greedy,
     Start,
     best_start,
-    greedy_start,
     principal_start,
     varimax_start,
 )
