@@ -18,7 +18,7 @@ from ebcd.data._inputs import (
     from_matrix,
     refuse_queries,
 )
-from ebcd.data._matrix import DataMatrix, column_moments, is_sparse, is_tall
+from ebcd.data._matrix import DataMatrix, checked_sparse, column_moments, is_sparse, is_tall
 from ebcd.data._progress import Progress
 from ebcd.data._slot import AbstractSlot, NoSlot, Slots, no_slots
 from ebcd.data._streamed import StreamedCovariance, map_rows
@@ -44,6 +44,7 @@ __all__ = [
     "as_covariance",
     "check_covariance",
     "check_memory",
+    "checked_sparse",
     "column_moments",
     "comes_in_chunks",
     "from_chunks",

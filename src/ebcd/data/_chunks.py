@@ -11,7 +11,7 @@ import numpy as np
 
 from ebcd._numerics import Array
 from ebcd.data import _files
-from ebcd.data._matrix import is_sparse
+from ebcd.data._matrix import checked_sparse, is_sparse
 from ebcd.data._progress import Progress
 from ebcd.data._sources import (
     AbstractSource,
@@ -354,10 +354,7 @@ class Reader:
     def _checked(self, chunk: Any, number: int) -> Any:
         names = getattr(chunk, "columns", None)
         if is_sparse(chunk):
-            rows = chunk.tocsr()
-            if not rows.has_canonical_format:  # entries given in parts
-                rows = rows.copy()
-                rows.sum_duplicates()
+            rows = checked_sparse(chunk).tocsr()
         else:
             rows = chunk if isinstance(chunk, np.ndarray) else np.asarray(chunk)
         if rows.dtype.kind in "bO":

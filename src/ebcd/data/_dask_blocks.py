@@ -9,7 +9,7 @@ import numpy as np
 from scipy import sparse
 
 from ebcd._numerics import Array
-from ebcd.data._matrix import _sparse_moments, is_sparse
+from ebcd.data._matrix import _sparse_moments, checked_sparse, is_sparse
 
 _PIECE = 500_000  # entries that are worked on at once: they stay in the cache between two products
 _FEWEST_ROWS = 64
@@ -21,8 +21,7 @@ def as_rows(block: Any, dtype: Any) -> Any:
     if hasattr(block, "to_scipy_sparse"):  # a block of the package `sparse`
         block = block.to_scipy_sparse()
     if is_sparse(block):
-        rows = block if block.format in ("csr", "csc") else block.tocsr()
-        return rows.astype(dtype, copy=False)
+        return checked_sparse(block).astype(dtype, copy=False)
     if hasattr(block, "to_numpy"):  # a part of a data frame, in which pandas may have its own NA
         return block.to_numpy(dtype=dtype, na_value=np.nan)
     return np.asarray(block, dtype=dtype)

@@ -8,7 +8,7 @@ from typing import Any, Self
 import numpy as np
 
 from ebcd._numerics import Array
-from ebcd.data._matrix import is_sparse
+from ebcd.data._matrix import checked_sparse, is_sparse
 
 _PIECE = 250_000  # entries that are worked on at once
 _SPARSE = 0.05  # share of entries up to which a product of sparse matrices is faster
@@ -102,12 +102,37 @@ class Gram:
             self.mean = self.mean + shift * (n / total)
         self.n_samples = total
 
+    def to_arrays(self) -> dict[str, Any]:
+        """Return the statistics as plain arrays and numbers, to store them.
+
+        Examples
+        --------
+        >>> from ebcd import Gram
+        >>> gram = Gram().update([[1.0, 2.0], [3.0, 5.0]])
+        >>> Gram.from_arrays(**gram.to_arrays())
+        Gram(2 samples, 2 features)
+        """
+        return {"n_samples": self.n_samples, "mean": self.mean, "scatter": self.scatter}
+
+    @classmethod
+    def from_arrays(cls, n_samples: int, mean: Array, scatter: Array) -> Self:
+        """Return the statistics that `to_arrays` stored."""
+        mean, scatter = np.array(mean, dtype=float), np.array(scatter, dtype=float)
+        if n_samples < 0 or mean.ndim != 1 or scatter.shape != (mean.size, mean.size):
+            raise ValueError(
+                f"statistics of {n_samples} rows with a mean of shape {mean.shape} and "
+                f"cross-products of shape {scatter.shape} do not fit together"
+            )
+        gram = cls()
+        gram.n_samples, gram.mean, gram.scatter = int(n_samples), mean, scatter
+        return gram
+
     def __repr__(self) -> str:
         return f"Gram({self.n_samples} samples, {self.mean.size} features)"
 
 
 def _as_rows(chunk: Any) -> Any:
-    array = chunk.tocsr() if is_sparse(chunk) else np.asarray(chunk)
+    array = checked_sparse(chunk).tocsr() if is_sparse(chunk) else np.asarray(chunk)
     if array.dtype.kind not in "iuf":
         raise TypeError(f"chunk must hold real numbers, got dtype {array.dtype}")
     if array.ndim != 2:

@@ -191,6 +191,33 @@ def is_sparse(x: Any) -> bool:
     return bool(sparse.issparse(x))
 
 
+def checked_sparse(x: Any) -> Any:
+    """Return a sparse matrix by rows or columns whose entries are where they claim to be.
+
+    Products with indices out of range read, or write, memory that is not theirs. `x` is left as it
+    is: the check works on a shallow copy, and entries stored in parts are added up in another one.
+    """
+    try:
+        x = x if x.format in ("csr", "csc") else _checked_coordinates(x.tocoo(copy=True)).tocsr()
+        checked = type(x)((x.data, x.indices, x.indptr), shape=x.shape, copy=False)
+        checked.check_format(full_check=True)
+    except (ValueError, IndexError) as error:
+        raise ValueError(
+            f"X is a damaged sparse matrix: {error}; was it changed after it was made?"
+        ) from None
+    if not checked.has_canonical_format:
+        checked = checked.copy()
+        checked.sum_duplicates()
+    return checked
+
+
+def _checked_coordinates(x: Any) -> Any:
+    for places, size in zip(x.coords, x.shape, strict=True):
+        if places.size and not (places.min() >= 0 and places.max() < size):
+            raise ValueError(f"an index is outside of 0 to {size - 1}")
+    return x
+
+
 def _dense(block: Any) -> Array:
     return np.asarray(block.toarray() if is_sparse(block) else block, dtype=np.float64)
 

@@ -24,6 +24,7 @@ from ebcd.data import (
     as_covariance,
     check_covariance,
     check_memory,
+    checked_sparse,
     comes_in_chunks,
     from_chunks,
     from_covariance,
@@ -97,7 +98,7 @@ class Decomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
                 return self._fit_kept(keeper, data, None)
         X = validate_data(
             self,
-            X,
+            checked_sparse(X) if is_sparse(X) else X,
             accept_sparse=("csr", "csc"),
             dtype=[np.float64, np.float32],
             ensure_min_samples=1,
@@ -314,7 +315,7 @@ class Decomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
     def _validated(self, X: Any) -> Any:
         X = validate_data(
             self,
-            X,
+            checked_sparse(X) if is_sparse(X) else X,
             accept_sparse=("csr", "csc"),
             dtype=[np.float64, np.float32],
             reset=False,

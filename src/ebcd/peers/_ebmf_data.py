@@ -13,7 +13,7 @@ import numpy as np
 from sklearn.utils.validation import validate_data
 
 from ebcd._numerics import Array
-from ebcd.data import column_moments, is_sparse, refuse_queries
+from ebcd.data import checked_sparse, column_moments, is_sparse, refuse_queries
 from ebcd.data._covariance import working_unit
 from ebcd.data._matrix import _row_blocks
 
@@ -126,7 +126,7 @@ def checked_data(estimator: Any, X: Any, reset: bool) -> Any:
     refuse_queries(X)
     X = validate_data(
         estimator,
-        X,
+        checked_sparse(X) if is_sparse(X) else X,
         reset=reset,
         accept_sparse=("csr", "csc"),
         dtype=[np.float64, np.float32],
