@@ -80,7 +80,7 @@ clean:  ## remove everything the other targets made
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # One stamp per extra; a changed pyproject.toml or version installs again.
-$(VENV)/installed-%: pyproject.toml src/ebcd/__init__.py
+$(VENV)/installed-%: pyproject.toml src/ebcd/_version.py
 	$(call make-venv,$(VENV))
 	$(VENV)/bin/python $(INSTALL) --editable '.[$*]'
 	@touch $@

@@ -4,12 +4,11 @@ from importlib import import_module
 from typing import Any
 
 from ebcd import datasets, io, metrics, peers, penalties, plots, priors, report
+from ebcd._version import __version__
 from ebcd.data import Chunks, Gram
 from ebcd.estimators import EBCD, PenalizedPCA, PenalizedPCACV
 from ebcd.io import load, save
 from ebcd.priors import EBNMResult, ebnm
-
-__version__ = "0.1.0"
 
 __all__ = [
     "EBCD",

@@ -1,31 +1,17 @@
-"""Estimators in a file: arrays in the format of NumPy, and a JSON header that says what they are.
-
-The file is a zip archive, as `numpy.savez` writes them, with one more member, ``header.json``. So
-other programs can read the arrays (``numpy.load(path)["components_"]``) and people the header.
-"""
+"""Save fitted estimators to a file and load them again."""
 
 from __future__ import annotations
 
-import json
 import os
-import sys
-import uuid
-import zipfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import cached_property
-from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
-import numpy as np
-
-from ebcd import estimators, peers
-from ebcd.io._values import Encoder, Unsaveable, decode
+from ebcd import _store, estimators, peers
+from ebcd._version import __version__
+from ebcd.io._objects import describe, restore
 
 _FORMAT = "ebcd model"
-_VERSION = 1
-_HEADER = "header.json"
-_LONG_AGO = (1980, 1, 1, 0, 0, 0)  # the same model gives the same file
+_VERSION = 2  # format 1 wrote all dictionaries as lists of keys and items; it is still read
 _CLASSES: dict[str, type[Any]] = {
     name: getattr(module, name) for module in (estimators, peers) for name in module.__all__
 }
@@ -37,24 +23,24 @@ def save(estimator: Any, path: str | os.PathLike[str]) -> None:
     Parameters
     ----------
     estimator : EBCD, PenalizedPCA, PenalizedPCACV or one of ebcd.peers
-        With its parameters and all that it learnt.
+        With its parameters and everything it has learned.
     path : str or path
-        Where to write, used as it is: no suffix is added (".npz" is a good one). A file that
-        exists is replaced, when the new one is complete.
+        Where to write, used as it is: no suffix is added (".npz" is a good one). An existing file
+        is replaced once the new one is complete.
 
     Raises
     ------
     TypeError
-        If a parameter cannot be written, such as a penalty of your own.
+        If a parameter cannot be written, such as a penalty class of your own.
 
     Notes
     -----
-    The file is a zip archive of plain arrays in the format of NumPy and a text, ``header.json``.
-    ``numpy.load(path)["components_"]`` and programs in other languages read it.
+    The file is a zip archive of arrays in NumPy's format and a text, ``header.json``, so that
+    ``numpy.load(path)["components_"]`` and programs in other languages can read it.
 
     See Also
     --------
-    load : Reads the file.
+    load : Read the file.
 
     Examples
     --------
@@ -73,27 +59,24 @@ def save(estimator: Any, path: str | os.PathLike[str]) -> None:
             f"save takes one of {', '.join(_CLASSES)}, got {name}; save the step of a pipeline or "
             "the best_estimator_ of a search, or use joblib.dump"
         )
-    encoder = Encoder()
-    header = {
+    tree = {
         "format": _FORMAT,
         "format_version": _VERSION,
-        "ebcd_version": _own_version(),
+        "ebcd_version": __version__,
         "class": name,
-        "parameters": _encoded(encoder, estimator.get_params(deep=False), "parameter"),
-        "fitted": _encoded(encoder, _fitted(estimator), "attribute"),
+        "parameters": estimator.get_params(deep=False),
+        "fitted": _fitted(estimator),
     }
-    with _replaced(path) as handle, zipfile.ZipFile(handle, "w") as archive:
-        with _member(archive, _HEADER) as member:
-            member.write(json.dumps(header, indent=1, allow_nan=False).encode())
-        for key, array in encoder.arrays.items():
-            with _member(archive, f"{key}.npy") as member:
-                np.lib.format.write_array(member, array, allow_pickle=False)
+    try:
+        _store.write(path, tree, default=describe, root="fitted")
+    except _store.NotStorableError as error:
+        raise TypeError(_not_saved(error.path[0], error.path[1], type(error.value))) from None
 
 
 def load(path: str | os.PathLike[str]) -> Any:
     """Read an estimator that `save` wrote.
 
-    Nothing in the file is executed, whoever made it: it is text and numbers, and only the
+    Nothing in the file is executed, whoever made it: it holds text and numbers, and only
     estimators, priors and penalties of this package come out of it.
 
     Parameters
@@ -113,7 +96,7 @@ def load(path: str | os.PathLike[str]) -> Any:
 
     See Also
     --------
-    save : Writes the file.
+    save : Write the file.
 
     Examples
     --------
@@ -124,50 +107,28 @@ def load(path: str | os.PathLike[str]) -> Any:
     ...     ebcd.load(f"{folder}/model.npz")
     EBCD(n_components=3, prior='normal')
     """
-    path = Path(path)
-    with path.open("rb") as handle:
-        header, arrays = _read(handle, path)
+    try:
+        header = _store.read_header(path)
+    except ValueError as error:
+        raise ValueError(f"{error}, or is not a model; write it again with ebcd.save") from error
     _check_header(header, path)
     try:
-        made = _CLASSES[header["class"]]
-        estimator = made(**{k: decode(v, arrays) for k, v in header["parameters"].items()})
-        lazy = _lazy(made)
-        for name, value in header["fitted"].items():
-            if (hasattr(made, name) and name not in lazy) or not name.isidentifier():
-                raise ValueError(f"{name} cannot be an attribute")
-            setattr(estimator, name, decode(value, arrays))
-    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        return _estimator(_store.read(path, object_hook=restore))
+    except (AttributeError, LookupError, TypeError, ValueError) as error:
         raise ValueError(
             f"{path}, written by ebcd {header.get('ebcd_version')}, is damaged or cannot be read "
-            f"by ebcd {_own_version()}: {_first_line(error)}"
-        ) from error
-    return estimator
-
-
-def _read(handle: IO[bytes], path: Path) -> tuple[Any, dict[str, np.ndarray]]:
-    """Read the header and all arrays."""
-    try:
-        with zipfile.ZipFile(handle) as archive:
-            header = json.loads(archive.read(_HEADER)) if _HEADER in archive.namelist() else None
-        handle.seek(0)
-        with np.load(handle, allow_pickle=False) as members:
-            names = members.files if header else []
-            return header, {name: members[name] for name in names if name != _HEADER}
-    except (zipfile.BadZipFile, EOFError, RecursionError, ValueError) as error:
-        raise ValueError(
-            f"{path} is not a model, or is damaged or incomplete ({_first_line(error)}); write it "
-            "again with ebcd.save"
+            f"by ebcd {__version__}: {next(iter(str(error).splitlines()), type(error).__name__)}"
         ) from error
 
 
-def _check_header(header: Any, path: Path) -> None:
+def _check_header(header: Any, path: Any) -> None:
     if not isinstance(header, dict) or header.get("format") != _FORMAT:
         raise ValueError(f"{path} is not a model: ebcd.save did not write it")
     version = header.get("format_version")
     if not isinstance(version, int) or version > _VERSION:
         raise ValueError(
             f"{path} was written by ebcd {header.get('ebcd_version')} in format {version}; ebcd "
-            f"{_own_version()} reads formats up to {_VERSION}: pip install --upgrade ebcd"
+            f"{__version__} reads formats up to {_VERSION}: pip install --upgrade ebcd"
         )
     if header.get("class") not in _CLASSES:
         raise ValueError(
@@ -175,26 +136,25 @@ def _check_header(header: Any, path: Path) -> None:
         )
 
 
-def _encoded(encoder: Encoder, values: dict[str, Any], what: str) -> dict[str, Any]:
-    prefix = "parameters/" if what == "parameter" else ""
-    try:
-        return {key: encoder.encode(value, prefix + key) for key, value in values.items()}
-    except Unsaveable as error:
-        name = error.name.removeprefix(prefix)
-        raise TypeError(
-            f"the {what} {name.split('/')[0]} cannot be saved: it holds {_what_is(error.value)}. "
-            f"{_remedy(name.split('/')[0], what)}"
-        ) from None
+def _estimator(tree: dict[str, Any]) -> Any:
+    made = _CLASSES[tree["class"]]
+    estimator = made(**tree["parameters"])
+    lazy = _lazy(made)
+    for name, value in tree["fitted"].items():
+        if (hasattr(made, name) and name not in lazy) or not name.isidentifier():
+            raise ValueError(f"{name} cannot be an attribute")
+        setattr(estimator, name, value)
+    return estimator
 
 
-def _what_is(value: Any) -> str:
-    made = type(value)
-    return f"a {made.__name__} of {made.__module__}"
-
-
-def _remedy(name: str, what: str) -> str:
+def _not_saved(branch: str, name: str, kind: type[Any]) -> str:
+    """Return a message that says what cannot be saved and what to do about it."""
+    what = "parameter" if branch == "parameters" else "attribute"
+    message = (
+        f"the {what} {name} cannot be saved: it holds a {kind.__name__} of {kind.__module__}. "
+    )
     if what == "attribute":
-        return f"Delete it before: del model.{name}"
+        return message + f"Delete it before saving: del model.{name}"
     advice = {
         "random_state": "a whole number or None",
         "penalty": "a penalty of ebcd.penalties, or its name",
@@ -202,48 +162,19 @@ def _remedy(name: str, what: str) -> str:
         "start": "a name or a NumPy array",
     }
     allowed = advice.get(name, "a name, numbers, a NumPy array, or a family or prior of ebcd")
-    return (
-        f"What a file can hold is {allowed}. The parameter is no longer needed once the model is "
-        f"fitted: model.set_params({name}=...) before saving changes no result"
+    return message + (
+        f"A file can hold {allowed}. A fitted model no longer needs the parameter, so that "
+        f"model.set_params({name}=...) before saving changes no result"
     )
 
 
 def _lazy(kind: type[Any]) -> list[str]:
-    """Names of results that are computed when they are first looked at."""
+    """Return the names of results that are computed on first access."""
     return [name for name in dir(kind) if isinstance(getattr(kind, name), cached_property)]
 
 
 def _fitted(estimator: Any) -> dict[str, Any]:
-    parameters = estimator.get_params(deep=False)
     for name in _lazy(type(estimator)):
-        getattr(estimator, name, None)  # computed when it is looked at
+        getattr(estimator, name, None)
+    parameters = estimator.get_params(deep=False)
     return {key: value for key, value in vars(estimator).items() if key not in parameters}
-
-
-@contextmanager
-def _replaced(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
-    """Open a file that takes the place of `path` once it is complete."""
-    target = Path(os.path.realpath(path))
-    if target.is_dir():
-        raise IsADirectoryError(f"{path} is a folder; give the name of a file in it")
-    if not target.parent.is_dir():
-        raise FileNotFoundError(f"the folder {target.parent} does not exist; make it first")
-    part = target.with_name(f".{target.name}.{uuid.uuid4().hex}.part")
-    try:
-        with part.open("xb") as handle:
-            yield handle
-        part.replace(target)
-    finally:
-        part.unlink(missing_ok=True)
-
-
-def _member(archive: zipfile.ZipFile, name: str) -> IO[bytes]:
-    return archive.open(zipfile.ZipInfo(name, _LONG_AGO), "w", force_zip64=True)
-
-
-def _first_line(error: Exception) -> str:
-    return next(iter(str(error).splitlines()), type(error).__name__)
-
-
-def _own_version() -> str:
-    return str(sys.modules["ebcd"].__version__)  # the package lies above this layer
