@@ -2,31 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
-from ebcd.plots._style import (
-    INK,
-    NEGATIVE,
-    POSITIVE,
-    UNSURE,
-    check_components,
-    check_count,
-    check_model,
-    check_share,
-    few_ticks,
-    longest,
-    nothing,
-    one_axes,
-    row_of_panels,
-    say,
-    share,
-    short,
-    tidy,
-)
+from ebcd._numerics import Array
+from ebcd.plots import _style as style
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 
 def components(
@@ -41,16 +26,16 @@ def components(
 ) -> Any:
     """Draw the largest loadings of components as bars, with credible intervals.
 
-    Bars are sorted from the most positive to the most negative. Grey ones are those whose sign is
-    in doubt. Loadings that are exactly zero are left out. Methods without uncertainties (penalised
-    PCA and most peers) have neither intervals nor grey bars.
+    Bars are sorted from the most positive to the most negative; grey ones have no clear sign.
+    Loadings that are exactly zero are omitted. Methods without uncertainties (penalised PCA and
+    most peers) have neither intervals nor grey bars.
 
     Parameters
     ----------
     model : estimator
         Any fitted estimator of this package.
     component : int, sequence of int or None, default None
-        Which component to draw; several, one a panel; or all.
+        The component to draw; several, one per panel; or None for all.
     n : int, default 20
         Largest number of features in a panel.
     level : float, default 0.05
@@ -58,14 +43,14 @@ def components(
     probability : float, default 0.95
         Posterior probability of the intervals.
     feature_names : array-like of length p, optional
-        Names of the features; by default those of the data, or x0, x1 and so on.
+        Names of the features; by default those seen in `fit`, or x0, x1 and so on.
     ax : Axes or array of Axes, optional
         Where to draw: one for each component.
 
     Returns
     -------
     Axes, or ndarray of Axes
-        Axes if `component` is a number, else a one-dimensional array.
+        Axes if `component` is a number, otherwise a one-dimensional array.
 
     Examples
     --------
@@ -78,83 +63,76 @@ def components(
     >>> len(axes)
     3
     """
-    check_model(model)
-    check_count("n", n)
-    check_share("probability", probability)
+    style.check_model(model)
+    style.check_count("n", n)
+    if not 0 < probability < 1:
+        raise ValueError(f"probability must lie between 0 and 1, got {probability}")
     names = model._feature_names(feature_names)
     several = component is None or bool(np.ndim(component))
-    wanted = range(model.n_components_) if component is None else component
-    which = check_components(model, wanted if several else [component])
-    chosen = {k: _chosen(model.components_[k], n) for k in which}
-    rows = max((features.size for features in chosen.values()), default=0)
-    height = 1.1 + 0.23 * max(rows, 6)
-    width = 3.3 + 0.09 * longest(names[j] for features in chosen.values() for j in features)
-    count = max(len(which), 1)
-    size = width, height
-    axes: Any = row_of_panels(ax, count, *size) if several else one_axes(ax, *size)
+    which = style.checked_components(model, component if several else [component])
+    chosen = [_largest(model.components_[k], n) for k in which]
+    height = 1.1 + 0.23 * max([6, *(features.size for features in chosen)])
+    width = 3.3 + 0.09 * style.longest(names[j] for features in chosen for j in features)
+    if several:
+        axes: Any = style.row_of_panels(ax, max(len(which), 1), width, height)
+    else:
+        axes = style.one_axes(ax, width, height)
     if not which:
-        say(axes[0], nothing(model))
-    for k, panel in zip(which, np.ravel(axes), strict=False):
-        _draw(panel, model, k, chosen[k], level, probability, names)
-        _caption(panel, model, k, chosen[k], n, level, probability)
+        style.say_nothing_found(axes[0], model)
+    for k, features, panel in zip(which, chosen, np.ravel(axes), strict=False):
+        if hasattr(model, "lfsr_"):
+            ends = model._intervals(k, features, probability)
+            panel.hlines(range(features.size), *ends, color=style.INK, linewidth=1.2)
+        draw_bars(panel, model.components_[k], features, unclear(model, k, level))
+        style.name_features(panel, names, features)
+        panel.set_ylim(features.size - 0.4, -0.6)
+        panel.set_title(style.share(model, k), fontsize="medium")
+        panel.set_xlabel(_caption(model, k, features, n, level, probability), fontsize="small")
     return axes
 
 
-def _chosen(loadings: NDArray[np.float64], n: int) -> NDArray[np.intp]:
-    """Give the largest loadings that are not zero, the most positive first."""
+def _largest(loadings: Array, n: int) -> NDArray[np.intp]:
+    """Return the features with the largest non-zero loadings, the most positive first."""
     largest = np.argsort(-np.abs(loadings), kind="stable")[: min(n, np.count_nonzero(loadings))]
     return largest[np.argsort(-loadings[largest], kind="stable")]
 
 
-def _draw(
-    ax: Axes,
-    model: Any,
-    k: int,
-    which: NDArray[np.intp],
-    level: float,
-    probability: float,
-    names: Any,
-) -> None:
-    loadings, places = model.components_[k, which], np.arange(which.size)
-    ax.barh(places, loadings, color=bar_colours(model, k, which, level, loadings), height=0.72)
-    if hasattr(model, "lfsr_"):
-        ax.hlines(places, *model._intervals(k, which, probability), color=INK, linewidth=1.2)
-    ax.axvline(0, color=INK, linewidth=0.8)
-    ax.set_yticks(places, [short(names[j]) for j in which], parse_math=False)
-    ax.set_ylim(which.size - 0.4, -0.6)
-    few_ticks(ax)
-    tidy(ax)
-    ax.spines["left"].set_visible(False)
-    ax.tick_params(axis="y", length=0)
-
-
 def _caption(
-    ax: Axes,
-    model: Any,
-    k: int,
-    which: NDArray[np.intp],
-    n: int,
-    level: float,
-    probability: float,
-) -> None:
-    """Say what is drawn below it, where nothing is in the way."""
+    model: Any, k: int, features: NDArray[np.intp], n: int, level: float, probability: float
+) -> str:
     notes = []
-    if which.size < model.n_features_in_:
-        kind = "largest" if which.size == n else "not zero"
-        notes.append(f"{which.size:,} {kind} of {model.n_features_in_:,}")
+    if features.size < model.n_features_in_:
+        kind = "largest" if features.size == n else "not zero"
+        notes.append(f"{features.size:,} {kind} of {model.n_features_in_:,}")
     if hasattr(model, "lfsr_"):
         notes.append(f"{100 * probability:g}% credible intervals")
-        if (model.lfsr_[k, which] > level).any():
-            notes.append(f"grey: lfsr > {level:g}")
-    ax.set_title(share(model, k), fontsize="medium")
-    ax.set_xlabel("loading" + (f"\n({'; '.join(notes)})" if notes else ""), fontsize="small")
+    if unclear(model, k, level)[features].any():
+        notes.append(f"grey: lfsr > {level:g}")
+    return "loading" + (f"\n({'; '.join(notes)})" if notes else "")
 
 
-def bar_colours(
-    model: Any, k: int, which: NDArray[np.intp], level: float, signed: NDArray[np.float64]
-) -> NDArray[np.str_]:
-    """Colours by sign, grey where it is in doubt."""
-    colours = np.where(signed > 0, POSITIVE, NEGATIVE)
+def unclear(model: Any, k: int, level: float) -> NDArray[np.bool_]:
+    """Mark the loadings of a component whose sign is not clear; none without uncertainties."""
     if hasattr(model, "lfsr_"):
-        colours = np.where(model.lfsr_[k, which] > level, UNSURE, colours)
-    return colours
+        return np.asarray(model.lfsr_[k] > level)
+    return np.zeros(model.n_features_in_, dtype=bool)
+
+
+def draw_bars(
+    ax: Axes, loadings: Array, features: NDArray[np.intp], grey: NDArray[np.bool_]
+) -> None:
+    """Draw a bar for each of the features, coloured by sign."""
+    lengths = loadings[features]
+    colours = np.where(lengths > 0, style.POSITIVE, style.NEGATIVE)
+    colours = np.where(grey[features], style.GREY, colours)
+    ax.barh(np.arange(features.size), lengths, color=colours, height=0.72)
+    tidy_bars(ax)
+
+
+def tidy_bars(ax: Axes) -> None:
+    """Draw the line at zero, and remove what bars do not need."""
+    ax.axvline(0, color=style.INK, linewidth=0.8)
+    style.few_ticks(ax)
+    style.tidy(ax)
+    ax.spines["left"].set_visible(False)
+    ax.tick_params(axis="y", length=0)

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
-from ebcd.plots._style import check_model, figure_of, nothing, one_axes, say, short
+from ebcd._numerics import Array
+from ebcd.plots import _style as style
 
-_LABELLED = 60  # features that can have their names beside them
-_ROWS = 400  # more cannot be told apart
-_COLUMNS = 12  # components that can have their shares below them
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_LABELLED = 60  # features up to which each has its name beside it
+_ROWS = 400  # about as many as the pixels of a figure can show
+_COLUMNS = 12  # components up to which each has its share of the variance below it
 
 
 def heatmap(
@@ -24,11 +26,11 @@ def heatmap(
     feature_names: Any = None,
     ax: Any = None,
 ) -> Axes:
-    """Draw the loadings of all components as a heat map, one feature a row.
+    """Draw the loadings of all components as a heat map, one feature per row.
 
-    Up to 60 features are all drawn, with their names. Of more, those are drawn that some component
-    uses (local false sign rate at most `level`, or not zero where a method has none). If these are
-    more than 400, neighbours share a row, which has the largest of their loadings.
+    Up to 60 features are all drawn, with their names. Of more, only those used by some component
+    are drawn (local false sign rate at most `level`, or not zero where a method has no such rate).
+    If more than 400 are left, neighbours share a row, which shows the largest of their loadings.
 
     Parameters
     ----------
@@ -36,11 +38,11 @@ def heatmap(
         Any fitted estimator of this package.
     sort : bool, default True
         Whether to sort the features by the component in which they are largest, and by their
-        loading there. Otherwise they are in the order of the data.
+        loading there. Otherwise they keep the order of the data.
     level : float, default 0.05
         Local false sign rate up to which a feature counts as used, if there are more than 60.
     feature_names : array-like of length p, optional
-        Names of the features; by default those of the data, or x0, x1 and so on.
+        Names of the features; by default those seen in `fit`, or x0, x1 and so on.
     ax : Axes, optional
         Where to draw.
 
@@ -57,29 +59,26 @@ def heatmap(
     >>> [label.get_text() for label in ax.get_yticklabels()][:3]
     ['Jan', 'Feb', 'Mar']
     """
-    check_model(model)
+    style.check_model(model)
     names = model._feature_names(feature_names)
     rows = _rows(model, sort, level)
     labelled = model.n_features_in_ <= _LABELLED
-    height = 1.2 + 0.22 * rows.size if labelled else 6.0
-    axes = one_axes(
-        ax, 2.6 + 0.45 * min(model.n_components_, 20) + 1.4 * labelled, max(height, 3.0)
-    )
-    if model.n_components_ == 0 or rows.size == 0:
-        say(
-            axes,
-            nothing(model) if model.n_components_ == 0 else f"no loading with lfsr <= {level:g}",
-        )
+    width = 2.6 + 0.45 * min(model.n_components_, 20) + 1.4 * labelled
+    axes = style.one_axes(ax, width, max(1.2 + 0.22 * rows.size, 3.0) if labelled else 6.0)
+    if model.n_components_ == 0:
+        style.say_nothing_found(axes, model)
+        return axes
+    if rows.size == 0:
+        style.say(axes, f"no loading with lfsr <= {level:g}")
         return axes
     image, together = _strongest(model.components_.T[rows])
     limit = _limit(image, labelled)
-    drawn = axes.imshow(
-        image, aspect="auto", cmap="RdBu", vmin=-limit, vmax=limit, interpolation="nearest"
-    )
+    colours: dict[str, Any] = {"cmap": "RdBu", "vmin": -limit, "vmax": limit}
+    drawn = axes.imshow(image, aspect="auto", interpolation="nearest", **colours)
     extend = "neither" if labelled else "both"
-    figure_of(axes).colorbar(drawn, ax=axes, label="loading", extend=extend, shrink=0.8)
+    style.colour_bar(axes, drawn, label="loading", extend=extend, shrink=0.8)
     if labelled:
-        axes.set_yticks(range(rows.size), [short(names[j]) for j in rows], parse_math=False)
+        style.name_features(axes, names, rows)
     else:
         axes.set_yticks([])
         axes.set_ylabel(_which_features(model, rows.size, together, level, sort))
@@ -90,34 +89,30 @@ def heatmap(
 
 
 def _rows(model: Any, sort: bool, level: float) -> NDArray[np.intp]:
-    """Give the features to draw, in their order."""
-    loadings = np.abs(model.components_)
+    """Return the features to draw, in order."""
     rows = np.arange(model.n_features_in_)
     if model.n_components_ == 0:
         return rows[:0]
     if rows.size > _LABELLED:
-        used = model.lfsr_ <= level if hasattr(model, "lfsr_") else loadings > 0
+        used = model.lfsr_ <= level if hasattr(model, "lfsr_") else model.components_ != 0
         rows = rows[used.any(axis=0)]
     if sort:
-        home = (loadings[:, rows]).argmax(axis=0)
+        home = np.abs(model.components_[:, rows]).argmax(axis=0)
         rows = rows[np.lexsort((-model.components_[home, rows], home))]
     return rows
 
 
-def _strongest(loadings: NDArray[np.float64]) -> tuple[NDArray[np.float64], int]:
-    """Merge neighbouring rows by their largest entries, so that no entry is lost."""
+def _strongest(loadings: Array) -> tuple[Array, int]:
+    """Merge neighbouring rows by their largest entries, so that none of these is lost."""
     together = -(-len(loadings) // _ROWS)
-    if together == 1:
-        return loadings, 1
-    missing = -len(loadings) % together
-    padded = np.vstack([loadings, np.zeros((missing, loadings.shape[1]))])
+    padded = np.pad(loadings, ((0, -len(loadings) % together), (0, 0)))
     blocks = padded.reshape(-1, together, loadings.shape[1])
     largest = np.abs(blocks).argmax(axis=1, keepdims=True)
     return np.take_along_axis(blocks, largest, axis=1)[:, 0], together
 
 
-def _limit(image: NDArray[np.float64], labelled: bool) -> float:
-    """End of the colours; of many features a few may lie beyond it."""
+def _limit(image: Array, labelled: bool) -> float:
+    """Return where the colours end; with many features, a few loadings may lie beyond."""
     sizes = np.abs(image[image != 0])
     return float(sizes.max() if labelled else np.quantile(sizes, 0.98))
 
@@ -127,7 +122,7 @@ def _which_features(model: Any, count: int, together: int, level: float, sort: b
     text = f"{count:,} of {model.n_features_in_:,} features ({kind})"
     if sort:
         text += ", sorted"
-    return text + (f"\n{together} a row, the strongest shown" if together > 1 else "")
+    return text + (f"\n{together} per row, the strongest shown" if together > 1 else "")
 
 
 def _label_components(ax: Axes, model: Any) -> None:
@@ -138,4 +133,4 @@ def _label_components(ax: Axes, model: Any) -> None:
         ax.set_xticks(range(count), [f"{k}\n{shares[k]:.3g}%" for k in range(count)])
         ax.tick_params(axis="x", labelsize="small")
     else:
-        ax.xaxis.set_major_locator(MaxNLocator(integer=True))
+        style.whole_number_ticks(ax)

@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
-from ebcd.plots._style import BLUE, INK, check_model, one_axes, say, tidy
+from ebcd._numerics import Array
+from ebcd.plots import _style as style
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 
 def elbo(model: Any, *, ax: Any = None) -> Axes:
-    """Draw the ELBO at the start and after every recorded step, or what other methods have instead.
+    """Draw the ELBO, or the criterion of another method, at the start and after each step.
 
-    The label says what it is. Where components are found one by one (`SPC`, `GPower` with
-    ``block=False``) it is the sum over those so far.
+    The label says which criterion it is. Where components are found one by one (`SPC`, and `GPower`
+    with ``block=False``), it is the sum over those found so far.
 
-    `ITSPCA` and `EBPCA` maximise nothing. Of these it is how much each iteration changed
-    (``change_path_``), on a logarithmic axis: the smaller, the more settled. Iterations that such
-    an axis cannot show are marked at its foot: those that changed nothing, and those of `ITSPCA`
-    in which a component was dropped, so that before and after cannot be compared.
+    `ITSPCA` and `EBPCA` do not maximise a criterion. For these the plot shows the change in each
+    iteration (``change_path_``) on a logarithmic axis: the smaller, the closer to a fixed point.
+    Iterations that such an axis cannot show are marked at its foot: those without any change, and
+    those of `ITSPCA` in which a component was dropped, so that there is nothing to compare.
 
     Parameters
     ----------
@@ -45,8 +47,8 @@ def elbo(model: Any, *, ax: Any = None) -> Axes:
     >>> ax.get_ylabel()
     'relative change of the loadings'
     """
-    check_model(model)
-    axes = one_axes(ax, 5.6, 3.6)
+    style.check_model(model)
+    axes = style.one_axes(ax, 5.6, 3.6)
     path = getattr(model, "elbo_path_", getattr(model, "objective_path_", None))
     if path is None:
         _draw_changes(axes, model.change_path_, _step(model))
@@ -56,13 +58,13 @@ def elbo(model: Any, *, ax: Any = None) -> Axes:
         axes.ticklabel_format(axis="y", useOffset=False)
     axes.set_ylabel(model._criterion)
     axes.set_title(_end(model), fontsize="medium")
-    tidy(axes)
+    style.tidy(axes)
     return axes
 
 
-def _draw_changes(axes: Axes, path: NDArray[Any], step: str) -> None:
+def _draw_changes(axes: Axes, path: Array, step: str) -> None:
     if path.size == 0:
-        say(axes, f"no {step} was done")
+        style.say(axes, f"no {step} was done")
         return
     steps = np.arange(1, path.size + 1)
     axes.set_yscale("log")
@@ -76,18 +78,17 @@ def _draw_changes(axes: Axes, path: NDArray[Any], step: str) -> None:
     ):
         if which.any():
             foot, place = np.full(which.sum(), 0.03), axes.get_xaxis_transform()
-            axes.plot(steps[which], foot, marker, color=INK, label=meaning, transform=place)
+            axes.plot(steps[which], foot, marker, color=style.INK, label=meaning, transform=place)
             axes.legend(frameon=False)
 
 
-def _draw_line(axes: Axes, steps: NDArray[Any], path: NDArray[Any]) -> None:
-    axes.plot(steps, path, color=BLUE, marker="o", markersize=3.5, linewidth=1.4)
-    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+def _draw_line(axes: Axes, steps: NDArray[Any], path: Array) -> None:
+    axes.plot(steps, path, color=style.BLUE, marker="o", markersize=3.5, linewidth=1.4)
+    style.whole_number_ticks(axes)
     axes.set_xlim(steps[0] - 0.4, max(steps[-1], steps[0] + 1) + 0.4)
 
 
 def _end(model: Any) -> str:
-    """Say how the fit ended."""
     name = type(model).__name__
     if not hasattr(model, "converged_"):
         return f"{name}: {model.n_iter_} {_step(model)}{'s' if model.n_iter_ != 1 else ''}"
@@ -95,5 +96,5 @@ def _end(model: Any) -> str:
 
 
 def _step(model: Any) -> str:
-    """Name what is repeated: until it converges, or a given number of times."""
+    """Return the word for what is repeated until convergence, or a given number of times."""
     return "iteration" if hasattr(model, "converged_") else "round"

@@ -3,49 +3,41 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from matplotlib.axes import Axes
 
 from ebcd.estimators._shrinkage import Shrinkage
-from ebcd.plots._style import (
-    PALETTE,
-    UNSURE,
-    check_components,
-    check_model,
-    nothing,
-    one_axes,
-    say,
-    tidy,
-)
+from ebcd.plots import _style as style
 
-_STYLES = ("-", "--", ":", "-.")
-# Beyond so many standard deviations of the noise, or times what is set to zero, little happens.
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_LINES = ("-", "--", ":", "-.")
+# Beyond so many noise standard deviations, or so many thresholds, curves hardly change.
 _NOISES, _THRESHOLDS = 7.0, 4.0
-_POINTS = 1001
 
 
 def shrinkage(model: Any, *, components: Sequence[int] | None = None, ax: Any = None) -> Axes:
-    """Draw what the method makes of a loading of each component, as in its last iteration.
+    """Draw how the last iteration of a fit shrank the loadings of each component.
 
-    An observed loading is the mean product of a feature with the scores, ``X'z / n``. On the
-    diagonal it is kept as it is. With ``scale=True`` loadings are those of the scaled data.
+    An observed loading is the mean product of a feature with the scores, ``X'z / n``; on the
+    diagonal it is left unchanged. With ``scale=True`` loadings are those of the scaled data.
 
-    Curves of `EBCD` and `EBMF` are posterior means under the fitted priors, for noise as it is in
-    the fit (its median if it differs between features); those of `EBPCA` are what the
-    priors make of one component alone, while it denoises all loadings of a feature at once.
-    Penalised PCA has the proximal map of its penalty. The other peers have thresholds: `SPC` and
-    `GPower` then make the component as long as the data ask for, so that large loadings may rise
-    above the diagonal; `USLPCA` keeps a number of loadings, drawn as a threshold at the smallest
-    of these; `ITSPCA` makes components orthogonal afterwards, which is not drawn.
+    Curves of `EBCD` and `EBMF` are posterior means under the fitted priors, at the noise level of
+    the fit (its median if it differs between features); those of `EBPCA` show its priors for one
+    component alone, while the method denoises all loadings of a feature together. Penalised PCA
+    has the proximal map of its penalty. The other peers have thresholds: `SPC` and `GPower`
+    rescale the component afterwards, so that large loadings may rise above the diagonal; `USLPCA`
+    keeps a number of loadings, drawn as a threshold at the smallest of these; `ITSPCA`
+    orthogonalises components afterwards, which is not drawn.
 
     Parameters
     ----------
     model : estimator
         Any fitted estimator of this package.
     components : sequence of int, optional
-        Which components; by default all.
+        Components to draw; by default all.
     ax : Axes, optional
         Where to draw.
 
@@ -61,33 +53,32 @@ def shrinkage(model: Any, *, components: Sequence[int] | None = None, ax: Any = 
     >>> ax.get_ylabel()
     'posterior mean'
     """
-    check_model(model)
-    which = range(model.n_components_) if components is None else components
-    which = check_components(model, list(which))
-    axes = one_axes(ax, 5.4, 4.2)
+    style.check_model(model)
+    which = style.checked_components(model, components)
+    axes = style.one_axes(ax, 5.4, 4.2)
     if not which:
-        say(axes, nothing(model))
+        style.say_nothing_found(axes, model)
         return axes
     shrinkages = [model._shrinkage(k) for k in which]
-    reach = max(map(_reach, shrinkages))
-    x = np.linspace(-reach, reach, _POINTS)
-    axes.axline((0, 0), slope=1, color=UNSURE, linewidth=1, label="no shrinkage")
+    limit = max(map(_limit, shrinkages))
+    x = np.linspace(-limit, limit, 1001)
+    axes.axline((0, 0), slope=1, color=style.GREY, linewidth=1, label="no shrinkage")
     for i, (k, one) in enumerate(zip(which, shrinkages, strict=True)):
-        style = _STYLES[i // len(PALETTE) % len(_STYLES)]
-        colour = PALETTE[i % len(PALETTE)]
-        axes.plot(x, one.shrink(x), style, color=colour, linewidth=1.6, label=f"component {k}")
-    axes.set(xlim=(-reach, reach), ylim=(-reach, reach))
+        line = _LINES[i // len(style.PALETTE) % len(_LINES)]
+        colour = style.PALETTE[i % len(style.PALETTE)]
+        axes.plot(x, one.shrink(x), line, color=colour, linewidth=1.6, label=f"component {k}")
+    axes.set(xlim=(-limit, limit), ylim=(-limit, limit))
     axes.set_xlabel("observed loading" + (" (scaled data)" if getattr(model, "scale", 0) else ""))
     axes.set_ylabel(shrinkages[0].result)
     axes.legend(frameon=False, fontsize="small", loc="center left", bbox_to_anchor=(1.0, 0.5))
-    tidy(axes)
+    style.tidy(axes)
     return axes
 
 
-def _reach(shrinkage: Shrinkage) -> float:
-    """Give how far to draw: all observed loadings, or as far as something happens to them."""
+def _limit(shrinkage: Shrinkage) -> float:
+    """Return the end of the axes: all observed loadings, or where curves stop changing."""
     size = np.abs(shrinkage.observed)
     if shrinkage.noise is not None:
         return min(1.05 * float(size.max()), _NOISES * shrinkage.noise)
-    gone = size[shrinkage.shrink(shrinkage.observed) == 0]
-    return min(1.05 * float(size.max()), _THRESHOLDS * float(gone.max(initial=0.0)) or np.inf)
+    removed = size[shrinkage.shrink(shrinkage.observed) == 0]
+    return min(1.05 * float(size.max()), _THRESHOLDS * float(removed.max(initial=0.0)) or np.inf)

@@ -1,16 +1,20 @@
-"""How much variance components explain."""
+"""Variance explained by components, and by principal components of the same data."""
 
 from __future__ import annotations
 
 import warnings
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from matplotlib.axes import Axes
 
 from ebcd._numerics import Array
 from ebcd.estimators import PenalizedPCA
-from ebcd.plots._style import BLUE, UNSURE, check_model, nothing, one_axes, say, tidy
+from ebcd.plots import _style as style
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_NUMBERED = 16  # components up to which each has its number below it
 
 
 def explained_variance(model: Any, X: Any = None, *, ax: Any = None) -> Axes:
@@ -39,40 +43,69 @@ def explained_variance(model: Any, X: Any = None, *, ax: Any = None) -> Axes:
     >>> len(ax.patches)
     4
     """
-    check_model(model)
+    style.check_model(model)
     count = model.n_components_
-    axes = one_axes(ax, 3.4 + 0.5 * min(max(count, 3), 16), 3.6)
+    axes = style.one_axes(ax, 3.4 + 0.5 * min(max(count, 3), _NUMBERED), 3.6)
     if count == 0:
-        say(axes, nothing(model))
+        style.say_nothing_found(axes, model)
         return axes
     shares = {type(model).__name__: 100 * model.explained_variance_ratio_}
     if X is not None:
-        shares["PCA"] = 100 * _principal_shares(model, X)
+        shares["PCA"] = 100 * pca_variance_ratio(model, X)
     width = 0.8 / len(shares)
     for i, (name, values) in enumerate(shares.items()):
         places = np.arange(values.size) + (i - 0.5 * (len(shares) - 1)) * width
         label = f"{name}: {values.sum():.1f}% in total"
-        axes.bar(places, values, width=width, color=(BLUE, UNSURE)[i], label=label)
+        axes.bar(places, values, width=width, color=(style.BLUE, style.GREY)[i], label=label)
     axes.set_xlabel("component")
     axes.set_ylabel("% of the variance")
-    if count <= 16:
+    if count <= _NUMBERED:
         axes.set_xticks(range(count))
     # above the bars, where nothing can be in the way
     axes.legend(frameon=False, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=1)
-    tidy(axes)
+    style.tidy(axes)
     return axes
 
 
-def _principal_shares(model: Any, X: Any) -> Array:
-    """Shares of the principal components of data that are centred and scaled as in the fit."""
+def pca_variance_ratio(model: Any, X: Any) -> Array:
+    """Compute the variance shares of as many principal components as the model has components.
+
+    The data are centred and scaled as in the fit of the model; shares are of the variance in the
+    units of the data, like ``model.explained_variance_ratio_``.
+
+    Parameters
+    ----------
+    model : estimator
+        A fitted estimator of this package.
+    X : array-like, sparse matrix, data frame or Gram
+        The data, without missing entries.
+
+    Returns
+    -------
+    ndarray of shape (k,)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ebcd import EBCD
+    >>> from ebcd.report import pca_variance_ratio
+    >>> X = np.outer([1.0, -1.0, 2.0, -2.0], [3.0, 0.0, 4.0])
+    >>> X += 0.1 * np.random.default_rng(0).normal(size=X.shape)
+    >>> model = EBCD(1).fit(X)
+    >>> bool(pca_variance_ratio(model, X)[0] > model.explained_variance_ratio_[0])
+    True
+    """
+    style.check_model(model)
+    if model.n_components_ == 0:
+        return np.empty(0)
     pca = PenalizedPCA(
         model.n_components_,
         penalty="none",
+        start="svd",
+        max_iter=1,  # the start is the answer
         center=model.center,
         scale=getattr(model, "scale", False),
-        start="svd",
-        max_iter=1,
     )
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # it starts at the solution
+        warnings.simplefilter("ignore")  # about the number of iterations
         return np.asarray(pca.fit(X).explained_variance_ratio_)

@@ -1,5 +1,6 @@
 """A fitted model as a page that opens in any browser, and as a page of text."""
 
-from ebcd.report._write import pca_variance_ratio, write_report
+from ebcd.plots._variance import pca_variance_ratio
+from ebcd.report._write import write_report
 
 __all__ = ["pca_variance_ratio", "write_report"]

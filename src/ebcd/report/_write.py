@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import os
-import warnings
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
 from ebcd._numerics import Array
 from ebcd.data import Gram, is_sparse
-from ebcd.estimators import PenalizedPCA
-from ebcd.estimators._readable import Readable
+from ebcd.plots._style import check_model
+from ebcd.plots._variance import pca_variance_ratio
 from ebcd.report._facts import gather
 from ebcd.report._markdown import as_markdown
 from ebcd.report._page import as_page
@@ -86,7 +84,7 @@ def write_report(
     ...     sorted(file.name for file in page.parent.iterdir())
     ['report.html', 'report.md']
     """
-    _check_model(model)
+    check_model(model)
     target = _checked_path(path)
     if X is not None:
         if scores is None and not isinstance(X, Gram):
@@ -109,64 +107,12 @@ def write_report(
     return target
 
 
-def pca_variance_ratio(model: Any, X: Any) -> Array:
-    """Share of the variance of as many principal components as the model has components.
-
-    The data are centred and scaled as the model does it; shares are of the variance in the units
-    of the data, as ``model.explained_variance_ratio_`` has them.
-
-    Parameters
-    ----------
-    model : estimator
-        A fitted estimator of this package.
-    X : array-like, sparse matrix, data frame or Gram
-        The data; without missing entries.
-
-    Returns
-    -------
-    ndarray of shape (k,)
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from ebcd import EBCD
-    >>> from ebcd.report import pca_variance_ratio
-    >>> X = np.outer([1.0, -1.0, 2.0, -2.0], [3.0, 0.0, 4.0])
-    >>> X += 0.1 * np.random.default_rng(0).normal(size=X.shape)
-    >>> model = EBCD(1).fit(X)
-    >>> bool(pca_variance_ratio(model, X)[0] > model.explained_variance_ratio_[0])
-    True
-    """
-    _check_model(model)
-    if model.n_components_ == 0:
-        return np.empty(0)
-    plain = PenalizedPCA(
-        model.n_components_,
-        penalty="none",
-        start="svd",
-        max_iter=1,  # the start is the answer
-        center=model.center,
-        scale=getattr(model, "scale", False),
-    )
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return np.asarray(plain.fit(X).explained_variance_ratio_)
-
-
 def _ratio_if_possible(model: Any, X: Any) -> Array | None:
     """Give PCA's shares; None for data with missing entries, which PCA does not take."""
     holes = model.__sklearn_tags__().input_tags.allow_nan and not is_sparse(X)
     if holes and np.isnan(np.sum(np.asarray(X, dtype=np.float64))):
         return None
     return pca_variance_ratio(model, X)
-
-
-def _check_model(model: Any) -> None:
-    if not isinstance(model, Readable):
-        raise TypeError(
-            f"model must be a fitted estimator of ebcd, such as EBCD, got {type(model).__name__}"
-        )
-    check_is_fitted(model)
 
 
 def _checked_path(path: str | os.PathLike[str]) -> Path:
