@@ -32,7 +32,6 @@ from ebcd.data import from_matrix
 from ebcd.datasets import make_simulation
 from ebcd.fitting._components import count_components
 from ebcd.metrics import component_angles
-from ebcd.priors._fused import fused_kernels
 
 REFERENCE = Path(__file__).resolve().parents[1] / "tests" / "reference" / "sim"
 # R ebcd on the sectors: number of components -> ELBO, share of the variance together, seconds
@@ -292,8 +291,7 @@ def main() -> None:
         parser.error(f"unknown sections: {', '.join(sorted(unknown))}")
     print(
         f"ebcd {ebcd.__version__}, Python {platform.python_version()}, NumPy {np.__version__}, "
-        f"SciPy {scipy.__version__}, {platform.machine()}, {time.strftime('%Y-%m-%d')}, "
-        f"{'with' if fused_kernels('slabs') else 'without'} numba"
+        f"SciPy {scipy.__version__}, {platform.machine()}, {time.strftime('%Y-%m-%d')}"
     )
     with threadpool_limits(1):
         for name in options.sections or SECTIONS:

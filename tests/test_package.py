@@ -15,7 +15,6 @@ OPTIONAL = (
     "h5py",
     "matplotlib",
     "mpmath",
-    "numba",
     "pandas",
     "polars",
     "pyarrow",

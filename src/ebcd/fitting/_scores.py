@@ -24,7 +24,6 @@ from ebcd._numerics import Array
 from ebcd.data import AbstractCovariance
 from ebcd.fitting._newton import FLAT, SMALLEST_CURVATURE, newton_step, symmetric, to_border
 from ebcd.fitting._rotation import eigenpairs, inverse_root, rotate
-from ebcd.priors._fused import fused_kernels
 
 _BLOCK = 65_536  # numbers of F that are worked on at once
 
@@ -117,8 +116,7 @@ class FactorScores(AbstractScores):
     def __init__(self, factor: Array) -> None:
         width = max(1, _BLOCK // max(1, len(factor)))
         self._parts = [slice(i, i + width) for i in range(0, factor.shape[1], width)]
-        # compiled loops would be compiled anew for arrays of any other kind
-        self._factor = factor if len(self._parts) > 1 else np.array(factor, np.float64, order="C")
+        self._factor = factor
 
     def nearest(self, directions: Array, product: Array | None = None) -> tuple[Array, Array]:
         """Give coordinates of the scores next to ``X directions'``, and ``B``."""
@@ -154,14 +152,7 @@ class FactorScores(AbstractScores):
         flat = max(FLAT**2 * float(values.sum()), limits.enough)
         step = np.zeros(own.shape)
         model = _Model(self._factor, bend, axes.T @ own, axes, values, safe)
-        kernels = fused_kernels("scores", "fitting") if len(self._parts) == 1 else None
-        if kernels is None:
-            found = self._conjugate(model, residual, limits, flat, step)
-        else:
-            k = len(own)
-            work = *np.empty((4, *own.shape)), *np.empty((2, k, k)), np.empty(bend.shape)
-            found = kernels.newton(*model, residual, *limits[:3], flat, step, *work)
-        if not found:
+        if not self._conjugate(model, residual, limits, flat, step):
             return Step(step, step, 0.0)
         step = axes @ step
         length = math.sqrt(np.vdot(step, step))

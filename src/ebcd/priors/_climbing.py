@@ -1,7 +1,6 @@
 """How the weight and the scale of one column climb, in plain numbers.
 
-See `_two_group` for the formulas. Every function stands alone, so that numba can compile it as it
-is: what array operations and compiled loops decide is then the same.
+See `_two_group` for the formulas.
 """
 
 from __future__ import annotations

@@ -20,7 +20,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ebcd._numerics import LOG_SQRT_2PI, Array
-from ebcd.priors._fused import fused_kernels
 
 ORDER = 6
 # Points per unit of noise. The sixth-order error is about 2e-3 (width of features * density)^-6.
@@ -253,11 +252,6 @@ class Columns:
         return replace(self, x=self.x - origin) if origin else self
 
 
-def plain(x: Array) -> Array:
-    """Array as compiled loops expect it: they would be compiled anew for every other kind."""
-    return x if x.flags.c_contiguous and x.flags.writeable else x.copy()
-
-
 def _bend(z: Array) -> Array:
     """``BEND arcsinh(z / BEND)``, through the logarithm, which is three times faster."""
     scaled = np.abs(z)
@@ -311,16 +305,7 @@ class Binned:
     def _bin(self, z: Array, places: Array, n_nodes: int) -> Array:
         """Store each entry's place on the grid; return the weights of all nodes."""
         base = self._first + ORDER // 2 - 1.0
-        kernels = fused_kernels("grids")
-        if kernels is not None:
-            by_cell = np.zeros((n_nodes, ORDER))
-            bend = 0.0 if self._even else _BEND
-            # rounding, which is not the same there, must not lead beyond the last cell
-            top = np.nextafter(n_nodes - ORDER + 1.0, 0.0)
-            kernels.place(plain(z), float(_DENSITY), bend, base, top, places, by_cell)
-            powers = by_cell.T
-        else:
-            powers = self._place(z, base, places, n_nodes)
+        powers = self._place(z, base, places, n_nodes)
         # sums of powers of the offset in each cell -> interpolation weights of the six nodes
         spread = _LAGRANGE @ powers
         counts = np.zeros(n_nodes)
@@ -355,14 +340,9 @@ class Binned:
         windows = np.lib.stride_tricks.sliding_window_view(tables, ORDER, axis=-1)
         coefficients = windows @ _LAGRANGE
         out: Array = np.empty((len(tables), *self._places.shape))
-        kernels = fused_kernels("grids")
         for column in range(out.shape[1]):
-            if kernels is not None:
-                by_cell = np.ascontiguousarray(coefficients[:, column].swapaxes(0, 1))
-                kernels.interpolate(self._places[column], by_cell, out, column)
-            else:
-                by_power = np.ascontiguousarray(np.moveaxis(coefficients[:, column], -1, 0))
-                self._interpolate(column, by_power, out)
+            by_power = np.ascontiguousarray(np.moveaxis(coefficients[:, column], -1, 0))
+            self._interpolate(column, by_power, out)
         return out
 
     def _interpolate(self, column: int, coefficients: Array, out: Array) -> None:

@@ -13,7 +13,6 @@ import numpy as np
 
 from ebcd._numerics import Array
 from ebcd.priors._columns import Columns
-from ebcd.priors._fused import ONCE, fused_kernels
 from ebcd.priors._slabs import AbstractSlabKind, relative_noise
 
 _ACCURACY = 0.1  # of the weights before the last step, which squares it
@@ -92,12 +91,6 @@ def best_weight(odds: Array, counts: Array | None, totals: Array, accuracy: floa
     goes where that vanishes; bracketed.
     """
     surplus = odds - 1
-    kernels = fused_kernels("grids")
-    if kernels is not None and totals.ndim == 2:
-        weight = np.empty((totals.shape[0], odds.shape[0]))
-        counts = ONCE if counts is None else counts[:, 0]
-        kernels.best_weights(surplus, counts, 1e-3 / totals, _FIRST_WEIGHT, accuracy, weight)
-        return weight
     full = _total(surplus / odds, counts) >= 0
     empty = _total(surplus, counts) <= 0
     high = np.ones(np.broadcast_shapes(full.shape, totals.shape))

@@ -19,7 +19,7 @@ from ebcd._numerics import Array
 from ebcd.priors._columns import STRONG, Columns
 
 LARGEST_EXPONENT = 600.0
-_NARROW = 30.0  # noise over the scale of a slab
+_NARROW = 10.0  # noise over the scale of a slab from which squares of it would cancel
 _FAR = 50.0  # argument of the Mills ratio from which its series is needed
 
 
@@ -67,10 +67,6 @@ class AbstractSlabKind(ABC):
     def needs_care(self, columns: Columns, largest: float) -> bool:
         """Tell whether plain formulas would cancel, `largest` being that of the noise."""
         return False
-
-    def largest_rate(self, columns: Columns) -> float:
-        """Give the inverse scale beyond which that is so."""
-        return math.inf
 
     def fall(self, columns: Columns, noise: Noise, excess: Array | None) -> Array:
         """``excess - z^2 / 2``, in which strong entries would lose digits."""
@@ -154,10 +150,6 @@ class LaplaceSlab(AbstractSlabKind):
     def needs_care(self, columns: Columns, largest: float) -> bool:
         """Tell whether plain formulas would cancel: if the slab is narrow."""
         return largest > _NARROW
-
-    def largest_rate(self, columns: Columns) -> float:
-        """Give the inverse scale beyond which that is so."""
-        return _NARROW / columns.largest_s
 
     def derivatives(self, columns: Columns, noise: Noise, ratio: Ratio) -> tuple[Array, Array]:
         """First and second derivative of the logarithm of the ratio in the log scale."""
@@ -256,10 +248,6 @@ class ExponentialSlab(AbstractSlabKind):
     def needs_care(self, columns: Columns, largest: float) -> bool:
         """Tell whether plain formulas would cancel: if there are arguments far out."""
         return largest - columns.smallest_z >= _FAR
-
-    def largest_rate(self, columns: Columns) -> float:
-        """Give the inverse scale beyond which that is so."""
-        return (_FAR + columns.smallest_z) / columns.largest_s
 
     def derivatives(self, columns: Columns, noise: Noise, ratio: Ratio) -> tuple[Array, Array]:
         """First and second derivative of the logarithm of the ratio in the log scale."""

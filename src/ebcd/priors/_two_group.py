@@ -24,16 +24,14 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from ebcd._numerics import Array
 from ebcd.priors import _climbing as steps
 from ebcd.priors._columns import Columns
 from ebcd.priors._posterior import (
-    Moments,
     Numbers,
     densities,
-    fused_climb,
-    fused_sums,
     posterior,
 )
 from ebcd.priors._scale_search import search_scales
@@ -44,6 +42,7 @@ _SMALLEST_LOG_SCALE = math.log(1e-4)  # in units of the noise: indistinguishable
 _TRUSTED_GAIN = 0.5
 _TRUSTED_RATIO = 3.0
 _COARSE_FROM = 6_000
+_BLOCK = 16_384  # entries that are evaluated at once: what fits into a cache
 
 
 class TwoGroupFit(NamedTuple):
@@ -56,15 +55,118 @@ class TwoGroupFit(NamedTuple):
     variance: Array
 
 
+class Evaluation(NamedTuple):
+    """The log-likelihood ratio (1) of c columns, its derivatives, and posterior moments.
+
+    Attributes
+    ----------
+    value : array, c
+        Log-likelihood ratio to the null, in which all values are zero.
+    gradient, hessian : array, c x 2 and c x 2 x 2
+        Derivatives in log weight and log scale. Those in the weight are zero without a spike.
+    mean, variance : array, c x p
+        Posterior moments, in the units of the data.
+    """
+
+    value: Array
+    gradient: Array
+    hessian: Array
+    mean: Array
+    variance: Array
+
+
+def evaluate_two_groups(
+    slab: AbstractSlabKind,
+    x: Array,
+    s: ArrayLike,
+    log_weight: Array,
+    log_scale: Array,
+    has_spike: bool = True,
+) -> Evaluation:
+    """Evaluate (1) to (4) and the posterior of many columns in one pass.
+
+    Parameters
+    ----------
+    slab : AbstractSlabKind
+        Shape of the slab, ``family.slab``.
+    x : array, c x p
+        Observations, one normal-means problem a row, in any units.
+    s : array, 0-d or of length p
+        Noise standard deviations.
+    log_weight, log_scale : array, c
+        Logarithms of the weight of the slab and of its scale, in the units of `x`.
+    has_spike : bool
+        Whether there is a spike; if not, the weight is one whatever `log_weight` says.
+
+    Returns
+    -------
+    Evaluation
+    """
+    s = np.atleast_2d(np.asarray(s, dtype=np.float64))
+    if s.size == 1:  # in units of the noise, where the slab's formulas are shortest
+        x, log_scale = x / s, log_scale - math.log(float(s[0, 0]))
+    weight = np.exp(log_weight) if has_spike else np.ones(len(x))
+    found = Evaluation(
+        np.empty(len(x)),
+        np.zeros((len(x), 2)),
+        np.zeros((len(x), 2, 2)),
+        np.empty(x.shape),
+        np.empty(x.shape),
+    )
+    size = max(1, _BLOCK // x.shape[1])
+    for rows in (slice(i, i + size) for i in range(0, len(x), size)):
+        columns = Columns(x[rows], np.ones((1, 1)) if s.size == 1 else s)
+        block = Evaluation(*(part[rows] for part in found))
+        _evaluate_block(slab, columns, weight[rows], log_scale[rows], block)
+    if not has_spike:
+        found.gradient[:, 0] = found.hessian[:, 0] = found.hessian[:, 1, 0] = 0.0
+    if s.size == 1:
+        np.multiply(found.mean, s, out=found.mean)
+        np.multiply(found.variance, s * s, out=found.variance)
+    return found
+
+
+def _evaluate_block(
+    slab: AbstractSlabKind, columns: Columns, weight: Array, log_scale: Array, out: Evaluation
+) -> None:
+    """Evaluate a few columns, in terms of ``p = q / w`` and ``1 - w G``."""
+    noise = relative_noise(columns, log_scale.tolist())
+    ratio = slab.ratio(columns, noise)
+    first, second = slab.derivatives(columns, noise, ratio)
+    mean, variance = slab.moments(columns, noise, ratio)
+    w = weight[:, None]
+    log_density, p, inverse = densities(ratio, w)
+    out.value[:] = columns.sum(log_density)
+    surplus = p - inverse
+    slope = weight * columns.sum(surplus)
+    out.gradient[:, 0] = slope
+    out.gradient[:, 1] = weight * columns.dot(p, first)
+    out.hessian[:, 0, 0] = slope - weight * weight * columns.dot(surplus, surplus)
+    inverse *= p
+    crossed = inverse * first
+    out.hessian[:, 0, 1] = out.hessian[:, 1, 0] = weight * columns.sum(crossed)
+    within = (1 - weight) * columns.dot(crossed, first)
+    out.hessian[:, 1, 1] = weight * (within + columns.dot(p, second))
+    # the variance between spike and slab is q (1 - q) times the square of the slab's mean
+    p *= w
+    inverse *= w * (1 - w)
+    np.multiply(p, mean, out=out.mean)
+    mean *= mean
+    mean *= inverse
+    variance *= p
+    np.add(variance, mean, out=out.variance)
+    if not columns.unit_noise:
+        np.multiply(out.mean, columns.s, out=out.mean)
+        np.multiply(out.variance, columns.s * columns.s, out=out.variance)
+
+
 def _evaluate(
     columns: Columns, kind: AbstractSlabKind, weight: Numbers, log_scale: Numbers
 ) -> list[steps.Sums]:
     """Evaluate (1) to (4) for every column."""
-    total = fused_sums(columns, kind, weight, log_scale)
-    if total is None:
-        w = np.array(weight)[:, None]
-        blocks = [_block_sums(part, kind, w, log_scale) for part in columns.blocks]
-        total = blocks[0] if len(blocks) == 1 else np.sum(blocks, axis=0)
+    w = np.array(weight)[:, None]
+    blocks = [_block_sums(part, kind, w, log_scale) for part in columns.blocks]
+    total = blocks[0] if len(blocks) == 1 else np.sum(blocks, axis=0)
     return [
         steps.sums_of(w, n, *sums)
         for w, n, sums in zip(weight, columns.totals.tolist(), total.T.tolist(), strict=True)
@@ -98,16 +200,10 @@ class _State(NamedTuple):
     log_scale: list[float]
     ratio: list[float]
     gained: list[float]  # log-likelihood since the start
-    moments: Moments | None = None  # of the posterior, if they are known
 
     def take(self, index: Sequence[int]) -> _State:
-        weight, log_scale, ratio, gained = ([part[k] for k in index] for part in self.numbers)
+        weight, log_scale, ratio, gained = ([part[k] for k in index] for part in self)
         return _State(weight, log_scale, ratio, gained)
-
-    @property
-    def numbers(self) -> tuple[list[float], ...]:
-        """All but the moments, one number for each column."""
-        return self[:4]
 
 
 def _climb(
@@ -116,28 +212,18 @@ def _climb(
     weight: Numbers,
     log_scale: Numbers,
     fixed_weight: bool,
-    with_moments: bool = False,
 ) -> _State:
-    """Climb to a local maximum from the given parameters, all columns in step.
-
-    Moments of the posterior come along if they are asked for and cost little.
-    """
+    """Climb to a local maximum from the given parameters, all columns in step."""
     totals = columns.totals
     weights = [
         max(w, steps.SMALLEST_SLAB / n) for w, n in zip(weight, totals.tolist(), strict=True)
     ]
     smallest = _SMALLEST_LOG_SCALE + math.log(columns.smallest_s)
-    limits = totals, smallest, np.log(columns.reach + 1e-3) + 3.0
-    start = weights, log_scale
-    climbed = fused_climb(columns, kind, start, limits, fixed_weight, with_moments)
-    scales, before = list(log_scale), [0.0] * len(weights)
-    if climbed is not None:
-        (weights, scales, ratios, before), moments, arrived = climbed
-        if arrived:
-            return _State(weights, scales, ratios, before, moments)
+    most = np.log(columns.reach + 1e-3) + 3.0
+    scales = list(log_scale)
     bounds = [
         steps.Bounds(n, smallest, largest, kind.em_power, fixed_weight)
-        for n, largest in zip(totals.tolist(), limits[2].tolist(), strict=True)
+        for n, largest in zip(totals.tolist(), most.tolist(), strict=True)
     ]
     sums = _evaluate(columns, kind, weights, scales)
     first = [at.ratio for at in sums]
@@ -172,8 +258,7 @@ def _climb(
             elif steps.by_newton(reach[k]):  # where EM fails too, rounding has been reached
                 reach[k] = steps.shorter(reach[k], weights[k], scales[k], w, b)
                 active.append(k)
-    ends = zip(ratios, first, before, strict=True)
-    gained = [last - begin + earlier for last, begin, earlier in ends]
+    gained = [last - begin for last, begin in zip(ratios, first, strict=True)]
     return _State(weights, scales, ratios, gained)
 
 
@@ -230,7 +315,7 @@ def _warm(
         for k, column in enumerate(columns.each()):
             way = _climb(column.merged, kind, weights[k : k + 1], scales[k : k + 1], fixed_weight)
             weights[k], scales[k], gained[k] = way.weight[0], way.log_scale[0], way.gained[0]
-    state = _climb(columns, kind, weights, scales, fixed_weight, with_moments=True)
+    state = _climb(columns, kind, weights, scales, fixed_weight)
     doubtful = [
         k
         for k, ratio in enumerate(state.ratio)
@@ -242,8 +327,7 @@ def _warm(
         cold = _cold(columns.select(np.array(doubtful)), kind, fixed_weight)
         for i, k in enumerate(doubtful):
             if cold.ratio[i] > state.ratio[k]:
-                state = state._replace(moments=None)
-                for old, new in zip(state.numbers, cold.numbers, strict=True):
+                for old, new in zip(state, cold, strict=True):
                     old[k] = new[i]
     return state
 
@@ -278,9 +362,7 @@ def fit_two_groups(
     else:
         state = _warm(columns, kind, fixed_weight, *start)
     some = [k for k, ratio in enumerate(state.ratio) if ratio > 0]
-    if len(some) == columns.n_columns and state.moments is not None:
-        ratio, (mean, variance) = np.array(state.ratio), state.moments
-    elif len(some) == columns.n_columns:
+    if len(some) == columns.n_columns:
         ratio, mean, variance = posterior(columns, kind, state.weight, state.log_scale)
     else:  # what no slab improves needs no posterior
         ratio = np.zeros(columns.n_columns)
