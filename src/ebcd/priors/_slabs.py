@@ -54,6 +54,8 @@ class AbstractSlabKind(ABC):
 
     name: str
     em_power: float  # EM multiplies scale ** em_power by the mean of a sufficient statistic
+    second_moment: float  # of the slab with scale one, about the spike
+    fourth_moment: float
     symmetric: bool = True
 
     @abstractmethod
@@ -80,6 +82,10 @@ class AbstractSlabKind(ABC):
     @abstractmethod
     def moments(self, columns: Columns, noise: Noise, ratio: Ratio) -> tuple[Array, Array]:
         """Posterior mean and variance under the slab, in units of the noise; new arrays."""
+
+    @abstractmethod
+    def mean_slope(self, columns: Columns, noise: Noise, ratio: Ratio, variance: Array) -> Array:
+        """Derivative of the posterior mean under the slab in the log scale; a new array."""
 
     @abstractmethod
     def rarer_sign(self, columns: Columns, noise: Noise, ratio: Ratio) -> Array:
@@ -114,6 +120,7 @@ class LaplaceSlab(AbstractSlabKind):
 
     name = "laplace"
     em_power = 1.0
+    second_moment, fourth_moment = 2.0, 24.0
 
     def ratio(self, columns: Columns, noise: Noise) -> Ratio:
         """Ratio of the marginals."""
@@ -214,6 +221,16 @@ class LaplaceSlab(AbstractSlabKind):
         variance += 1
         return mean, variance
 
+    def mean_slope(self, columns: Columns, noise: Noise, ratio: Ratio, variance: Array) -> Array:
+        """Derivative of the mean in the log scale: ``rate cov(t, |t|)``, towards z."""
+        (odds, _, lean), rate = ratio, noise.rate
+        slope = rate * lean / odds
+        slope -= columns.size * (1 - lean) * (1 + lean)
+        slope *= rate
+        slope += lean
+        slope *= rate
+        return np.copysign(slope, columns.z)
+
     def rarer_sign(self, columns: Columns, noise: Noise, ratio: Ratio) -> Array:
         """Posterior probability under the slab of the sign that is less likely."""
         far = noise.rate + columns.size
@@ -235,6 +252,7 @@ class ExponentialSlab(AbstractSlabKind):
 
     name = "exponential"
     em_power = 1.0
+    second_moment, fourth_moment = 2.0, 24.0
     symmetric = False
 
     def ratio(self, columns: Columns, noise: Noise) -> Ratio:
@@ -269,6 +287,10 @@ class ExponentialSlab(AbstractSlabKind):
         hazard *= mean
         return mean, np.subtract(1, hazard, out=hazard)
 
+    def mean_slope(self, columns: Columns, noise: Noise, ratio: Ratio, variance: Array) -> Array:
+        """Derivative of the mean in the log scale."""
+        return np.asarray(noise.rate * variance)
+
     def rarer_sign(self, columns: Columns, noise: Noise, ratio: Ratio) -> Array:
         """Posterior probability under the slab of the sign that is less likely: none has it."""
         return np.zeros_like(ratio.odds)
@@ -283,6 +305,7 @@ class NormalSlab(AbstractSlabKind):
 
     name = "normal"
     em_power = 2.0
+    second_moment, fourth_moment = 1.0, 3.0
 
     def ratio(self, columns: Columns, noise: Noise) -> Ratio:
         """Ratio of the marginals."""
@@ -311,6 +334,10 @@ class NormalSlab(AbstractSlabKind):
         """Posterior mean and variance under the slab, in units of the noise."""
         mean = ratio.inner * columns.z
         return mean, np.broadcast_to(ratio.inner, mean.shape).copy()
+
+    def mean_slope(self, columns: Columns, noise: Noise, ratio: Ratio, variance: Array) -> Array:
+        """Derivative of the mean in the log scale."""
+        return np.asarray(2 * (noise.rate * ratio.inner) ** 2 * columns.z)
 
     def rarer_sign(self, columns: Columns, noise: Noise, ratio: Ratio) -> Array:
         """Posterior probability under the slab of the sign that is less likely."""

@@ -35,7 +35,7 @@ from ebcd.priors._posterior import (
     posterior,
 )
 from ebcd.priors._scale_search import search_scales
-from ebcd.priors._slabs import AbstractSlabKind, relative_noise
+from ebcd.priors._slabs import AbstractSlabKind, Noise, relative_noise
 
 _SMALLEST_LOG_SCALE = math.log(1e-4)  # in units of the noise: indistinguishable from the spike
 # A warm start is trusted if it was near its optimum and that optimum is far from the null.
@@ -66,6 +66,8 @@ class Evaluation(NamedTuple):
         Derivatives in log weight and log scale. Those in the weight are zero without a spike.
     mean, variance : array, c x p
         Posterior moments, in the units of the data.
+    slopes : array, c x 2 x p, optional
+        Derivatives of the mean in log weight and log scale, if they were asked for.
     """
 
     value: Array
@@ -73,6 +75,7 @@ class Evaluation(NamedTuple):
     hessian: Array
     mean: Array
     variance: Array
+    slopes: Array | None = None
 
 
 def evaluate_two_groups(
@@ -82,6 +85,7 @@ def evaluate_two_groups(
     log_weight: Array,
     log_scale: Array,
     has_spike: bool = True,
+    slopes: bool = False,
 ) -> Evaluation:
     """Evaluate (1) to (4) and the posterior of many columns in one pass.
 
@@ -91,49 +95,53 @@ def evaluate_two_groups(
         Shape of the slab, ``family.slab``.
     x : array, c x p
         Observations, one normal-means problem a row, in any units.
-    s : array, 0-d or of length p
+    s : array, 0-d, of length p, c x 1 or c x p
         Noise standard deviations.
     log_weight, log_scale : array, c
         Logarithms of the weight of the slab and of its scale, in the units of `x`.
     has_spike : bool
         Whether there is a spike; if not, the weight is one whatever `log_weight` says.
+    slopes : bool
+        Whether derivatives of the mean are wanted.
 
     Returns
     -------
     Evaluation
     """
     s = np.atleast_2d(np.asarray(s, dtype=np.float64))
-    if s.size == 1:  # in units of the noise, where the slab's formulas are shortest
-        x, log_scale = x / s, log_scale - math.log(float(s[0, 0]))
+    z, rate = x / s, s * np.exp(-log_scale)[:, None]  # all in units of the noise
     weight = np.exp(log_weight) if has_spike else np.ones(len(x))
+    c, p = x.shape
     found = Evaluation(
-        np.empty(len(x)),
-        np.zeros((len(x), 2)),
-        np.zeros((len(x), 2, 2)),
-        np.empty(x.shape),
-        np.empty(x.shape),
+        np.empty(c),
+        np.zeros((c, 2)),
+        np.zeros((c, 2, 2)),
+        np.empty((c, p)),
+        np.empty((c, p)),
+        np.empty((c, 2, p)) if slopes else None,
     )
-    size = max(1, _BLOCK // x.shape[1])
-    for rows in (slice(i, i + size) for i in range(0, len(x), size)):
-        columns = Columns(x[rows], np.ones((1, 1)) if s.size == 1 else s)
-        block = Evaluation(*(part[rows] for part in found))
-        _evaluate_block(slab, columns, weight[rows], log_scale[rows], block)
+    size = max(1, _BLOCK // p)
+    for rows in (slice(i, i + size) for i in range(0, c, size)):
+        block = Evaluation(*(None if part is None else part[rows] for part in found))
+        columns, noise = Columns(z[rows], np.ones((1, 1))), rate[rows]
+        _evaluate_block(slab, columns, Noise(noise, float(noise.max())), weight[rows], block)
     if not has_spike:
         found.gradient[:, 0] = found.hessian[:, 0] = found.hessian[:, 1, 0] = 0.0
-    if s.size == 1:
-        np.multiply(found.mean, s, out=found.mean)
-        np.multiply(found.variance, s * s, out=found.variance)
+    np.multiply(found.mean, s, out=found.mean)
+    np.multiply(found.variance, s * s, out=found.variance)
+    if found.slopes is not None:
+        np.multiply(found.slopes, s[:, None], out=found.slopes)
     return found
 
 
 def _evaluate_block(
-    slab: AbstractSlabKind, columns: Columns, weight: Array, log_scale: Array, out: Evaluation
+    slab: AbstractSlabKind, columns: Columns, noise: Noise, weight: Array, out: Evaluation
 ) -> None:
     """Evaluate a few columns, in terms of ``p = q / w`` and ``1 - w G``."""
-    noise = relative_noise(columns, log_scale.tolist())
     ratio = slab.ratio(columns, noise)
     first, second = slab.derivatives(columns, noise, ratio)
     mean, variance = slab.moments(columns, noise, ratio)
+    by_scale = None if out.slopes is None else slab.mean_slope(columns, noise, ratio, variance)
     w = weight[:, None]
     log_density, p, inverse = densities(ratio, w)
     out.value[:] = columns.sum(log_density)
@@ -149,15 +157,19 @@ def _evaluate_block(
     out.hessian[:, 1, 1] = weight * (within + columns.dot(p, second))
     # the variance between spike and slab is q (1 - q) times the square of the slab's mean
     p *= w
-    inverse *= w * (1 - w)
+    inverse *= w
     np.multiply(p, mean, out=out.mean)
+    if out.slopes is not None and by_scale is not None:
+        np.multiply(inverse, mean, out=out.slopes[:, 0])
+        by_scale *= p
+        first *= out.slopes[:, 0]
+        first *= 1 - w
+        np.add(by_scale, first, out=out.slopes[:, 1])
+    inverse *= 1 - w
     mean *= mean
     mean *= inverse
     variance *= p
     np.add(variance, mean, out=out.variance)
-    if not columns.unit_noise:
-        np.multiply(out.mean, columns.s, out=out.mean)
-        np.multiply(out.variance, columns.s * columns.s, out=out.variance)
 
 
 def _evaluate(
