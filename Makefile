@@ -48,6 +48,7 @@ linkcheck: $(VENV)/installed-dev  ## try every link to the outside; needs a netw
 bench: $(VENV)/installed-dev  ## speed and accuracy of the solvers, on one thread
 	$(ONE_THREAD) $(VENV)/bin/python benchmarks/bench_ebnm.py
 	$(ONE_THREAD) $(VENV)/bin/python benchmarks/bench_ebcd.py
+	$(ONE_THREAD) $(VENV)/bin/python -m benchmarks.bench_search check
 	$(ONE_THREAD) $(VENV)/bin/python benchmarks/bench_scale.py --strict
 	$(ONE_THREAD) $(VENV)/bin/python benchmarks/bench_penalized.py
 	$(ONE_THREAD) $(VENV)/bin/python benchmarks/bench_peers.py
