@@ -211,7 +211,7 @@ def test_bad_arguments(arguments, message):
     ("arguments", "message"),
     [
         ({"n_components": 3}, "n_components"),
-        ({"n_comps": 2.5}, "n_components must be a whole number"),
+        ({"n_comps": 2.5}, "n_components must be an integer"),
     ],
 )
 def test_bad_types(arguments, message):

@@ -368,7 +368,7 @@ def test_wrong_use_is_one_line(arguments, words):
     [
         (("--prior", "point_laplas"), "did you mean 'point_laplace'"),
         (("--prior", "normal,laplace", "-k", "1"), "prior has 2 entries"),
-        (("--max-time", "-1"), "max_time must be positive"),
+        (("--max-time", "-1"), "max_time must be a number of seconds above 0"),
         (("--checkpoint", "no/such/folder/file"), "there is no folder"),
         (("--log-returns", "--difference"), "leave out --difference"),
         (("--n-samples", "9"), "--n-samples goes with --covariance"),

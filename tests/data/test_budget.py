@@ -28,24 +28,12 @@ class TestSizes:
     def test_bytes(self, given, expected):
         assert check_memory(given) == expected
 
-    @pytest.mark.parametrize("bad", ["", "much", "5 bananas", "-3MB", "MB", "1e9"])
-    def test_words_without_meaning(self, bad):
-        with pytest.raises(ValueError, match='max_memory must be bytes, or a text such as "500MB"'):
+    @pytest.mark.parametrize(
+        "bad", ["", "much", "5 bananas", "-3MB", "MB", "1e9", "0MB", 0, -5, np.nan, np.inf]
+    )
+    def test_words_and_numbers_without_meaning(self, bad):
+        with pytest.raises(ValueError, match=r'max_memory must be .* a text such as "500MB"'):
             check_memory(bad)
-
-    @pytest.mark.parametrize("bad", [0, -5, "0MB", float("nan")])
-    def test_nothing(self, bad):
-        with pytest.raises(ValueError, match="max_memory must be positive"):
-            check_memory(bad)
-
-    @pytest.mark.parametrize("bad", [True, [1], 1j])
-    def test_kind(self, bad):
-        with pytest.raises(TypeError, match="max_memory must be bytes"):
-            check_memory(bad)
-
-    def test_infinity(self):
-        with pytest.raises(ValueError, match="max_memory must be finite"):
-            check_memory(float("inf"))
 
     @pytest.mark.parametrize(
         ("size", "text"),

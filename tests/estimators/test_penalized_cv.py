@@ -27,7 +27,13 @@ def by_loops(X, k, alphas, splits, *, penalty="l1", center=True, scale=False, wa
         start = "svd"
         for a, alpha in enumerate(alphas):
             model = PenalizedPCA(
-                k, penalty=penalty, alpha=alpha, center=center, scale=scale, start=start, tol=1e-13
+                min(k, len(train)),
+                penalty=penalty,
+                alpha=alpha,
+                center=center,
+                scale=scale,
+                start=start,
+                tol=1e-13,
             ).fit(X[train])
             start = model.components_.T if warm else start
             mean = X[train].mean(axis=0) if center else 0.0
@@ -234,19 +240,13 @@ class TestBadInput:
     @pytest.mark.parametrize(
         ("options", "error", "message"),
         [
-            ({"alphas": 1}, ValueError, "alphas must be at least 2"),
-            ({"alphas": True}, TypeError, "alphas must be a whole number or numbers"),
-            ({"alphas": "auto"}, TypeError, "alphas must be a whole number or numbers"),
-            ({"alphas": []}, ValueError, "one-dimensional array, got shape"),
-            ({"alphas": [[1.0]]}, ValueError, "one-dimensional array, got shape"),
-            ({"alphas": [1.0, -1.0]}, ValueError, "alphas must not be negative"),
-            ({"alphas": [np.nan]}, ValueError, "must be finite"),
+            ({"alphas": 1}, ValueError, "alphas must be an integer from 2 to 10000 or a list"),
+            ({"alphas": [1.0, -1.0]}, ValueError, "a list of numbers of at least 0, got"),
             ({"cv": []}, ValueError, "cv must give splits"),
             ({"cv": [([], [1])]}, ValueError, "cv must give"),
             ({"cv": [([0, 1], [99])]}, ValueError, "outside of the 60 rows"),
             ({"cv": [([0.5, 1], [2])]}, ValueError, "pairs .* of row numbers"),
             ({"cv": 100}, ValueError, "n_splits=100"),
-            ({"n_components": 0}, ValueError, "n_components must be at least 1"),
             ({"penalty": "l2"}, ValueError, "unknown penalty 'l2'; did you mean"),
         ],
     )

@@ -230,5 +230,5 @@ class TestIntervals:
 
     @pytest.mark.parametrize("probability", [0.0, 1.0, 95, float("nan")])
     def test_bad_probability(self, probability):
-        with pytest.raises(ValueError, match="probability must lie between 0 and 1"):
+        with pytest.raises(ValueError, match="probability must be a number above 0 and below 1"):
             EBCD(2).fit(draw()).credible_intervals(probability)

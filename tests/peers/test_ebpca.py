@@ -360,18 +360,6 @@ class TestEdges:
         assert prior.mean(np.ones((3, 2)), np.eye(2), np.eye(2)).tolist() == [[1.0, 0.0]] * 3
         assert _ebpca_amp._degenerate(np.diag([1.0, 0.0]))
 
-    @pytest.mark.parametrize(
-        ("options", "error", "message"),
-        [
-            ({"n_components": 0}, ValueError, "n_components must be at least 1"),
-            ({"n_components": 1.5}, TypeError, "n_components must be a whole number"),
-            ({"max_iter": 0}, ValueError, "max_iter must be at least 1"),
-        ],
-    )
-    def test_parameters(self, options, error, message):
-        with pytest.raises(error, match=message):
-            EBPCA(**{"n_components": 2} | options).fit(np.eye(5))
-
     def test_needs_the_data(self):
         with pytest.raises(TypeError, match="cannot be fitted to a covariance"):
             EBPCA(2).fit_covariance(np.eye(3), 10)

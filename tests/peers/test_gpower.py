@@ -219,29 +219,25 @@ class TestSingle:
 class TestBadInput:
     @pytest.mark.parametrize("gamma", [-0.1, 1.0, 1.5, np.nan, [0.1, 1.0]])
     def test_gamma(self, gamma):
-        with pytest.raises(ValueError, match=r"gamma must be at least 0 and below 1, .* got"):
+        with pytest.raises(
+            ValueError, match="of at least 0 and below 1 or a list of such numbers, got"
+        ):
             GPower(2, gamma=gamma).fit(draw(0))
-
-    def test_penalty(self):
-        with pytest.raises(ValueError, match="unknown penalty 'l11'; did you mean 'l1'"):
-            GPower(2, penalty="l11").fit(draw(0))
 
     @pytest.mark.parametrize("mu", [[1.0], [1.0, 0.5, 0.3]])
     def test_number_of_weights(self, mu):
-        with pytest.raises(ValueError, match=r"mu has shape .*, but n_components is 2"):
+        with pytest.raises(
+            ValueError, match=r"one for each component, got . numbers for n_components=2"
+        ):
             GPower(2, mu=mu).fit(draw(0))
 
     @pytest.mark.parametrize("mu", [0.0, -1.0, np.inf, [1.0, np.nan]])
     def test_weights(self, mu):
-        with pytest.raises(ValueError, match="mu must be positive and finite"):
+        with pytest.raises(ValueError, match="mu must be a number above 0"):
             GPower(2, mu=mu).fit(draw(0))
 
     def test_number_of_gammas(self):
-        with pytest.raises(ValueError, match=r"gamma has shape .3,., but n_components is 2"):
+        with pytest.raises(
+            ValueError, match="one for each component, got 3 numbers for n_components=2"
+        ):
             GPower(2, gamma=[0.1, 0.2, 0.3]).fit(draw(0))
-
-    def test_starts(self):
-        with pytest.raises(ValueError, match='n_starts must be a number or "auto"'):
-            GPower(2, n_starts="many").fit(draw(0))
-        with pytest.raises(ValueError, match="n_starts must be at least 1"):
-            GPower(2, n_starts=0).fit(draw(0))

@@ -182,15 +182,3 @@ class TestPieces:
         q, kept = orthonormal(columns)
         np.testing.assert_array_equal(kept, [True, False, False, True])
         np.testing.assert_allclose(q, [[1, 0], [0, 1], [0, 0]], atol=1e-12)
-
-
-class TestBadInput:
-    def test_thresholding(self):
-        with pytest.raises(ValueError, match="unknown thresholding 'sofd'; did you mean 'soft'"):
-            ITSPCA(2, thresholding="sofd").fit(draw()[0])
-
-    @pytest.mark.parametrize("name", ["gamma", "alpha"])
-    @pytest.mark.parametrize("value", [-1.0, np.nan, np.inf])
-    def test_constants(self, name, value):
-        with pytest.raises(ValueError, match=f"{name} must not be negative, and finite"):
-            ITSPCA(2, **{name: value}).fit(draw()[0])

@@ -206,11 +206,11 @@ class TestDegenerate:
 
     @pytest.mark.parametrize("shape", [(1, 15), (2, 15), (3, 15), (40, 1), (40, 2)])
     def test_small(self, model, shape):
-        model = clone(model)
+        model = clone(model).set_params(n_components=min(2, *shape))
         if shape[1] < 3 and isinstance(model, SPC) and model.sumabs != "cv":
             model.set_params(sumabs=1.0)
         if isinstance(model, USLPCA):
-            model.set_params(n_nonzero=2)
+            model.set_params(n_nonzero=model.n_components)
         self.check(model, draw()[: shape[0], : shape[1]])
 
     def test_more_components_than_there_are(self, model):
@@ -243,22 +243,6 @@ def test_nothing_varies(model):
 
 @ALL
 class TestBadParameters:
-    @pytest.mark.parametrize("k", [0, -2])
-    def test_too_few_components(self, model, k):
-        with pytest.raises(ValueError, match=f"n_components must be at least 1, got {k}"):
-            clone(model).set_params(n_components=k).fit(draw())
-
-    @pytest.mark.parametrize("k", [2.0, None, True, "auto"])
-    def test_not_a_number_of_components(self, model, k):
-        with pytest.raises(TypeError, match="n_components must be a whole number"):
-            clone(model).set_params(n_components=k).fit(draw())
-
-    def test_tolerance_and_iterations(self, model):
-        with pytest.raises(ValueError, match="tol must not be negative"):
-            clone(model).set_params(tol=-1.0).fit(draw())
-        with pytest.raises(ValueError, match="max_iter must be at least 1"):
-            clone(model).set_params(max_iter=0).fit(draw())
-
     def test_data(self, model):
         X = draw()
         X[3, 4] = np.nan

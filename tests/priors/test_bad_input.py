@@ -188,7 +188,7 @@ class TestPrior:
     @pytest.mark.parametrize("prior", [None, 3, 0.5, ["point_normal"], {"family": "normal"}, dict])
     def test_type(self, prior):
         kind = type(prior).__name__
-        message = f"prior must be the name of a family, a family from ebcd.priors, .* got {kind}"
+        message = rf"prior must be the name of a family, a family from ebcd.priors, .* \({kind}\)"
         with pytest.raises(TypeError, match=message):
             ebnm(X, 1.0, prior)
 
@@ -216,7 +216,7 @@ class TestStart:
     @pytest.mark.parametrize("start", [1.0, "cold", (0.5, 2.0), {"weight": 0.5}, PRIORS["normal"]])
     def test_type(self, start):
         kind = type(start).__name__
-        message = f"start must be a fitted prior or a result of ebnm, got {kind}"
+        message = rf"start must be a fitted prior, a result of ebnm or None, got .*\({kind}\)"
         with pytest.raises(TypeError, match=message):
             ebnm(X, 1.0, "point_laplace", start=start)
 
@@ -228,19 +228,8 @@ class TestStart:
 class TestMode:
     @pytest.mark.parametrize("mode", ["zero", "Estimate", "estimated", "0", ""])
     def test_strings(self, mode):
-        message = f'mode must be a number or "estimate", got {mode!r}'
+        message = f'mode must be a finite number or "estimate", got {mode!r}'
         with pytest.raises(ValueError, match=message):
-            ebnm(X, mode=mode)
-
-    @pytest.mark.parametrize("mode", [None, [0.0], np.zeros(2), 1j, True, False])
-    def test_type(self, mode):
-        kind = type(mode).__name__
-        with pytest.raises(TypeError, match=f'mode must be a number or "estimate", got {kind}'):
-            ebnm(X, mode=mode)
-
-    @pytest.mark.parametrize("mode", [np.nan, np.inf, -np.inf])
-    def test_not_finite(self, mode):
-        with pytest.raises(ValueError, match=f"mode must be finite, got {mode}"):
             ebnm(X, mode=mode)
 
     @pytest.mark.parametrize("mode", [1, np.int64(2), np.float64(0.5), np.float32(0.5), 0])

@@ -21,7 +21,6 @@ from ebcd.cli._output import (
     write_scores,
 )
 from ebcd.cli._progress import Watcher
-from ebcd.estimators._resume import check_limits
 from ebcd.io import load, save
 from ebcd.io._tables import Table
 from ebcd.report import pca_variance_ratio, write_report
@@ -35,7 +34,6 @@ def make_model(n_components: str, prior: str, **parameters: Any) -> ebcd.EBCD:
     priors = prior.split(",") if "," in prior else prior
     model = ebcd.EBCD(k, prior=priors, **parameters)
     model._check_parameters()
-    check_limits(model)
     return model
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any, NamedTuple
 
-import numpy as np
+from ebcd._parameters import NONE, Constraint, real
 
 _UNITS = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4}
 _SIZE = re.compile(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*([KMGT]?)(I?)B?\s*")
@@ -77,26 +77,30 @@ class Budget(NamedTuple):
 
 
 def check_memory(value: Any) -> int | None:
-    """Give a number of bytes from a number or a text such as "500MB"; None stays None."""
-    if value is None:
-        return None
-    if isinstance(value, str):
-        match = _SIZE.fullmatch(value.upper())
-        if match is None:
-            raise ValueError(
-                f'max_memory must be bytes, or a text such as "500MB" or "2GB", got {value!r}'
-            )
-        number, unit, binary = match.groups()
-        value = int(float(number) * (1024 if binary else 1000) ** _UNITS[unit])
-    elif isinstance(value, bool) or not isinstance(value, int | float | np.number):
-        raise TypeError(
-            f'max_memory must be bytes, or a text such as "500MB", got {type(value).__name__}'
-        )
-    if not value > 0:
-        raise ValueError(f"max_memory must be positive, got {value!r}")
-    if value == float("inf"):
-        raise ValueError("max_memory must be finite; leave it out if there is no limit")
-    return int(value)
+    """Return a number of bytes for a number or a text such as "500MB"; None stays None."""
+    _MEMORY.check("max_memory", value)
+    return None if value is None else _bytes(value)
+
+
+def _bytes(value: Any) -> int:
+    if not isinstance(value, str):
+        return int(value)
+    match = _SIZE.fullmatch(value.upper())
+    if match is None:
+        return 0
+    number, unit, binary = match.groups()
+    return int(float(number) * (1024 if binary else 1000) ** _UNITS[unit])
+
+
+_MEMORY = (
+    real("a number of bytes above 0", lambda value: value > 0)
+    | Constraint(
+        ('a text such as "500MB"',),
+        lambda value: isinstance(value, str),
+        lambda value: _bytes(value) > 0,
+    )
+    | NONE
+)
 
 
 def readable(size: float) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn import get_config
@@ -13,6 +13,18 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ebcd._numerics import Array
+from ebcd._parameters import (
+    COUNT,
+    FLAG,
+    MAX_ITER,
+    NON_NEGATIVE,
+    RANDOM_STATE,
+    VERBOSE,
+    Constraint,
+    Parsed,
+    check_n_components,
+    check_parameters,
+)
 from ebcd.data import (
     Budget,
     Chunks,
@@ -46,9 +58,21 @@ from ebcd.fitting._threads import threads_for
 class Decomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, ABC):
     """Base of the estimators: input, scores and the covariance that the components imply.
 
-    A subclass has the parameters ``center`` and ``scale``, and sets ``components_`` (k x p),
-    ``noise_variance_`` and ``_score_map`` (p x k) in `_fit_input`.
+    A subclass has the parameters ``center`` and ``scale``, declares what its other parameters may
+    be in ``_declared``, and sets ``components_`` (k x p), ``noise_variance_`` and ``_score_map``
+    (p x k) in `_fit_input`.
     """
+
+    _declared: ClassVar[dict[str, Constraint | Parsed]] = {
+        "n_components": COUNT,
+        "center": FLAG,
+        "scale": FLAG,
+        "tol": NON_NEGATIVE,
+        "max_iter": MAX_ITER,
+        "max_memory": Parsed(check_memory),
+        "random_state": RANDOM_STATE,
+        "verbose": VERBOSE,
+    }
 
     def fit(self, X: Any, y: Any = None, n_samples: int | None = None) -> Self:
         """Fit to data.
@@ -88,14 +112,14 @@ class Decomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
             if data.names is not None:
                 self.feature_names_in_ = data.names
             with threads_for(data.covariance):
-                return self._fit_kept(keeper, data, None)
+                return self._fit_data(keeper, data, None)
         if is_dask(X):
             if n_samples is not None:
                 raise ValueError("a compact matrix (n_samples given) cannot be a Dask collection")
             validate_data(self, header(X), skip_check_array=True)  # of names, nothing is computed
             data = from_dask(X, self.center, self.scale)
             with threads_for(data.covariance):
-                return self._fit_kept(keeper, data, None)
+                return self._fit_data(keeper, data, None)
         X = validate_data(
             self,
             checked_sparse(X) if is_sparse(X) else X,
@@ -108,7 +132,7 @@ class Decomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         if n_samples is not None or not is_tall(X):
             _check_finite(X)
         if n_samples is not None:
-            n_samples = _check_n_samples(n_samples)
+            COUNT.check("n_samples", n_samples)
             if self.center:
                 raise ValueError(
                     "a compact matrix (n_samples given) cannot be centred any more; "
@@ -124,7 +148,7 @@ class Decomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         else:
             data = from_chunks(Chunks(X), self.center, self.scale, budget, progress)
         with threads_for(data.covariance):
-            return self._fit_kept(keeper, data, X)
+            return self._fit_data(keeper, data, X)
 
     def fit_covariance(self, S: Any, n_samples: int) -> Self:
         """Fit to a covariance matrix.
@@ -149,10 +173,10 @@ class Decomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         self._forget_names(matrix.shape[0])
         if names is not None and all(isinstance(name, str) for name in names):
             self.feature_names_in_ = np.asarray(names, dtype=object)
-        count = _check_n_samples(n_samples)
-        data = from_covariance(matrix, count, self.scale)
+        COUNT.check("n_samples", n_samples)
+        data = from_covariance(matrix, int(n_samples), self.scale)
         with threads_for(data.covariance):
-            return self._fit_kept(keeper, data, None)
+            return self._fit_data(keeper, data, None)
 
     def _forget_names(self, n_features: int) -> None:
         if hasattr(self, "feature_names_in_"):
@@ -160,7 +184,8 @@ class Decomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         self.n_features_in_ = n_features
 
     def _check_parameters(self) -> None:
-        """Complain of parameters that do not depend on the data."""
+        """Check the parameters, as far as that is possible without data."""
+        check_parameters(self.get_params(deep=False), self._declared)
 
     def _expected(self) -> int | None:
         """Give the number of components, if it is known."""
@@ -174,6 +199,13 @@ class Decomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
     def _keeper(self) -> AbstractKeeper:
         """Give what knows of an earlier fit that was interrupted."""
         return NoKeeper()
+
+    def _fit_data(self, keeper: AbstractKeeper, data: Input, X: Any) -> Self:
+        """Fit to checked input, which must have as many components as were asked for."""
+        if not isinstance(self.n_components, str):
+            shape = data.covariance.n_samples, data.covariance.n_features
+            check_n_components(self.n_components, *shape)
+        return self._fit_kept(keeper, data, X)
 
     def _fit_kept(self, keeper: AbstractKeeper, data: Input, X: Any) -> Self:
         """Fit, and keep what is done."""
@@ -370,14 +402,6 @@ def _log_likelihood(inner: Array, constant: float, parts: Array) -> Array:
     along, squares = parts[:, :-1], parts[:, -1]
     distance = squares - (along * np.linalg.solve(inner, along.T).T).sum(axis=1)
     return np.asarray(-0.5 * (distance + constant))
-
-
-def _check_n_samples(n_samples: Any) -> int:
-    if isinstance(n_samples, bool) or not isinstance(n_samples, int | np.integer):
-        raise TypeError(f"n_samples must be a whole number, got {type(n_samples).__name__}")
-    if n_samples < 1:
-        raise ValueError(f"n_samples must be at least 1, got {n_samples}")
-    return int(n_samples)
 
 
 def _check_finite(X: Any) -> None:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import warnings
 from functools import cached_property, partial
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from ebcd._numerics import Array
+from ebcd._parameters import COUNT, LOADINGS, NON_NEGATIVE, NONE, Parsed, as_generator, choice
 from ebcd.data import AbstractCovariance, DataMatrix, Input
 from ebcd.estimators._readable import Readable, spread
-from ebcd.estimators._resume import described, keeper_for, unfinished
+from ebcd.estimators._resume import MAX_TIME, as_path, described, keeper_for, unfinished
 from ebcd.estimators._states import nothing, ordered
 from ebcd.fitting._components import count_components
 from ebcd.fitting._greedy import Greedy, greedy_start
@@ -29,13 +30,12 @@ from ebcd.fitting._starts import (
     varimax_start,
 )
 from ebcd.fitting._subspace import polish
-from ebcd.priors._ebnm import as_prior
+from ebcd.priors._ebnm import as_priors
 from ebcd.priors._fitted import FittedPrior
 from ebcd.priors._solve import Prior, sign_rates
 
 _TOLERANCE = 1e-5
 _TOLERANCE_PER_ENTRY = 4e-10
-_STARTS = ("auto", "greedy", "svd", "varimax")
 
 
 class EBCD(Readable):
@@ -48,9 +48,9 @@ class EBCD(Readable):
     Parameters
     ----------
     n_components : int, "auto" or "paper", default "auto"
-        Number of components: as many as stand out from noise ("auto"); a number, of which empty
-        ones are dropped; or the paper's rule, to add components until one is empty ("paper"),
-        which in practice stops late.
+        Number of components: as many as stand out from noise ("auto"); a number, at most
+        ``min(n, p)``, of which empty ones are dropped; or the paper's rule, to add components until
+        one is empty ("paper"), which in practice stops late.
     prior : str, family, fitted prior, or a list of those, default "point_laplace"
         Prior of the loadings, see `ebcd.priors.PRIORS`. A fitted prior is kept fixed. A list has
         one for each component, in the order in which the start finds them; the last one serves
@@ -134,6 +134,15 @@ class EBCD(Readable):
     array([0, 1, 2, 3, 4])
     """
 
+    _declared: ClassVar = Readable._declared | {
+        "n_components": COUNT | choice("auto", "paper"),
+        "prior": Parsed(as_priors),
+        "noise": choice(*NOISES),
+        "start": choice("auto", "greedy", "svd", "varimax") | LOADINGS,
+        "tol": NON_NEGATIVE | NONE,
+        "max_time": MAX_TIME,
+        "checkpoint": Parsed(as_path),
+    }
     _display: AbstractDisplay | None = None  # of progress, in place of what `verbose` prints
 
     def __init__(
@@ -186,44 +195,13 @@ class EBCD(Readable):
         return self
 
     def _check_parameters(self) -> None:
-        if isinstance(self.n_components, str):
-            if self.n_components not in ("auto", "paper"):
-                raise ValueError(
-                    f'n_components must be a number, "auto" or "paper", got {self.n_components!r}'
-                )
-        elif isinstance(self.n_components, bool) or not isinstance(
-            self.n_components, int | np.integer
-        ):
-            raise TypeError(
-                'n_components must be a whole number, "auto" or "paper", got '
-                f"{type(self.n_components).__name__}"
-            )
-        elif self.n_components < 1:
-            raise ValueError(f"n_components must be at least 1, got {self.n_components}")
-        if self.noise not in NOISES:
-            raise ValueError(f"noise must be one of {', '.join(NOISES)}, got {self.noise!r}")
-        if isinstance(self.start, str) and self.start not in _STARTS:
-            raise ValueError(
-                f"start must be one of {', '.join(_STARTS)} or an array, got {self.start!r}"
-            )
-        if self.tol is not None and not self.tol >= 0:
-            raise ValueError(f"tol must not be negative, got {self.tol}")
-        if not self.max_iter >= 1:
-            raise ValueError(f"max_iter must be at least 1, got {self.max_iter}")
-        self._priors()
-
-    def _priors(self) -> list[Prior]:
-        given = self.prior if isinstance(self.prior, list | tuple) else [self.prior]
-        if len(given) == 0:
-            raise ValueError("prior is an empty list; give at least one prior")
-        if not isinstance(self.n_components, str) and len(given) > max(self.n_components, 1):
-            raise ValueError(
-                f"prior has {len(given)} entries, but n_components={self.n_components}"
-            )
-        return [as_prior(prior) for prior in given]
+        super()._check_parameters()
+        count = len(as_priors(self.prior))
+        if not isinstance(self.n_components, str) and count > self.n_components:
+            raise ValueError(f"prior has {count} entries, but n_components={self.n_components}")
 
     def _problem(self, covariance: AbstractCovariance, keeper: AbstractKeeper) -> Problem:
-        priors = [_in_working_units(prior, covariance.unit) for prior in self._priors()]
+        priors = [_in_working_units(prior, covariance.unit) for prior in as_priors(self.prior)]
         noise = NOISES[self.noise](covariance)
         return Problem(covariance, EmpiricalBayesShrinker(priors), noise, keeper)
 
@@ -233,8 +211,7 @@ class EBCD(Readable):
         if covariance.trace() == 0:
             return 0
         if not isinstance(self.start, str):
-            loadings = self._given_start(data)
-            return int(min(loadings.shape[0], most))
+            return len(self._given_start(data))
         if self.n_components == "paper":
             return most
         if self.n_components == "auto":
@@ -243,7 +220,7 @@ class EBCD(Readable):
             rows = max(covariance.n_samples - centred, 1)
             uneven = self.noise == "per_feature" or bool(self.scale)  # signal takes unequal shares
             return count_components(covariance, rows, uneven, problem.keeper)
-        return int(min(self.n_components, most))
+        return int(self.n_components)
 
     def _given_start(self, data: Input) -> Array:
         loadings = np.asarray(self.start, dtype=np.float64)
@@ -286,7 +263,7 @@ class EBCD(Readable):
     def _begin(self, problem: Problem, k: int, data: Input) -> tuple[Any, ...]:
         """Give what to start from."""
         if isinstance(self.start, str) and self.start == "auto" and self.n_components != "paper":
-            return tuple(best_start(problem, k, np.random.default_rng(self.random_state or 0)))
+            return tuple(best_start(problem, k, as_generator(self.random_state, default=0)))
         return (self._first_state(problem, k, data),)
 
     def _first_state(self, problem: Problem, k: int, data: Input) -> State | None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import replace
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from ebcd._numerics import Array
+from ebcd._parameters import LOADINGS, NON_NEGATIVE, Parsed, check_length, choice, or_list
 from ebcd.data import AbstractCovariance, DataMatrix, Input
 from ebcd.estimators._readable import Readable
 from ebcd.estimators._shrinkage import Shrinkage
@@ -20,19 +21,20 @@ from ebcd.fitting._rotation import score_map
 from ebcd.fitting._starts import svd_start, varimax_start
 from ebcd.penalties import AbstractPenalty, as_penalty
 
-_STARTS = ("auto", "svd", "varimax")
-
 
 class PenalizedDecomposition(Readable):
     """What penalised PCA with a given strength and with a chosen one share."""
 
+    _declared: ClassVar = Readable._declared | {
+        "penalty": Parsed(as_penalty),
+        "start": choice("auto", "svd", "varimax") | LOADINGS,
+    }
     _criterion = "penalised squared error, to be small"
 
     def _fit_strength(self, data: Input, penalty: AbstractPenalty, alpha: Any) -> Self:
         """Fit with a strength, or one for each component."""
         covariance = data.covariance
-        most = min(covariance.n_samples, covariance.n_features)
-        k = min(int(self.n_components), most) if covariance.trace() > 0 else 0
+        k = int(self.n_components) if covariance.trace() > 0 else 0
         if isinstance(covariance, DataMatrix):
             covariance = covariance.best_route(max(k, 1))
         problem = penalized_problem(covariance, penalty, np.atleast_1d(alpha))
@@ -49,21 +51,6 @@ class PenalizedDecomposition(Readable):
         self._store(fit, problem, data, penalty, np.asarray(alpha))
         self._warn(fit, k)
         return self
-
-    def _check_parameters(self) -> None:
-        count = self.n_components
-        if isinstance(count, bool) or not isinstance(count, int | np.integer):
-            raise TypeError(f"n_components must be a whole number, got {type(count).__name__}")
-        if count < 1:
-            raise ValueError(f"n_components must be at least 1, got {count}")
-        if isinstance(self.start, str) and self.start not in _STARTS:
-            raise ValueError(
-                f"start must be one of {', '.join(_STARTS)} or an array, got {self.start!r}"
-            )
-        if not self.tol >= 0:
-            raise ValueError(f"tol must not be negative, got {self.tol}")
-        if not self.max_iter >= 1:
-            raise ValueError(f"max_iter must be at least 1, got {self.max_iter}")
 
     def _given_start(self, n_features: int) -> Array:
         """Give the loadings of `start`, one a row, in the units of the data."""
@@ -234,6 +221,8 @@ class PenalizedPCA(PenalizedDecomposition):
     array([0, 1, 2, 3, 4])
     """
 
+    _declared: ClassVar = PenalizedDecomposition._declared | {"alpha": or_list(NON_NEGATIVE)}
+
     def __init__(
         self,
         n_components: int,
@@ -263,27 +252,11 @@ class PenalizedPCA(PenalizedDecomposition):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        as_penalty(self.penalty)
-        _check_alpha(self.alpha, int(self.n_components))
+        check_length("alpha", self.alpha, self.n_components)
 
     def _fit_input(self, data: Input, X: Any) -> Self:
-        self._check_parameters()
-        alpha = _check_alpha(self.alpha, int(self.n_components))
+        alpha = np.asarray(self.alpha, dtype=np.float64)
         return self._fit_strength(data, as_penalty(self.penalty), alpha)
-
-
-def _check_alpha(alpha: Any, n_components: int) -> Any:
-    array = np.asarray(alpha)
-    if array.dtype.kind not in "iuf":
-        raise TypeError(f"alpha must be a number or one for each component, got {alpha!r}")
-    if array.ndim > 1 or (array.ndim == 1 and array.size != n_components):
-        raise ValueError(
-            f"alpha must be one number or have one for each of {n_components} components, got "
-            f"shape {array.shape}"
-        )
-    if not ((array >= 0) & (array < np.inf)).all():
-        raise ValueError(f"alpha must not be negative and must be finite, got {alpha!r}")
-    return array.astype(np.float64)
 
 
 def _nothing(problem: Problem) -> Fit:

@@ -3,12 +3,23 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any, Self
+from collections.abc import Iterable
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from joblib import Parallel, delayed, effective_n_jobs
 
 from ebcd._numerics import Array
+from ebcd._parameters import (
+    FLAG,
+    MOST_TRIALS,
+    NON_NEGATIVE,
+    NONE,
+    Constraint,
+    integer,
+    is_integer,
+    list_of,
+)
 from ebcd.data import Input
 from ebcd.estimators._penalized import PenalizedDecomposition
 from ebcd.fitting._folds import Fold, Index, held_out_errors, make_fold
@@ -19,6 +30,10 @@ from ebcd.penalties import AbstractPenalty, as_penalty
 _SMALLEST_THRESHOLD = 1e-3  # of the one that empties every component
 _FOLD_TOL = 1e-8  # errors of held-out rows need fewer digits than loadings
 _LARGEST_GROUP = 20_000_000  # entries of the training rows of folds that are fitted together
+
+
+def _gives_splits(cv: Any) -> bool:
+    return not isinstance(cv, str | bytes) and (hasattr(cv, "split") or isinstance(cv, Iterable))
 
 
 class PenalizedPCACV(PenalizedDecomposition):
@@ -88,6 +103,15 @@ class PenalizedPCACV(PenalizedDecomposition):
     True
     """
 
+    _declared: ClassVar = PenalizedDecomposition._declared | {
+        "alphas": integer(2, MOST_TRIALS) | list_of("numbers of at least 0", NON_NEGATIVE),
+        "cv": integer(2)
+        | Constraint(("a splitter", "an iterable of (train, test) pairs"), _gives_splits)
+        | NONE,
+        "warm_path": FLAG,
+        "n_jobs": Constraint(("an integer other than 0",), is_integer, bool) | NONE,
+    }
+
     def __init__(
         self,
         n_components: int,
@@ -123,7 +147,6 @@ class PenalizedPCACV(PenalizedDecomposition):
         return True
 
     def _fit_input(self, data: Input, X: Any) -> Self:
-        self._check_parameters()
         penalty = as_penalty(self.penalty)
         if X is None or data.covariance.n_samples != X.shape[0]:
             raise ValueError(
@@ -139,24 +162,13 @@ class PenalizedPCACV(PenalizedDecomposition):
         return self._fit_strength(data, penalty, self.alpha_)
 
     def _grid(self, penalty: AbstractPenalty, data: Input) -> Array:
-        if isinstance(self.alphas, int | np.integer) and not isinstance(self.alphas, bool):
-            if self.alphas < 2:
-                raise ValueError(f"alphas must be at least 2 if it is a number, got {self.alphas}")
+        if np.ndim(self.alphas) == 0:
             # no entry of X'Z is larger than the norm of a column of X
             norms = np.sqrt(data.covariance.n_samples * data.variances) / data.scale
             largest = float(norms.max()) or 1.0
             sizes = np.geomspace(_SMALLEST_THRESHOLD * largest, largest, int(self.alphas) - 1)
             return np.concatenate([[0.0], emptying_strengths(penalty, sizes)])
-        array = np.asarray(self.alphas)
-        if array.dtype.kind not in "iuf":
-            raise TypeError(f"alphas must be a whole number or numbers, got {self.alphas!r}")
-        if array.ndim != 1 or array.size == 0:
-            raise ValueError(
-                f"alphas must be a whole number or a one-dimensional array, got shape {array.shape}"
-            )
-        if not ((array >= 0) & (array < np.inf)).all():
-            raise ValueError("alphas must not be negative and must be finite")
-        return np.unique(array.astype(np.float64))
+        return np.unique(np.asarray(self.alphas, dtype=np.float64))
 
     def _errors(self, X: Any, penalty: AbstractPenalty) -> Array:
         from sklearn.model_selection import check_cv  # heavy, and only needed here

@@ -11,6 +11,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from ebcd._numerics import Array
+from ebcd._parameters import N_DRAWS, PROBABILITY, as_generator, integer, real
 from ebcd.estimators._base import Decomposition
 from ebcd.estimators._html import components_table
 from ebcd.estimators._shrinkage import Shrinkage
@@ -50,6 +51,7 @@ class Readable(Decomposition):
         -------
         ndarray of shape (k, p)
         """
+        real("a number from 0 to 1", lambda value: 0 <= value <= 1).check("level", level)
         return np.where(self.lfsr_ <= level, self.components_, 0.0)
 
     @available_if(lambda self: hasattr(self, "_normal_means"))
@@ -67,7 +69,8 @@ class Readable(Decomposition):
         ndarray of shape (n, k, p)
         """
         check_is_fitted(self)
-        rng = np.random.default_rng(random_state)
+        N_DRAWS.check("n", n)
+        rng = as_generator(random_state)
         draws = []
         for k in range(self.n_components_):
             prior, x, s, back = self._normal_means(k)
@@ -102,7 +105,7 @@ class Readable(Decomposition):
         >>> (lower[0, :5] > 0).all() and (lower[0, 5:] <= 0).all()
         np.True_
         """
-        _check_probability(probability)
+        PROBABILITY.check("probability", probability)
         ends = [self._intervals(k, slice(None), probability) for k in range(self.n_components_)]
         return np.reshape(ends, (self.n_components_, 2, self.n_features_in_)).swapaxes(0, 1)
 
@@ -149,8 +152,10 @@ class Readable(Decomposition):
             The last two are None where the method has no uncertainties.
         """
         check_is_fitted(self)
-        if not 0 <= k < self.n_components_:
-            raise ValueError(f"component {k} does not exist; there are {self.n_components_}")
+        if self.n_components_ == 0:
+            raise ValueError("there is no component, so there are no features to list")
+        integer(0, self.n_components_ - 1).check("k", k)
+        integer(0).check("n", n)
         order = np.argsort(-np.abs(self.components_[k]), kind="stable")[:n]
         return self._features(k, order, feature_names)
 
@@ -279,11 +284,6 @@ class Readable(Decomposition):
 
     def _of_scaled(self) -> str:
         return " (of the scaled data)" if getattr(self, "scale", False) else ""
-
-
-def _check_probability(probability: float) -> None:
-    if not 0 < probability < 1:
-        raise ValueError(f"probability must lie between 0 and 1, got {probability}")
 
 
 def _aligned(values: list[float]) -> list[str]:

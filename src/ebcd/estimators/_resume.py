@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator
 
+from ebcd._parameters import NONE, instance, real
 from ebcd.data import AbstractCovariance, Input
 from ebcd.fitting._checkpoint import Checkpoint
 from ebcd.fitting._clock import Deadline
@@ -20,6 +21,8 @@ from ebcd.fitting._loop import Fit
 from ebcd.priors._ebnm import as_prior
 from ebcd.priors._fitted import FittedPrior
 
+MAX_TIME = real("a number of seconds above 0", lambda seconds: seconds > 0) | NONE
+PATH = instance("the path of a file", str, os.PathLike) | NONE
 # Parameters on which the result does not depend; `max_iter` may grow.
 _FREE = ("checkpoint", "max_iter", "max_memory", "max_time", "verbose")
 # Relative accuracy of products: rounding differs with the number of threads.
@@ -27,11 +30,10 @@ _DOUBLE, _SINGLE = 1e-8, 1e-5
 
 
 def keeper_for(model: BaseEstimator) -> AbstractKeeper:
-    """Check both parameters; go on from the checkpoint if there is one."""
-    deadline = Deadline(_seconds(model.max_time))
-    if model.checkpoint is None:
-        return NoKeeper(deadline)
-    return Checkpoint(_as_path(model.checkpoint), deadline)
+    """Return what goes on from the checkpoint if there is one."""
+    deadline = Deadline(model.max_time)
+    path = as_path(model.checkpoint)
+    return NoKeeper(deadline) if path is None else Checkpoint(path, deadline)
 
 
 def described(
@@ -43,32 +45,11 @@ def described(
     return describe(covariance, data.variances, accuracy, settings, model.max_iter)
 
 
-def check_limits(model: BaseEstimator) -> None:
-    """Check both parameters without any data."""
-    _seconds(model.max_time)
-    if model.checkpoint is not None:
-        _as_path(model.checkpoint)
-
-
-def _seconds(max_time: Any) -> float | None:
-    if max_time is None:
+def as_path(checkpoint: Any) -> Path | None:
+    """Return the path of a file that can be written, or None."""
+    PATH.check("checkpoint", checkpoint)
+    if checkpoint is None:
         return None
-    if isinstance(max_time, bool) or not isinstance(
-        max_time, int | float | np.integer | np.floating
-    ):
-        raise TypeError(
-            f"max_time must be a number of seconds or None, got {type(max_time).__name__}"
-        )
-    if not max_time > 0:
-        raise ValueError(f"max_time must be positive, got {max_time}")
-    return float(max_time)
-
-
-def _as_path(checkpoint: Any) -> Path:
-    if not isinstance(checkpoint, str | os.PathLike):
-        raise TypeError(
-            f"checkpoint must be the path of a file or None, got {type(checkpoint).__name__}"
-        )
     path = Path(checkpoint)
     if path.is_dir():
         raise ValueError(f"checkpoint: {str(path)!r} is a folder; give the path of a file in it")

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import replace
-from typing import Any, NoReturn, Self
+from typing import Any, ClassVar, NoReturn, Self
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from ebcd._numerics import Array
+from ebcd._parameters import Parsed, as_generator, check_n_components, choice
 from ebcd.data import Gram, comes_in_chunks, is_dask
 from ebcd.estimators._readable import Readable
 from ebcd.peers._ebmf_data import checked_data, observe, observe_again
@@ -19,7 +20,7 @@ from ebcd.peers._ebmf_moves import side_of, variances
 from ebcd.peers._ebmf_priors import UpToScale, free_scales
 from ebcd.peers._ebmf_scores import improve_scores, remember, scores_of, with_fixed_priors
 from ebcd.peers._ebmf_search import Search
-from ebcd.priors._ebnm import as_prior
+from ebcd.priors._ebnm import as_priors
 from ebcd.priors._fitted import FittedPrior, FlatPrior
 from ebcd.priors._solve import Prior
 
@@ -114,6 +115,12 @@ class EBMF(Readable):
     array([0, 1, 2, 3, 4])
     """
 
+    _declared: ClassVar = Readable._declared | {
+        "loadings_prior": Parsed(as_priors),
+        "scores_prior": Parsed(as_priors),
+        "noise": choice(*NOISE_SIDES),
+    }
+
     def __init__(
         self,
         n_components: int,
@@ -164,6 +171,7 @@ class EBMF(Readable):
         if n_samples is not None:
             self._needs_data("a compact matrix (n_samples given)")
         X = checked_data(self, X, reset=True).astype(np.float64, copy=False)
+        check_n_components(self.n_components, *X.shape)
         data, mean, unit = observe(X, bool(self.center))
         noise = Noise(data, NOISE_SIDES[self.noise])
         model = Model(data, noise, self._working_priors(unit))
@@ -173,11 +181,11 @@ class EBMF(Readable):
             model,
             tol=self.tol,
             max_iter=self.max_iter,
-            rng=np.random.default_rng(self.random_state or 0),
+            rng=as_generator(self.random_state, default=0),
             progress=progress,
         )
         if data.squares[0].any():
-            search.run(min(self.n_components, *data.shape))
+            search.run(self.n_components)
         self._store(search, mean, unit)
         self._warn(search)
         return self
@@ -192,27 +200,11 @@ class EBMF(Readable):
             "are needed; call fit with the data, or use EBCD"
         )
 
-    def _check_parameters(self) -> None:
-        if isinstance(self.n_components, bool) or not isinstance(
-            self.n_components, int | np.integer
-        ):
-            raise TypeError(
-                f"n_components must be a whole number, got {type(self.n_components).__name__}"
-            )
-        if self.n_components < 1:
-            raise ValueError(f"n_components must be at least 1, got {self.n_components}")
-        if self.noise not in NOISE_SIDES:
-            raise ValueError(f"noise must be one of {', '.join(NOISE_SIDES)}, got {self.noise!r}")
-        if not self.tol >= 0:
-            raise ValueError(f"tol must not be negative, got {self.tol}")
-        if not self.max_iter >= 1:
-            raise ValueError(f"max_iter must be at least 1, got {self.max_iter}")
-
     def _working_priors(
         self, unit: float
     ) -> tuple[list[Prior | UpToScale], list[Prior | UpToScale]]:
-        scores = _as_priors(self.scores_prior, "scores_prior")
-        loadings = _as_priors(self.loadings_prior, "loadings_prior")
+        scores = as_priors(self.scores_prior)
+        loadings = as_priors(self.loadings_prior)
         for name, one, other in (
             ("loadings_prior", loadings, scores),
             ("scores_prior", scores, loadings),
@@ -331,16 +323,6 @@ class EBMF(Readable):
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
         return tags
-
-
-def _as_priors(given: Any, name: str) -> list[Prior]:
-    priors = given if isinstance(given, list | tuple) else [given]
-    if len(priors) == 0:
-        raise ValueError(f"{name} is an empty list; give at least one prior")
-    try:
-        return [as_prior(prior) for prior in priors]
-    except (TypeError, ValueError) as error:
-        raise type(error)(f"{name}: {error}") from None
 
 
 def _flat(prior: Prior) -> bool:

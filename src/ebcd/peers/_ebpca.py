@@ -10,6 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from ebcd._numerics import Array
+from ebcd._parameters import as_generator
 from ebcd.data import DataMatrix, Gram, Input, is_dask
 from ebcd.estimators._readable import Readable
 from ebcd.estimators._shrinkage import Shrinkage
@@ -161,14 +162,6 @@ class EBPCA(Readable):
             "are needed; call fit with the data, or use EBCD"
         )
 
-    def _check_parameters(self) -> None:
-        for name in ("n_components", "max_iter"):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int | np.integer):
-                raise TypeError(f"{name} must be a whole number, got {type(value).__name__}")
-            if value < 1:
-                raise ValueError(f"{name} must be at least 1, got {value}")
-
     def _fit_input(self, data: Input, X: Any) -> Self:
         matrix = data.covariance
         n, p = matrix.n_samples, matrix.n_features
@@ -182,7 +175,7 @@ class EBPCA(Readable):
         start = spectrum(matrix, most)
         messages = None
         if start.signals.size:
-            rng = np.random.default_rng(self.random_state or 0)
+            rng = as_generator(self.random_state, default=0)
             messages = pass_messages(matrix, start, self.max_iter, rng)
         self._store(start, messages, matrix, data)
         self._warn(start, most)

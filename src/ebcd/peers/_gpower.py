@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
-from ebcd._lookup import unknown_name
 from ebcd._numerics import Array
+from ebcd._parameters import FLAG, N_TRIALS, NONE, POSITIVE, as_generator, choice, or_list, real
 from ebcd.data import AbstractCovariance, Input
 from ebcd.fitting._starts import svd_start
 from ebcd.peers._alternate import AbstractShrinkage, DirectionRemoved, climb
 from ebcd.peers._sparse import Found, SparsePeer, directions, with_polar_scores
-from ebcd.peers._starts import check_starts, how_many, joint_starts, single_starts
+from ebcd.peers._starts import how_many, joint_starts, single_starts
 from ebcd.penalties import L0, L1
 
 _ZERO = 1e-12  # of the largest feature: what a threshold leaves of a component by rounding
@@ -104,6 +104,13 @@ class GPower(SparsePeer):
     ['topdiam', 'length', 'ringbut', 'bowmax', 'bowdist', 'whorls']
     """
 
+    _declared: ClassVar = SparsePeer._declared | {
+        "penalty": choice("l1", "l0"),
+        "gamma": or_list(real("a number of at least 0 and below 1", lambda value: 0 <= value < 1)),
+        "mu": or_list(POSITIVE) | NONE,
+        "block": FLAG,
+        "n_starts": N_TRIALS | choice("auto"),
+    }
     _lists = ("gamma", "mu")
     _remedy = "lower gamma"
     _criterion = "criterion of GPower, to be large"
@@ -135,19 +142,6 @@ class GPower(SparsePeer):
         self.max_iter = max_iter
         self.random_state = random_state
 
-    def _check(self, data: Input) -> None:
-        if self.penalty not in _SHRINKAGES:
-            raise unknown_name("penalty", self.penalty, _SHRINKAGES)
-        gamma = self._per_component("gamma")
-        if not ((gamma >= 0) & (gamma < 1)).all():
-            raise ValueError(
-                f"gamma must be at least 0 and below 1, where nothing is left, got {self.gamma}"
-            )
-        mu = self._weights()
-        if not ((mu > 0) & np.isfinite(mu)).all():
-            raise ValueError(f"mu must be positive and finite, got {self.mu}")
-        check_starts(self.n_starts)
-
     def _weights(self) -> Array:
         if self.mu is None:
             return 1.0 / np.arange(1, self.n_components + 1)
@@ -160,7 +154,7 @@ class GPower(SparsePeer):
     def _together(self, covariance: AbstractCovariance, principal: Array) -> Found:
         k = len(principal)
         shrinkage = self._thresholds(covariance, slice(k), self._weights()[:k])
-        rng = np.random.default_rng(self.random_state or 0)
+        rng = as_generator(self.random_state, default=0)
         number = how_many(self.n_starts, covariance)
         starts = joint_starts(covariance, principal, number, rng)
         fit = climb(covariance, shrinkage, starts, tol=self.tol, max_iter=self.max_iter)

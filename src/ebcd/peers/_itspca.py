@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ebcd._lookup import unknown_name
 from ebcd._numerics import Array
+from ebcd._parameters import MAX_ITER, NON_NEGATIVE, NONE, choice
 from ebcd.data import AbstractCovariance, Input
 from ebcd.estimators._shrinkage import Shrinkage
 from ebcd.peers._alternate import Derived
@@ -105,6 +105,13 @@ class ITSPCA(SparsePeer):
     array([0, 1, 2, 3, 4])
     """
 
+    _declared: ClassVar = SparsePeer._declared | {
+        "thresholding": choice("hard", "soft", "scad"),
+        "gamma": NON_NEGATIVE,
+        "alpha": NON_NEGATIVE,
+        "tol": NON_NEGATIVE | NONE,
+        "max_iter": MAX_ITER | NONE,
+    }
     _remedy = "lower gamma"
     _detail = "thresholds_"
     _criterion = "turn of the subspace (squared sine)"
@@ -129,14 +136,6 @@ class ITSPCA(SparsePeer):
         self.scale = scale
         self.tol = tol
         self.max_iter = max_iter
-
-    def _check(self, data: Input) -> None:
-        if self.thresholding not in THRESHOLDS:
-            raise unknown_name("thresholding", self.thresholding, THRESHOLDS)
-        for name in ("gamma", "alpha"):
-            value = getattr(self, name)
-            if not 0 <= value < np.inf:
-                raise ValueError(f"{name} must not be negative, and finite, got {value}")
 
     def _find(self, covariance: AbstractCovariance, principal: Array, data: Input, X: Any) -> Found:
         n, k = covariance.n_samples, len(principal)

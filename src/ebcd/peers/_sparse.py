@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
 from ebcd._numerics import Array
+from ebcd._parameters import check_length
 from ebcd.data import AbstractCovariance, DataMatrix, Input
 from ebcd.estimators._readable import Readable
 from ebcd.estimators._shrinkage import Shrinkage
@@ -58,8 +59,7 @@ class Found(NamedTuple):
 class SparsePeer(Readable):
     """A sparse PCA method with tuning parameters.
 
-    A subclass says in `_find` how components are found, and in `_check` what its own parameters
-    may be.
+    A subclass says in `_find` how components are found.
     """
 
     _lists: tuple[str, ...] = ()  # parameters that may have a value for each component
@@ -67,10 +67,8 @@ class SparsePeer(Readable):
     _detail: str | None = None  # attribute with one more number for each component
 
     def _fit_input(self, data: Input, X: Any) -> Self:
-        self._check_parameters()
         self._check(data)
-        covariance = data.covariance
-        k = min(self.n_components, covariance.n_samples, covariance.n_features)
+        covariance, k = data.covariance, self.n_components
         if isinstance(covariance, DataMatrix):
             covariance = covariance.best_route(k)
         principal = _principal(covariance, k)
@@ -81,36 +79,21 @@ class SparsePeer(Readable):
         self._warn(len(principal))
         return self
 
-    @abstractmethod
     def _check(self, data: Input) -> None:
-        """Complain of parameters of the method itself."""
+        """Check parameters whose range depends on the data."""
 
     @abstractmethod
     def _find(self, covariance: AbstractCovariance, principal: Array, data: Input, X: Any) -> Found:
         """Find as many components as there are principal components (k x p)."""
 
     def _check_parameters(self) -> None:
-        check_count("n_components", self.n_components)
-        if self.max_iter is not None:
-            check_count("max_iter", self.max_iter)
-        if self.tol is not None and not self.tol >= 0:
-            raise ValueError(f"tol must not be negative, got {self.tol}")
+        super()._check_parameters()
+        for name in self._lists:
+            check_length(name, getattr(self, name), self.n_components)
 
     def _per_component(self, name: str) -> Array:
-        """Give a number for each component from one number or one for each."""
-        value = getattr(self, name)
-        try:
-            values = np.asarray(value, dtype=np.float64)
-        except (TypeError, ValueError):
-            raise TypeError(
-                f"{name} must be a number or a list with one for each component, got {value!r}"
-            ) from None
-        if values.ndim and values.shape != (self.n_components,):
-            raise ValueError(
-                f"{name} has shape {values.shape}, but n_components is {self.n_components}; give "
-                "one value, or one for each component"
-            )
-        return np.array(np.broadcast_to(values, (self.n_components,)))
+        """Return a number for each component from one number or one for each."""
+        return np.full(self.n_components, getattr(self, name), dtype=np.float64)
 
     def _store(self, found: Found, covariance: AbstractCovariance, data: Input) -> None:
         back = data.scale * covariance.unit
@@ -187,14 +170,6 @@ class SparsePeer(Readable):
                 ConvergenceWarning,
                 stacklevel=4,
             )
-
-
-def check_count(name: str, value: Any) -> None:
-    """Complain unless a parameter is a whole number of at least one."""
-    if isinstance(value, bool) or not isinstance(value, int | np.integer):
-        raise TypeError(f"{name} must be a whole number, got {type(value).__name__}")
-    if value < 1:
-        raise ValueError(f"{name} must be at least 1, got {value}")
 
 
 def with_polar_scores(covariance: AbstractCovariance, loadings: Array) -> tuple[Array, Array]:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from ebcd._numerics import Array
+from ebcd._parameters import as_generator, choice, integer, or_list, real
 from ebcd.data import AbstractCovariance, Input, is_sparse
 from ebcd.peers._alternate import AbstractShrinkage, ScoresRemoved, climb
-from ebcd.peers._sparse import Found, SparsePeer, check_count, directions
+from ebcd.peers._sparse import Found, SparsePeer, directions
 from ebcd.penalties import L1
 
 _CANDIDATES = 25
@@ -94,6 +95,10 @@ class SPC(SparsePeer):
     array([0, 1, 2, 3, 4])
     """
 
+    _declared: ClassVar = SparsePeer._declared | {
+        "sumabs": choice("cv") | or_list(real("a number of at least 1", lambda value: value >= 1)),
+        "cv": integer(2),
+    }
     _lists = ("sumabs",)
     _remedy = "raise sumabs"
     _detail = "sumabs_"
@@ -124,28 +129,20 @@ class SPC(SparsePeer):
         return isinstance(self.sumabs, str)
 
     def _check(self, data: Input) -> None:
-        check_count("cv", self.cv)
-        if self.cv < 2:
-            raise ValueError(f"cv must be at least 2, got {self.cv}")
+        n, p = data.covariance.n_samples, data.covariance.n_features
         if isinstance(self.sumabs, str):
-            if self.sumabs != "cv":
-                raise ValueError(
-                    f'sumabs must be "cv", a number or one for each component, got {self.sumabs!r}'
-                )
-            return
-        values, most = self._per_component("sumabs"), np.sqrt(data.covariance.n_features)
-        wrong = ~((values >= 1) & (values <= most * (1 + _ROOM)))
-        if wrong.any():
+            integer(2, n * p).check("cv", self.cv)
+        elif np.max(self.sumabs) > np.sqrt(p) * (1 + _ROOM):
             raise ValueError(
                 "sumabs must lie between 1 and the square root of the number of features, "
-                f"{most:.4g}, got {values[wrong][0]:g}"
+                f"{np.sqrt(p):.4g}, got {np.max(self.sumabs):g}"
             )
 
     def _find(self, covariance: AbstractCovariance, principal: Array, data: Input, X: Any) -> Found:
         choose = isinstance(self.sumabs, str)
         x = _working_data(data, covariance, X) if choose else np.empty((0, 0))
         given = np.empty(0) if choose else self._per_component("sumabs")
-        rng = np.random.default_rng(self.random_state or 0)
+        rng = as_generator(self.random_state, default=0)
         p = covariance.n_features
         components, maps, b = np.empty((0, p)), np.empty((p, 0)), np.empty((0, p))
         observed, levels, path = np.empty((0, p)), [], [0.0]

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from ebcd._numerics import Array
 from ebcd.data import AbstractCovariance
 from ebcd.fitting._starts import random_rotation, varimax_start
-from ebcd.peers._sparse import check_count
 
 _FEW_FEATURES = 100
 _STARTS, _STARTS_OF_FEW = 8, 50
@@ -20,15 +17,6 @@ def how_many(n_starts: int | str, covariance: AbstractCovariance) -> int:
     if isinstance(n_starts, str):
         return _STARTS_OF_FEW if covariance.n_features <= _FEW_FEATURES else _STARTS
     return int(n_starts)
-
-
-def check_starts(n_starts: Any) -> None:
-    """Complain unless the number of starts is "auto" or a number."""
-    if isinstance(n_starts, str):
-        if n_starts != "auto":
-            raise ValueError(f'n_starts must be a number or "auto", got {n_starts!r}')
-        return
-    check_count("n_starts", n_starts)
 
 
 def single_starts(covariance: AbstractCovariance, principal: Array, number: int) -> Array:

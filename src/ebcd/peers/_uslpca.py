@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from ebcd._numerics import Array
+from ebcd._parameters import COUNT, N_TRIALS, NONE, as_generator, choice
 from ebcd.data import AbstractCovariance, Input
 from ebcd.peers._alternate import AbstractShrinkage, climb
-from ebcd.peers._sparse import Found, SparsePeer, check_count, with_polar_scores
-from ebcd.peers._starts import check_starts, how_many, joint_starts
+from ebcd.peers._sparse import Found, SparsePeer, with_polar_scores
+from ebcd.peers._starts import how_many, joint_starts
 
 
 class USLPCA(SparsePeer):
@@ -78,6 +79,10 @@ class USLPCA(SparsePeer):
     ['topdiam', 'length', 'bowdist', 'whorls']
     """
 
+    _declared: ClassVar = SparsePeer._declared | {
+        "n_nonzero": COUNT | NONE,
+        "n_starts": N_TRIALS | choice("auto"),
+    }
     _remedy = "raise n_nonzero or use fewer components"
     _criterion = "explained variance, to be large"
 
@@ -103,10 +108,8 @@ class USLPCA(SparsePeer):
         self.random_state = random_state
 
     def _check(self, data: Input) -> None:
-        check_starts(self.n_starts)
         if self.n_nonzero is None:
             return
-        check_count("n_nonzero", self.n_nonzero)
         p = data.covariance.n_features
         if self.n_nonzero > self.n_components * p:
             raise ValueError(
@@ -121,7 +124,7 @@ class USLPCA(SparsePeer):
 
     def _find(self, covariance: AbstractCovariance, principal: Array, data: Input, X: Any) -> Found:
         number = min(self.n_nonzero or principal.size, principal.size)
-        rng = np.random.default_rng(self.random_state or 0)
+        rng = as_generator(self.random_state, default=0)
         starts = joint_starts(covariance, principal, how_many(self.n_starts, covariance), rng)
         fit = climb(covariance, Largest(number), starts, tol=self.tol, max_iter=self.max_iter)
         maps, b = with_polar_scores(covariance, fit.loadings)

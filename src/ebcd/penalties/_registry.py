@@ -7,6 +7,7 @@ from types import MappingProxyType
 from typing import Any
 
 from ebcd._lookup import check_options, unknown_name
+from ebcd._parameters import shown
 from ebcd.penalties._concave import L0, MCP, SCAD
 from ebcd.penalties._convex import L1, ElasticNet, NoPenalty
 from ebcd.penalties._nonnegative import NonNegative
@@ -75,6 +76,6 @@ def as_penalty(penalty: Any) -> AbstractPenalty:
     if not (callable(getattr(penalty, "value", None)) and callable(getattr(penalty, "prox", None))):
         raise TypeError(
             "penalty must be a name or an object with methods value(v) and prox(v, step), got "
-            f"{type(penalty).__name__}; names are {', '.join(PENALTIES)}"
+            f"{shown(penalty)}; names are {', '.join(PENALTIES)}"
         )
     return OwnPenalty(penalty)

@@ -10,6 +10,16 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ebcd._numerics import Array
+from ebcd._parameters import (
+    NONE,
+    Constraint,
+    Parsed,
+    check_parameters,
+    choice,
+    instance,
+    real,
+    shown,
+)
 from ebcd.priors._family import AbstractPriorFamily, Fits
 from ebcd.priors._fitted import FittedPrior, FlatPrior
 from ebcd.priors._mode import estimate_mode
@@ -128,6 +138,7 @@ def ebnm(
     >>> bool(np.mean((result.mean - theta) ** 2) < 0.4 * np.mean((x - theta) ** 2))
     True
     """
+    check_parameters({"prior": prior, "mode": mode, "start": start}, _DECLARED)
     x = as_vector(x)
     s = as_noise(s, x.size)
     seen = np.isfinite(s) if s.ndim else np.full(x.shape, bool(np.isfinite(s)))
@@ -160,6 +171,15 @@ def ebnm(
         _x=x,
         _s=s,
     )
+
+
+_DECLARED: dict[str, Constraint | Parsed] = {
+    "prior": Parsed(lambda prior: as_prior(prior)),
+    "mode": real("a finite number") | choice("estimate"),
+    "start": instance("a fitted prior", FittedPrior)
+    | instance("a result of ebnm", EBNMResult)
+    | NONE,
+}
 
 
 def _filled(seen: np.ndarray, values: Array, rest: Array) -> Array:
@@ -204,22 +224,21 @@ def as_prior(prior: Any) -> AbstractPriorFamily | FittedPrior:
         return prior
     raise TypeError(
         "prior must be the name of a family, a family from ebcd.priors, or a fitted prior, "
-        f"got {type(prior).__name__}"
+        f"got {shown(prior)} ({type(prior).__name__})"
     )
 
 
+def as_priors(given: Any) -> list[AbstractPriorFamily | FittedPrior]:
+    """Turn one prior, or a list with one for each component, into families or fitted priors."""
+    priors = given if isinstance(given, list | tuple) else [given]
+    if len(priors) == 0:
+        raise ValueError("prior must be a prior or a list of at least one, got an empty list")
+    return [as_prior(prior) for prior in priors]
+
+
 def _as_mode(mode: float | str, prior: AbstractPriorFamily | FittedPrior) -> float | None:
-    """Check the mode; None stands for an estimated one."""
-    if isinstance(mode, str):
-        if mode != "estimate":
-            raise ValueError(f'mode must be a number or "estimate", got {mode!r}')
-        value = None
-    elif isinstance(mode, bool) or not isinstance(mode, int | float | np.integer | np.floating):
-        raise TypeError(f'mode must be a number or "estimate", got {type(mode).__name__}')
-    elif not np.isfinite(mode):
-        raise ValueError(f"mode must be finite, got {mode}")
-    else:
-        value = float(mode)
+    """Return the mode, which the family must support; None stands for an estimated one."""
+    value = None if isinstance(mode, str) else float(mode)
     if value == 0.0:
         return value
     if isinstance(prior, FittedPrior):
@@ -229,15 +248,13 @@ def _as_mode(mode: float | str, prior: AbstractPriorFamily | FittedPrior) -> flo
     return value
 
 
-def _as_start(start: Any, prior: AbstractPriorFamily | FittedPrior) -> FittedPrior | None:
-    if isinstance(start, EBNMResult):
-        start = start.prior
+def _as_start(
+    start: FittedPrior | EBNMResult | None, prior: AbstractPriorFamily | FittedPrior
+) -> FittedPrior | None:
     if start is None:
         return None
-    if not isinstance(start, FittedPrior):
-        raise TypeError(
-            f"start must be a fitted prior or a result of ebnm, got {type(start).__name__}"
-        )
+    if isinstance(start, EBNMResult):
+        start = start.prior
     wanted = prior.family if isinstance(prior, FittedPrior) else prior.name
     if start.family != wanted:
         raise ValueError(

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import special
-from sklearn.utils import check_random_state
 
 from ebcd._numerics import Array
+from ebcd._parameters import N_DRAWS, as_generator
 from ebcd.priors._validation import as_observations, as_values
 
 
@@ -185,8 +185,9 @@ class FlatPrior(FittedPrior):
         self, x: ArrayLike, s: ArrayLike = 1.0, n: int = 1, random_state: Any = None
     ) -> Array:
         """Draw `n` times from ``N(x, s^2)``; the result is n x p."""
+        N_DRAWS.check("n", n)
         x, s = self._observed(x, s)
-        return x + s * generator(random_state).standard_normal((n, *x.shape))
+        return x + s * as_generator(random_state).standard_normal((n, *x.shape))
 
     def rescaled(self, factor: float) -> FittedPrior:
         """Give the same prior: it has no scale."""
@@ -210,11 +211,3 @@ class FlatPrior(FittedPrior):
                 "posterior under the flat prior; use a proper prior or leave the entry out"
             )
         return x, s
-
-
-def generator(random_state: Any) -> np.random.Generator:
-    if isinstance(random_state, np.random.Generator):
-        return random_state
-    if isinstance(random_state, np.random.RandomState):
-        return np.random.default_rng(check_random_state(random_state).randint(2**31))
-    return np.random.default_rng(random_state)

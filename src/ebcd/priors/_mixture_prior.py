@@ -11,7 +11,8 @@ from scipy import special
 
 from ebcd import _numerics as num
 from ebcd._numerics import Array
-from ebcd.priors._fitted import FittedPrior, Posterior, generator
+from ebcd._parameters import N_DRAWS, as_generator
+from ebcd.priors._fitted import FittedPrior, Posterior
 from ebcd.priors._kernel import AbstractKernel
 from ebcd.priors._kernels import PointMass
 from ebcd.priors._validation import as_observations, as_values
@@ -205,7 +206,8 @@ class MixturePrior(FittedPrior):
         >>> make_prior("point_mass", mode=3.0).sample(2, random_state=0)
         array([3., 3.])
         """
-        rng = generator(random_state)
+        N_DRAWS.check("n", n)
+        rng = as_generator(random_state)
         component = rng.choice(self.weights.size, size=n, p=self.weights / self.weights.sum())
         return self._draw_each(component, lambda kernel, _: kernel.prior_draw(rng))
 
@@ -221,8 +223,9 @@ class MixturePrior(FittedPrior):
         >>> prior.sample_posterior([0.0, 5.0, -5.0], n=4, random_state=0).shape
         (4, 3)
         """
+        N_DRAWS.check("n", n)
         x, s = as_observations(x, s)
-        rng = generator(random_state)
+        rng = as_generator(random_state)
         draws = np.empty((n, *x.shape))
         seen = np.isfinite(s)
         draws[:, ~seen] = self.sample(n * int((~seen).sum()), rng).reshape(n, int((~seen).sum()))

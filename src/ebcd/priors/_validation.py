@@ -9,13 +9,17 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ebcd._numerics import Array
+from ebcd._parameters import shown
 
 # Beyond this ratio fourth powers overflow; no measurement is that precise.
 _LARGEST_RATIO = 1e70
 
 
 def _as_floats(value: Any, name: str) -> Array:
-    array = np.asarray(value)
+    try:
+        array = np.asarray(value)
+    except ValueError:
+        raise ValueError(f"{name} must hold real numbers, got {shown(value)}") from None
     if array.dtype.kind not in "iuf":
         kind = {"b": "booleans", "c": "complex numbers", "O": "objects", "U": "strings"}
         found = kind.get(array.dtype.kind, f"dtype {array.dtype}")

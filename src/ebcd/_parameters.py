@@ -1,0 +1,202 @@
+"""Declared parameters: what each may be, checked before any work, with one kind of message.
+
+For example ``{"n_components": integer(1) | choice("auto"), "scale": FLAG}``.
+"""
+
+from __future__ import annotations
+
+import math
+import reprlib
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Constraint:
+    """Values that a parameter may have; ``a | b`` allows what either of the two allows.
+
+    Attributes
+    ----------
+    allowed : tuple of str
+        The alternatives, each in words that follow "must be".
+    has_type : callable
+        Whether a value has a suitable type; otherwise it raises a TypeError.
+    in_range : callable
+        Whether a value of a suitable type is allowed; otherwise it raises a ValueError.
+    """
+
+    allowed: tuple[str, ...]
+    has_type: Callable[[Any], bool]
+    in_range: Callable[[Any], bool] = lambda value: True
+
+    def accepts(self, value: Any) -> bool:
+        """Whether a value is allowed."""
+        return self.has_type(value) and self.in_range(value)
+
+    def __or__(self, other: Constraint) -> Constraint:
+        return Constraint(
+            self.allowed + other.allowed,
+            lambda value: self.has_type(value) or other.has_type(value),
+            lambda value: self.accepts(value) or other.accepts(value),
+        )
+
+    def check(self, name: str, value: Any) -> None:
+        """Raise an error that says what is allowed, unless the value is."""
+        if self.accepts(value):
+            return
+        *first, last = self.allowed
+        message = f"{name} must be {', '.join(first)}{' or ' if first else ''}{last}, got "
+        if self.has_type(value):
+            raise ValueError(message + shown(value))
+        raise TypeError(f"{message}{shown(value)} ({type(value).__name__})")
+
+
+@dataclass(frozen=True)
+class Parsed:
+    """A parameter that is checked by the function that interprets it, with its own errors."""
+
+    parse: Callable[[Any], Any]
+
+    def check(self, name: str, value: Any) -> None:
+        """Raise what the function raises, with the name of the parameter in front."""
+        try:
+            self.parse(value)
+        except (TypeError, ValueError) as error:
+            if str(error).startswith(name):
+                raise
+            raise type(error)(f"{name}: {error}") from None
+
+
+def check_parameters(
+    values: Mapping[str, Any], declared: Mapping[str, Constraint | Parsed]
+) -> None:
+    """Check every value against what is declared for its parameter."""
+    for name, value in values.items():
+        declared[name].check(name, value)
+
+
+def shown(value: Any) -> str:
+    """Show any value in at most a line of an error message."""
+    if isinstance(value, np.ndarray) and value.size > 3:
+        return f"an array of shape {value.shape}"
+    short = reprlib.Repr()
+    short.maxstring = short.maxother = 60
+    return " ".join(short.repr(value).split())
+
+
+def is_integer(value: Any) -> bool:
+    """Whether a value is an integer of Python or NumPy, no boolean."""
+    return isinstance(value, int | np.integer) and not isinstance(value, bool)
+
+
+def _is_finite(value: Any) -> bool:
+    try:
+        return math.isfinite(value)
+    except OverflowError:  # an integer beyond floating point
+        return False
+
+
+def _is_numeric_array(value: Any) -> bool:
+    try:
+        array = np.asarray(value)
+    except (TypeError, ValueError):  # ragged, or an object that is no array
+        return False
+    return array.ndim > 0 and array.dtype.kind in "iuf"
+
+
+def integer(low: int, high: int | None = None) -> Constraint:
+    """Allow integers (Python or NumPy, no booleans) of at least `low` and at most `high`."""
+    words = f"of at least {low}" if high is None else f"from {low} to {high}"
+    most = sys.maxsize if high is None else high
+    return Constraint((f"an integer {words}",), is_integer, lambda value: low <= value <= most)
+
+
+def real(words: str, holds: Callable[[float], bool] = lambda value: True) -> Constraint:
+    """Allow finite real numbers for which a condition holds, which `words` state."""
+    return Constraint(
+        (words,),
+        lambda value: is_integer(value) or isinstance(value, float | np.floating),
+        lambda value: _is_finite(value) and holds(value),
+    )
+
+
+def list_of(words: str, one: Constraint) -> Constraint:
+    """Allow a list or array of at least one number, each of which satisfies a constraint."""
+
+    def in_range(value: Any) -> bool:
+        array = np.asarray(value)
+        return array.ndim == 1 and array.size > 0 and all(map(one.accepts, array.tolist()))
+
+    return Constraint((f"a list of {words}",), _is_numeric_array, in_range)
+
+
+def or_list(one: Constraint) -> Constraint:
+    """Allow a number, or a list of numbers, each of which satisfies the same constraint."""
+    return one | list_of("such numbers", one)
+
+
+def choice(*names: str) -> Constraint:
+    """Allow one of several names."""
+    allowed = tuple(f'"{name}"' for name in names)
+    return Constraint(allowed, lambda value: isinstance(value, str), lambda value: value in names)
+
+
+def instance(words: str, *types: type) -> Constraint:
+    """Allow objects of given types."""
+    return Constraint((words,), lambda value: isinstance(value, types))
+
+
+NONE = instance("None", type(None))
+FLAG = Constraint(("True", "False"), lambda value: isinstance(value, bool | np.bool_))
+COUNT = integer(1)
+# More is a slip of the keyboard, which would not end or would fill the memory.
+MOST_ITERATIONS, MOST_TRIALS = 10**9, 10_000
+MAX_ITER, N_TRIALS = integer(1, MOST_ITERATIONS), integer(1, MOST_TRIALS)
+NON_NEGATIVE = real("a number of at least 0", lambda value: value >= 0)
+POSITIVE = real("a number above 0", lambda value: value > 0)
+PROBABILITY = real("a number above 0 and below 1", lambda value: 0 < value < 1)
+N_DRAWS = integer(0, MOST_ITERATIONS)
+VERBOSE = FLAG | integer(0)
+LOADINGS = Constraint(
+    ("an array of finite loadings of shape (n_features, n_components)",),
+    _is_numeric_array,
+    lambda value: np.ndim(value) == 2 and bool(np.isfinite(np.asarray(value)).all()),
+)
+RANDOM_STATE = (
+    # of any size: NumPy recommends seeds of 128 bits
+    Constraint(("an integer of at least 0",), is_integer, lambda value: value >= 0)
+    | instance("a NumPy generator", np.random.Generator, np.random.RandomState)
+    | instance("a SeedSequence", np.random.SeedSequence, np.random.BitGenerator)
+    | NONE
+)
+
+
+def as_generator(random_state: Any, default: int | None = None) -> np.random.Generator:
+    """Return a random generator for a `random_state`; None stands for the seed `default`."""
+    RANDOM_STATE.check("random_state", random_state)
+    if isinstance(random_state, np.random.RandomState):
+        random_state = random_state.randint(2**31)
+    return np.random.default_rng(default if random_state is None else random_state)
+
+
+def check_length(name: str, value: Any, n_components: int) -> None:
+    """Refuse a list that does not have one entry for each component."""
+    if np.ndim(value) and len(value) != n_components:
+        raise ValueError(
+            f"{name} must be one number or a list with one for each component, got {len(value)} "
+            f"numbers for n_components={n_components}"
+        )
+
+
+def check_n_components(n_components: int, n_samples: int, n_features: int) -> None:
+    """Refuse more components than data can have."""
+    most = min(n_samples, n_features)
+    if n_components > most:
+        raise ValueError(
+            f"n_components must be at most {most}, the smaller of {n_samples} samples and "
+            f"{n_features} features, got {n_components}"
+        )
