@@ -13,6 +13,7 @@ import pytest
 
 from ebcd import EBCD, PenalizedPCA, datasets
 from ebcd.report import _page, pca_variance_ratio, write_report
+from ebcd.report._page import PageSettings
 
 webdriver = pytest.importorskip("selenium.webdriver")
 from selenium.webdriver.common.action_chains import ActionChains  # noqa: E402
@@ -201,7 +202,7 @@ def test_draws_every_part(opened, employment):
     assert len(opened.all("#bars figure")) == 3
     for k in range(3):
         assert cut(opened.bars(k), [names[j] for j in np.argsort(-np.abs(model.components_[k]))])
-    grey = len(opened.all("#bars rect.unsure"))
+    grey = len(opened.all("#bars rect.unclear"))
     assert grey == int((model.lfsr_ > 0.05).sum())
     assert len(opened.all("#bars line.interval")) == 45
     assert len(opened.all("#variance-chart rect.positive")) == 3
@@ -216,7 +217,7 @@ def test_bars_are_as_long_as_the_loadings(opened, employment):
     model = employment[0]
     lengths = opened.js(
         "return [...document.querySelectorAll('#bars figure:first-child rect')]"
-        ".filter(r => /positive|negative|unsure/.test(r.getAttribute('class')))"
+        ".filter(r => /positive|negative|unclear/.test(r.getAttribute('class')))"
         ".map(r => Number(r.getAttribute('width')))"
     )
     values = np.sort(np.abs(model.components_[0]))[::-1]
@@ -256,7 +257,7 @@ def test_lines_are_the_credible_intervals(opened, employment):
 @pytest.mark.parametrize("settings", [{}, {"scale": True}, {"prior": "point_exponential"}], ids=str)
 def test_intervals_of_a_large_page(page, tmp_path, monkeypatch, settings):
     """Such a page has four digits, and uncertainties as steps in the order of other numbers."""
-    monkeypatch.setattr(_page, "_MANY", 20)
+    monkeypatch.setattr(_page, "SETTINGS", PageSettings(precise=20))
     rng = np.random.default_rng(5)
     loadings = rng.laplace(size=(2, 300)) * (rng.random(size=(2, 300)) < 0.3)
     X = (rng.normal(size=(40, 2)) @ loadings + rng.normal(size=(40, 300))) * rng.gamma(2, size=300)
@@ -300,8 +301,10 @@ def test_heat_map_has_the_colours_of_the_loadings(opened, employment):
     left = min(0.45 * sheet, 230)
     column = min((sheet - left - 4) / 3, 320)
     strongest = names.index("mining and logging")
-    unsure = int(np.argmax(np.where(model.lfsr_[2] > 0.05, np.abs(model.components_[2]), 0)))
-    colours = [opened.js(pixel, left + 2.5 * column, 24 + 20 * j + 10) for j in (strongest, unsure)]
+    unclear = int(np.argmax(np.where(model.lfsr_[2] > 0.05, np.abs(model.components_[2]), 0)))
+    colours = [
+        opened.js(pixel, left + 2.5 * column, 24 + 20 * j + 10) for j in (strongest, unclear)
+    ]
     assert colours[0][2] - colours[0][0] > 80
     assert max(colours[1]) - min(colours[1]) < 12
 
@@ -362,7 +365,7 @@ def test_search_by_keyboard(opened):
     opened.press(Keys.ENTER)
     assert opened.one("#feature h2").text == text
     opened.type("search", "nothing like it")
-    assert opened.one("#matches").text == "No feature has this in its name"
+    assert opened.one("#matches").text == "No feature name contains this"
     opened.press(Keys.ESCAPE)
     assert not opened.one("#matches").is_displayed()
 
@@ -382,7 +385,7 @@ def test_pick_components(opened):
 def test_level_greys_out(opened, employment):
     model = employment[0]
     opened.type("level", "0.6")
-    assert len(opened.all("#bars rect.unsure")) == int((model.lfsr_ > 0.6).sum())
+    assert len(opened.all("#bars rect.unclear")) == int((model.lfsr_ > 0.6).sum())
     assert "lfsr > 0.6" in opened.one("#bar-legend").text
 
 
@@ -416,7 +419,7 @@ def test_sort_and_filter_the_heat_map(opened, employment):
     kept = (np.abs(model.components_) >= 0.5).any(axis=0)
     assert heat_names(opened) == sorted(np.array(names)[kept])
     opened.type("heat-least", "0")
-    opened.one("#heat-sure").click()
+    opened.one("#heat-clear").click()
     kept = (model.lfsr_ <= 0.05).any(axis=0)
     assert heat_names(opened) == sorted(np.array(names)[kept])
     assert f"{kept.sum()} of 15 features" in opened.one("#heatmap figcaption").text

@@ -12,6 +12,7 @@ import pytest
 from ebcd import EBCD
 from ebcd.report import _page, write_report
 from ebcd.report._encode import Block, order_of, split_decimals
+from ebcd.report._page import PageSettings
 
 
 def unpack(page):
@@ -150,7 +151,7 @@ def test_curves_of_scaled_data_are_in_the_units_of_the_priors(tmp_path, data):
 
 
 def test_many_loadings_have_four_digits(tmp_path, model, data, monkeypatch):
-    monkeypatch.setattr(_page, "_MANY", 20)
+    monkeypatch.setattr(_page, "SETTINGS", PageSettings(precise=20))
     page = write_report(model, tmp_path / "report.html", X=data).read_text(encoding="utf-8")
     header, found = unpack(page)
     assert header["digits"] == 4
@@ -171,7 +172,7 @@ def test_many_loadings_have_four_digits(tmp_path, model, data, monkeypatch):
 )
 def test_uncertainties_of_many_loadings(tmp_path, monkeypatch, settings):
     """Four digits, ends of intervals as distances: to the rounding of what they are made of."""
-    monkeypatch.setattr(_page, "_MANY", 20)
+    monkeypatch.setattr(_page, "SETTINGS", PageSettings(precise=20))
     rng = np.random.default_rng(5)
     loadings = rng.laplace(size=(2, 300)) * (rng.random(size=(2, 300)) < 0.3)
     X = (rng.normal(size=(40, 2)) @ loadings + rng.normal(size=(40, 300))) * rng.gamma(2, size=300)
@@ -210,8 +211,7 @@ def test_order_is_that_of_the_numbers_as_they_are_read():
 
 
 def test_too_many_features_leave_the_largest(tmp_path, model, data, monkeypatch):
-    monkeypatch.setattr(_page, "_ENTRIES", 20)
-    monkeypatch.setattr(_page, "_SCORES", 20)
+    monkeypatch.setattr(_page, "SETTINGS", PageSettings(loadings=20, scores=20))
     page = write_report(model, tmp_path / "report.html", X=data).read_text(encoding="utf-8")
     header, found = unpack(page)
     share = np.abs(model.components_ / np.linalg.norm(model.components_, axis=1)[:, None])
@@ -232,7 +232,7 @@ def test_page_stays_below_the_limit(tmp_path, monkeypatch):
     model = EBCD(1).fit(X)
     page = write_report(model, tmp_path / "a.html", X=X, feature_names=names)
     assert page.stat().st_size < 5_000_000
-    monkeypatch.setattr(_page, "LIMIT", 500_000)
+    monkeypatch.setattr(_page, "SETTINGS", PageSettings(bytes=500_000))
     page = write_report(model, tmp_path / "b.html", X=X, feature_names=names)
     assert page.stat().st_size < 500_000
     assert unpack(page.read_text(encoding="utf-8"))[0]["features"]["shown"] < 400

@@ -40,10 +40,10 @@ def test_opening_names_size_shares_and_end(employment):
     text = _words.opening(employment)
     assert "119 rows (2006-02 to 2015-12) of 15 features" in text
     assert "3 such groups" in text
-    assert "63.8% of the variance" in text
-    assert "reach 65.3%" in text
+    assert "which explain 63.8% of the variance" in text
+    assert "explain 65.3%" in text
     assert "point_laplace" in text
-    assert "3 such groups, called components (as many as were asked for)" in text
+    assert "3 such groups, called components (as many as requested)" in text
     assert f"converged after {employment.n_iter} iterations" in text
 
 
@@ -57,13 +57,13 @@ def test_recession_is_in_the_words_of_the_first_component(employment):
         assert sector in text
     for sector in ("government", "utilities", "education_and_health_services"):
         assert sector not in text
-    stretch = _words.stretches(employment, 0)[0]
-    assert stretch.mean < -1
-    assert employment.rows[stretch.first] < "2008-12" < employment.rows[stretch.last]
+    period = _words.clear_periods(employment, 0)[0]
+    assert period.mean < -1
+    assert employment.rows[period.first] < "2008-12" < employment.rows[period.last]
     lowest = employment.rows[int(np.argmin(employment.scores[:, 0]))]
     assert f"Lowest scores: {lowest}" in text
-    assert f"From {employment.rows[stretch.first]} to {employment.rows[stretch.last]}" in text
-    assert "they were together below their usual level" in text
+    assert f"From {employment.rows[period.first]} to {employment.rows[period.last]}" in text
+    assert "they were jointly below their usual level" in text
 
 
 def test_opposite_signs_are_told_apart():
@@ -73,10 +73,10 @@ def test_opposite_signs_are_told_apart():
     facts = facts_of(EBCD(1).fit(X), names=["a", "b", "c", "d"])
     first, second = _words.findings(facts)[0].sentences
     assert first.startswith("3 of 4 features belong to it. These move together: ")
-    assert second == "These move the opposite way: c."
+    assert second == "These move in the opposite direction: c."
 
 
-def test_stretch_of_opposite_signs():
+def test_period_of_opposite_signs():
     z = np.concatenate([np.zeros(20), np.full(10, 3.0), np.zeros(30)])
     rng = np.random.default_rng(0)
     X = np.outer(z, [2.0, -2.0, 2.0]) + 0.1 * rng.normal(size=(60, 3))
@@ -94,10 +94,10 @@ def test_stretch_of_opposite_signs():
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_clearest_stretch_by_brute_force(seed):
+def test_clearest_run_by_brute_force(seed):
     scores = np.random.default_rng(seed).normal(loc=0.8, size=25)
     totals = {(i, j): (scores[i:j] - 1).sum() for i in range(26) for j in range(i, 26)}
-    first, last = _words.clearest_stretch(scores)
+    first, last = _words.clearest_run(scores)
     assert totals[first, last] == pytest.approx(max(totals.values()))
 
 
@@ -109,7 +109,7 @@ def test_one_feature_alone():
     assert _words.findings(facts)[0].sentences == ["Only x2 belongs to it."]
 
 
-def test_stretch_of_one_feature_and_of_none():
+def test_period_of_one_feature_and_of_none():
     z = np.concatenate([np.full(10, -3.0), np.zeros(40)])
     rng = np.random.default_rng(0)
     X = 0.1 * rng.normal(size=(50, 6))
@@ -119,19 +119,19 @@ def test_stretch_of_one_feature_and_of_none():
     rows = [f"{1950 + i}" for i in range(50)]
     only, period, _ = _words.findings(facts_of(model, scores, rows))[0].sentences
     assert only == "Only x2 belongs to it."
-    assert period.startswith("From 1950 to 1959 it was below its usual level (score −")
+    assert period.startswith("From 1950 to 1959 it was below its usual level (average score −")
     model.lfsr_ = np.ones_like(model.lfsr_)
     none, period, _ = _words.findings(facts_of(model, scores, rows))[0].sentences
-    assert none == "None of its loadings is sure of sign."
-    assert period.startswith("From 1950 to 1959 the score was low (−")
+    assert none == "None of its loadings has a clear sign."
+    assert period.startswith("From 1950 to 1959 the score was low (average score −")
 
 
-def test_no_feature_is_sure():
+def test_no_feature_has_a_clear_sign():
     X = np.random.default_rng(0).normal(size=(50, 6))
     model = EBCD(1).fit(X)
     model.lfsr_ = np.full_like(model.lfsr_, 0.5)
     assert _words.findings(facts_of(model))[0].sentences == [
-        "None of its loadings is sure of sign."
+        "None of its loadings has a clear sign."
     ]
 
 
@@ -145,11 +145,11 @@ def test_method_without_uncertainties_says_so():
     assert len(_words.reading(facts)) == 2
 
 
-def test_prior_that_was_given_was_not_learnt():
+def test_prior_that_was_given_was_not_learned():
     X = np.random.default_rng(0).normal(size=(50, 6))
     prior = make_prior("normal", scale=1.0)
     text = _words.opening(facts_of(EBCD(1, prior=prior).fit(X)))
-    assert "by a prior that was given, not learnt" in text
+    assert "by a prior that was given, not learned" in text
     assert "nothing was tuned" in _words.opening(facts_of(EBPCA(1).fit(X + 3 * X[:, :1])))
 
 
@@ -157,7 +157,7 @@ def test_fit_that_did_not_converge():
     X = np.random.default_rng(0).normal(size=(30, 20))
     with pytest.warns(Warning, match="max_iter"):
         model = EBCD(2, start="svd", tol=0.0, max_iter=1).fit(X)
-    assert "Careful: the fit stopped after 1 iteration before" in _words.opening(facts_of(model))
+    assert "Caution: the fit stopped after 1 iteration, before" in _words.opening(facts_of(model))
 
 
 @pytest.mark.parametrize(

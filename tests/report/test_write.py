@@ -200,7 +200,7 @@ def test_bad_paths(tmp_path, model):
         write_report(model, tmp_path / "nowhere" / "report.html")
     with pytest.raises(ValueError, match="is a folder"):
         write_report(model, tmp_path)
-    with pytest.raises(ValueError, match="that of the page"):
+    with pytest.raises(ValueError, match="must name the page"):
         write_report(model, tmp_path / "report.md")
 
 

@@ -1,4 +1,4 @@
-"""A fitted model as a page that opens in any browser, and as a page of text."""
+"""Reports: a fitted model as a page that opens in any browser, and as Markdown."""
 
 from ebcd.plots._variance import pca_variance_ratio
 from ebcd.report._write import write_report

@@ -1,4 +1,4 @@
-"""Names of rows that are dates."""
+"""Row names that are dates."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _DIGITS = re.compile(r"(1[6-9]|20|21)\d\d((0[1-9]|1[0-2])([0-3]\d)?)?")
 
 
 def as_text(label: Any) -> str:
-    """Write a name of a row; a time of midnight is left away."""
+    """Write the name of a row; midnight is left out of dates."""
     if isinstance(label, dt.datetime | dt.date | np.datetime64):
         text = str(label).replace("T", " ")
         return re.sub(r" 00:00(:00(\.0+)?)?$", "", text)
@@ -25,12 +25,12 @@ def as_text(label: Any) -> str:
 
 
 def days_of(labels: list[str]) -> Array | None:
-    """Days since 1970 if every label is a date, otherwise None.
+    """Return days since 1970 if every label is a date, otherwise None.
 
-    Dates are ISO (2009-03, 2009-03-31 12:00), with slashes in place of dashes, quarters (2009Q1),
-    digits (2009, 200903, 20090331), or end with the year (3/31/2009, 31.03.2009). Digits may be
-    plain numbers, too: they are dates only if they rise or fall throughout. Whether the day or the
-    month comes first is taken from what makes dates of all labels, or else puts them in order.
+    Dates are ISO (2009-03, 2009-03-31 12:00), with slashes instead of dashes, quarters (2009Q1),
+    digits (2009, 200903, 20090331), or end with the year (3/31/2009, 31.03.2009). Since digits may
+    be plain numbers, they count as dates only if they rise or fall throughout. Day and month are
+    told apart by which order makes all labels dates or, if both do, puts them in order.
 
     Examples
     --------

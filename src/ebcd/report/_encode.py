@@ -1,12 +1,12 @@
 """Numbers as decimals with few digits, packed so that a page with a million of them stays small.
 
-A number is a whole number of a few digits and a power of ten, so what the page shows and downloads
-is exactly the number rounded to that many significant digits. The bytes of equal rank lie
-together, which lets deflate pack the leading ones and the powers of ten.
+A number is stored as a whole number of a few digits and a power of ten, so what the page shows and
+exports is exactly the number rounded to that many significant digits. Bytes of equal rank are
+stored together, which lets deflate compress the leading ones and the powers of ten.
 
-Uncertainties are nearly functions of other numbers in the page, so that in the order of those they
-hardly change from one to the next. A table may be packed as such small steps; the page finds the
-order again from the numbers it has read before.
+Uncertainties are nearly functions of other numbers on the page: sorted by those, they hardly
+change from one to the next. A table may be stored as such small steps; the page recovers the order
+from the numbers that it has read before.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from ebcd._numerics import Array
 
 _WIDTHS: dict[int, np.dtype[Any]] = {4: np.dtype("<i2"), 7: np.dtype("<i4")}
 _POWER = np.dtype("<i2")
-_LOWEST = -290  # power of ten below which a number is taken for 0
-_POWERS = np.array([float(f"1e{power}") for power in range(309)])  # as the page has them
+_LOWEST = -290  # power of ten below which a number counts as 0
+_POWERS = np.array([float(f"1e{power}") for power in range(309)])  # the doubles that JavaScript has
 
 
 class Block:
-    """Numbers and texts packed one behind the other, with a table of contents."""
+    """Numbers and texts packed one after another, with a table of contents."""
 
     def __init__(self) -> None:
         self.contents: dict[str, dict[str, Any]] = {}
@@ -39,9 +39,9 @@ class Block:
         self._add_table(name, _packed(*split_decimals(values, digits), digits), values, digits)
 
     def add_steps(self, name: str, values: Array, order: np.ndarray, by: list[str]) -> None:
-        """Add rows of numbers with 4 digits as steps in an order (`order_of` what `by` names).
+        """Add rows of numbers with 4 digits as steps in `order`, the `order_of` the tables `by`.
 
-        They are added as they are if that takes less room.
+        They are added without steps if that takes less room.
         """
         decimals = split_decimals(values, 4)
         steps = (_steps(np.take_along_axis(part, order, 1)) for part in decimals)
@@ -71,7 +71,7 @@ class Block:
         return start
 
     def packed(self) -> str:
-        """Give everything as text: deflated, base 64."""
+        """Return everything as text: deflated, in base 64."""
         data = zlib.compress(b"".join(self._parts), 7)  # 9 takes four times as long for 1 % less
         return base64.b64encode(data).decode("ascii")
 
@@ -81,20 +81,20 @@ def _packed(whole: np.ndarray, power: np.ndarray, digits: int) -> bytes:
 
 
 def _planes(numbers: np.ndarray) -> bytes:
-    """Give all lowest bytes, then all second ones, and so on."""
+    """Return all lowest bytes, then all second ones, and so on."""
     return numbers.ravel().view(np.uint8).reshape(-1, numbers.itemsize).T.tobytes()
 
 
 def _steps(rows: np.ndarray) -> np.ndarray:
-    """Give the steps along each row, small ones of either sign as small whole numbers."""
+    """Return the steps along each row; small ones of either sign become small whole numbers."""
     step = np.diff(rows, axis=1, prepend=0)
     return np.where(step < 0, -2 * step - 1, 2 * step).astype("<u2")
 
 
 def order_of(values: Array, divisor: Array | None = None) -> np.ndarray:
-    """Order the numbers in each row, or their ratios, as they are read from the page (4 digits).
+    """Sort the numbers in each row, or their ratios, as the page reads them (with 4 digits).
 
-    Only operations that give the same bits in every language are used: the page does the same.
+    The page sorts again in JavaScript, so only operations that yield the same bits there are used.
     """
     ratio = _read(values)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
@@ -111,10 +111,9 @@ def _read(values: Array) -> Array:
 
 
 def split_decimals(values: Array, digits: int) -> tuple[np.ndarray, np.ndarray]:
-    """Give whole numbers of so many digits and powers of ten, so that their product is `values`.
+    """Split `values` into whole numbers with so many digits and powers of ten.
 
-    Values that are not finite become the whole number ``10**digits``, which the page shows as
-    missing.
+    Values that are not finite become the whole number ``10**digits``, shown as missing.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""What a report says, gathered from a fitted model and what was given beside it."""
+"""What a report says, gathered from a fitted model and what was passed along with it."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from ebcd.estimators._readable import Readable
 from ebcd.priors import FittedPrior
 from ebcd.report._dates import as_text, days_of
 
-CURVE_POINTS = 201
-PROBABILITY = 0.95  # of credible intervals
+PROBABILITY = 0.95  # of the credible intervals
+_CURVE_POINTS = 201  # odd, so that zero is among them
 
 
 @dataclass(frozen=True)
 class Curve:
-    """A fitted prior as a picture: its density, and what it makes of an estimated loading."""
+    """The fitted prior of a component: its density, and how it shrinks an estimated loading."""
 
     words: str
     estimate: Array
     shrunk: Array
-    density: Array | None  # smoothed a little, so that a point mass is a peak; None if improper
+    density: Array  # slightly smoothed, so that a point mass is a peak; NaN if improper
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Facts:
     source: str | None
     method: str
     settings: dict[str, str]
-    prior_given: bool  # with all its parameters, so that it was not learnt
+    prior_given: bool  # with all its parameters, so that it was not learned
     n_samples: int
     names: list[str]
     components: Array  # k x p
@@ -60,15 +60,16 @@ class Facts:
         return len(self.components)
 
     @property
-    def path_end(self) -> float | None:
-        """What the fit reached; None if that is not known or not a number."""
-        if self.path is None or not np.isfinite(self.path[-1]):
-            return None
-        return float(self.path[-1])
+    def results(self) -> dict[str, str]:
+        """The settings of the fit and what it arrived at."""
+        rows = {**self.settings, "noise variance": f"{self.noise:.4g}"}
+        if self.path is not None:
+            rows[self.path_name] = f"{self.path[-1]:.8g}"
+        return rows
 
-    def sure(self, level: float = 0.05) -> np.ndarray:
-        """Mark loadings whose sign is sure; without sign rates, those that are not zero."""
-        return self.components != 0 if self.lfsr is None else self.lfsr <= level
+    def clear(self, k: int) -> np.ndarray:
+        """Mark loadings of a component with a clear sign; without sign rates, those not zero."""
+        return np.asarray(self.components[k] != 0 if self.lfsr is None else self.lfsr[k] <= 0.05)
 
 
 def gather(
@@ -83,7 +84,7 @@ def gather(
 ) -> Facts:
     """Gather what a report says; arguments as in `write_report`."""
     scores = _checked_scores(scores, model.n_components_)
-    rows, days = _checked_rows(row_names, scores)
+    rows = _checked_rows(row_names, scores)
     error = _standard_error(model)
     path, path_name = _path(model)
     return Facts(
@@ -102,8 +103,8 @@ def gather(
         pca_ratio=_checked_ratio(pca_ratio),
         scores=scores,
         rows=rows,
-        days=days,
-        curves=_curves(model, error),
+        days=None if rows is None else days_of(rows),
+        curves=[] if error is None else _curves(model, error),
         standard_error=error,
         path=path,
         path_name=path_name,
@@ -125,18 +126,17 @@ def _checked_scores(scores: Any, n_components: int) -> Array | None:
     return np.asarray(scores)
 
 
-def _checked_rows(row_names: Any, scores: Array | None) -> tuple[list[str] | None, Array | None]:
+def _checked_rows(row_names: Any, scores: Array | None) -> list[str] | None:
     if row_names is None:
-        return None, None
-    labels = list(row_names)
+        return None
     if scores is None:
-        raise ValueError("row_names need the scores of those rows; give X or scores as well")
+        raise ValueError("row_names need the scores of those rows; pass X or scores as well")
+    labels = [as_text(label) for label in row_names]
     if len(labels) != len(scores):
         raise ValueError(
             f"row_names must have one name for each of the {len(scores)} rows, got {len(labels)}"
         )
-    texts = [as_text(label) for label in labels]
-    return texts, days_of(texts)
+    return labels
 
 
 def _checked_ratio(ratio: Any) -> Array | None:
@@ -152,11 +152,10 @@ def _checked_ratio(ratio: Any) -> Array | None:
 
 
 def _settings(model: Readable) -> dict[str, str]:
-    """Give the parameters as text; arrays by their shape, since they can be long."""
-    given = model.get_params(deep=False)
+    """Write the parameters as text; arrays, which can be long, by their shape."""
     return {
         key: f"array of shape {value.shape}" if isinstance(value, np.ndarray) else str(value)
-        for key, value in given.items()
+        for key, value in model.get_params(deep=False).items()
         if key not in ("verbose", "random_state")
     }
 
@@ -168,7 +167,7 @@ def _prior_given(model: Readable) -> bool:
 
 
 def _standard_error(model: Readable) -> float | None:
-    """Typical standard error of a loading, in the units of the fitted priors."""
+    """Return a typical standard error of a loading, in the units of the fitted priors."""
     noise = np.asarray(model.noise_variance_)
     if np.size(noise) == model.n_features_in_:  # one for each feature, maybe of scaled data
         noise = noise / np.asarray(getattr(model, "scale_", 1.0)) ** 2
@@ -183,21 +182,16 @@ def _path(model: Readable) -> tuple[Array | None, str]:
     return None, ""
 
 
-def _curves(model: Readable, error: float | None) -> list[Curve]:
-    if error is None:
-        return []
+def _curves(model: Readable, error: float) -> list[Curve]:
     scale = np.asarray(getattr(model, "scale_", 1.0))
     largest = np.abs(model.components_ / scale).max(axis=1, initial=0.0)
-    return [
-        _curve(prior, error, max(1.15 * float(size), 6 * error))
-        for prior, size in zip(model.priors_, largest, strict=True)
-    ]
+    ends = np.maximum(1.15 * largest, 6 * error)
+    return [_curve(prior, error, end) for prior, end in zip(model.priors_, ends, strict=True)]
 
 
-def _curve(prior: FittedPrior, error: float, reach: float) -> Curve:
-    estimate = np.linspace(-reach, reach, CURVE_POINTS)
-    density = None
+def _curve(prior: FittedPrior, error: float, end: float) -> Curve:
+    estimate = np.linspace(-end, end, _CURVE_POINTS)
+    density = np.full_like(estimate, np.nan)
     if prior.family != "flat":
-        width = np.full_like(estimate, reach / 60)
-        density = np.exp(prior.log_marginal(estimate, width))
+        density = np.exp(prior.log_marginal(estimate, np.full_like(estimate, end / 60)))
     return Curve(prior.describe(), estimate, prior.shrink(estimate, error), density)

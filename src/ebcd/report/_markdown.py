@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 import numpy as np
 
 from ebcd.report import _words
 from ebcd.report._facts import Facts
 
-_TOP = 10  # features that the table of a component has
+_TOP = 10  # features in the table of a component
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~&])")
 
 
@@ -26,16 +27,24 @@ def as_markdown(facts: Facts) -> str:
             parts.append(_top_features(facts, k))
         parts += ["## Explained variance", _variance(facts)]
     if facts.curves:
-        parts += ["## Fitted priors", _priors(facts)]
-    parts += ["## The fit", _fit(facts)]
+        parts += [
+            "## Fitted priors",
+            _list(f"component {k}: {curve.words}" for k, curve in enumerate(facts.curves)),
+        ]
+    rows = [[_plain(key), _plain(value)] for key, value in facts.results.items()]
+    parts += ["## The fit", _table(["setting", "value"], rows)]
     if missing := _words.left_out(facts):
-        parts += ["## Not in this report", "\n".join(f"- {_plain(line)}" for line in missing)]
+        parts += ["## Not in this report", _list(missing)]
     return "\n\n".join(parts) + "\n"
 
 
 def _plain(text: str) -> str:
-    """Keep Markdown from reading anything into a text."""
+    """Escape what Markdown would take for markup."""
     return _SPECIAL.sub(r"\\\1", " ".join(text.split()))
+
+
+def _list(lines: Iterable[str]) -> str:
+    return "\n".join(f"- {_plain(line)}" for line in lines)
 
 
 def _table(header: list[str], rows: list[list[str]]) -> str:
@@ -45,40 +54,23 @@ def _table(header: list[str], rows: list[list[str]]) -> str:
 
 def _top_features(facts: Facts, k: int) -> str:
     order = np.argsort(-np.abs(facts.components[k]), kind="stable")[:_TOP]
-    lower, upper = (None, None) if facts.intervals is None else facts.intervals
-    tables = {
-        "loading": facts.components,
-        "lower": lower,
-        "upper": upper,
-        "sd": facts.sd,
-        "lfsr": facts.lfsr,
-    }
-    known = {name: values for name, values in tables.items() if values is not None}
+    tables = {"loading": facts.components}
+    if facts.intervals is not None and facts.sd is not None and facts.lfsr is not None:
+        lower, upper = facts.intervals
+        tables |= {"lower": lower, "upper": upper, "sd": facts.sd, "lfsr": facts.lfsr}
     rows = [
-        [_plain(facts.names[j]), *(f"{values[k, j]:.4g}" for values in known.values())]
+        [_plain(facts.names[j]), *(f"{values[k, j]:.4g}" for values in tables.values())]
         for j in order
     ]
-    return _table(["feature", *known], rows)
+    return _table(["feature", *tables], rows)
 
 
 def _variance(facts: Facts) -> str:
-    header = ["component", facts.method]
-    rows = [[str(k), _words.percent(share)] for k, share in enumerate(facts.ratio)]
+    shares = {facts.method: facts.ratio}
     if facts.pca_ratio is not None:
-        header.append("PCA")
-        shares = [_words.percent(share) for share in facts.pca_ratio]
-        rows = [[*row, share] for row, share in zip(rows, shares, strict=False)]
-    return _table(header, rows)
-
-
-def _priors(facts: Facts) -> str:
-    lines = [f"- component {k}: {_plain(curve.words)}" for k, curve in enumerate(facts.curves)]
-    return "\n".join(lines)
-
-
-def _fit(facts: Facts) -> str:
-    rows = [[_plain(key), _plain(value)] for key, value in facts.settings.items()]
-    rows.append(["noise variance", f"{facts.noise:.4g}"])
-    if facts.path is not None:
-        rows.append([facts.path_name, f"{facts.path[-1]:.8g}"])
-    return _table(["setting", "value"], rows)
+        shares["PCA"] = facts.pca_ratio
+    rows = [
+        [str(k), *map(_words.percent, row)]
+        for k, row in enumerate(zip(*shares.values(), strict=False))
+    ]
+    return _table(["component", *shares], rows)

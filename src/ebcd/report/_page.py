@@ -1,4 +1,4 @@
-"""The report as a page: templates of this package, filled in."""
+"""The report as a page: the templates of this package, filled in."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import hashlib
 import html
 import json
 import re
+from dataclasses import dataclass
 from importlib.resources import files
 from typing import Any
 
@@ -17,37 +18,33 @@ from ebcd.report import _words
 from ebcd.report._encode import Block, order_of
 from ebcd.report._facts import PROBABILITY, Facts
 
-LIMIT = 4_900_000  # bytes of a page
-_ENTRIES = 500_000  # loadings in a page; orderOf in data.js has room for 2^19
-_SCORES = 200_000  # scores in a page
-_MANY = 100_000  # numbers above which 4 digits have to do in place of 7
-_LONGEST = 100  # characters of the name of a row
-_TOLD = 12  # components whose words are in sight at first
 
+@dataclass(frozen=True)
+class PageSettings:
+    """How much a page holds, so that it stays below 5 MB and opens within seconds."""
+
+    bytes: int = 4_900_000
+    loadings: int = 500_000  # data.js, orderOf, has room for 2^19
+    scores: int = 200_000
+    precise: int = 100_000  # numbers up to which they have 7 digits; beyond, 4 digits
+    row_name: int = 100  # characters
+    findings: int = 12  # components described in words at once; the others on demand
+
+
+SETTINGS = PageSettings()
 _SCRIPTS = (
-    "data",
-    "draw",
-    "explore",
-    "export",
-    "state",
-    "bars",
-    "heatmap",
-    "heatmap_view",
-    "scores",
-    "curves",
-    "search",
-    "tables",
-    "main",
+    *("data", "draw", "explore", "export", "state"),
+    *("bars", "heatmap", "heatmap_view", "scores", "curves", "search", "tables", "main"),
 )
 _DATE = re.compile(r"\b\d{4}-\d\d(-\d\d)?\b( \([+−][\d.]+\))?")
 _SLOT = re.compile(r"\{\{ (\w+) \}\}")
 
 
 def as_page(facts: Facts) -> str:
-    """Fill the templates; leave features out until the page is small enough."""
-    n_features = min(len(facts.names), _ENTRIES // max(facts.n_components, 1))
+    """Fill in the templates, with fewer features until the page is small enough."""
+    n_features = min(len(facts.names), SETTINGS.loadings // max(facts.n_components, 1))
     page = _filled(facts, n_features)
-    while len(page.encode()) > LIMIT and n_features > 100:
+    while len(page.encode()) > SETTINGS.bytes and n_features > 100:
         n_features = int(0.8 * n_features)
         page = _filled(facts, n_features)
     return page
@@ -68,7 +65,7 @@ def _filled(facts: Facts, n_features: int) -> str:
         "findings": _findings(facts),
         "reading": _reading(facts),
         "settings": _settings(facts),
-        "missing": _missing(facts, header),
+        "missing": _left_out(facts, header),
         "version": html.escape(ebcd.__version__),
         "header": json.dumps(header, allow_nan=False).replace("<", "\\u003c"),
         "packed": packed,
@@ -81,18 +78,20 @@ def _template(name: str) -> str:
 
 
 def payload(facts: Facts, n_features: int) -> tuple[dict[str, Any], str]:
-    """Give what the page needs to know: a header for JSON, and the packed numbers."""
+    """Return what the page needs to know: a header for JSON, and the packed numbers."""
     block = Block()
     kept = _largest(facts.components, n_features)
     rows = _spread(facts.scores, facts.n_components)
-    digits = 7 if len(kept) * max(facts.n_components, 1) <= _MANY else 4
+    digits = 7 if len(kept) * max(facts.n_components, 1) <= SETTINGS.precise else 4
     block.add_texts("names", [facts.names[j] for j in kept])
     block.add_numbers("loadings", facts.components[:, kept], digits)
     _add_uncertainties(block, facts, kept, digits)
     if facts.scores is not None:
         scores = facts.scores[rows].T
-        block.add_numbers("scores", scores, 7 if scores.size <= _MANY else 4)
-        block.add_texts("rows", [facts.rows[i][:_LONGEST] for i in rows] if facts.rows else [])
+        block.add_numbers("scores", scores, 7 if scores.size <= SETTINGS.precise else 4)
+        block.add_texts(
+            "rows", [facts.rows[i][: SETTINGS.row_name] for i in rows] if facts.rows else []
+        )
     if facts.days is not None:
         block.add_numbers("days", facts.days[rows] - facts.days.min(), 7)
     small = {"ratio": facts.ratio, "pca": facts.pca_ratio}
@@ -101,7 +100,8 @@ def payload(facts: Facts, n_features: int) -> tuple[dict[str, Any], str]:
     for name, values in small.items():
         if values is not None:
             block.add_numbers(name, values, 7)
-    _add_curves(block, facts)
+    for name in ("estimate", "shrunk", "density") if facts.curves else ():
+        block.add_numbers(name, np.array([getattr(curve, name) for curve in facts.curves]), 4)
     header = {
         "method": facts.method,
         "components": facts.n_components,
@@ -111,7 +111,7 @@ def payload(facts: Facts, n_features: int) -> tuple[dict[str, Any], str]:
         "probability": PROBABILITY,
         "firstDay": None if facts.days is None else float(facts.days.min()),
         "pathName": facts.path_name,
-        "pathEnd": facts.path_end,
+        "pathEnd": None if facts.path is None else _finite(facts.path[-1]),
         "stretches": [_days_between(facts, k) for k in range(facts.n_components)],
         "priors": [curve.words for curve in facts.curves],
         "standardError": facts.standard_error,
@@ -136,30 +136,25 @@ def _add_uncertainties(block: Block, facts: Facts, kept: np.ndarray, digits: int
     # unlike the ends, their distances depend on little but the ratio of loading and sd
     unit = np.where(sd > 0, sd, 1.0)
     for name, ends, side in (("down", lower, -1), ("up", upper, 1)):
-        reach = np.where(ends == 0, np.nan, side * (ends - loadings) / unit)
-        block.add_steps(name, reach, order, by)
+        distance = np.where(ends == 0, np.nan, side * (ends - loadings) / unit)
+        block.add_steps(name, distance, order, by)
+
+
+def _finite(value: float) -> float | None:
+    return float(value) if np.isfinite(value) else None
 
 
 def _days_between(facts: Facts, k: int) -> list[list[float]]:
-    """Give first and last day of each time in which a score was low or high."""
+    """Return first and last day of each period in which a score was clearly low or high."""
     if facts.days is None:
         return []
     days = facts.days - facts.days.min()
-    found = _words.stretches(facts, k)
-    return [[float(days[stretch.first]), float(days[stretch.last])] for stretch in found]
-
-
-def _add_curves(block: Block, facts: Facts) -> None:
-    for name in ("estimate", "shrunk", "density"):
-        curves = [getattr(curve, name) for curve in facts.curves]
-        if curves:
-            length = len(facts.curves[0].estimate)
-            known = [np.full(length, np.nan) if curve is None else curve for curve in curves]
-            block.add_numbers(name, np.array(known), 4)
+    periods = _words.clear_periods(facts, k)
+    return [[float(days[period.first]), float(days[period.last])] for period in periods]
 
 
 def _largest(components: np.ndarray, n_features: int) -> np.ndarray:
-    """Give the features to keep in their order: those with the largest share of a component."""
+    """Return the features to keep, in order: those with the largest share of a component."""
     p = components.shape[1]
     if n_features >= p:
         return np.arange(p)
@@ -169,9 +164,9 @@ def _largest(components: np.ndarray, n_features: int) -> np.ndarray:
 
 
 def _spread(scores: np.ndarray | None, n_components: int) -> np.ndarray:
-    """Give the rows to keep: all, or as many as fit, evenly spread."""
+    """Return the rows to keep: all, or as many as fit, evenly spread."""
     n = 0 if scores is None else len(scores)
-    most = _SCORES // max(n_components, 1)
+    most = SETTINGS.scores // max(n_components, 1)
     return np.arange(n) if n <= most else np.linspace(0, n - 1, most).round().astype(int)
 
 
@@ -181,42 +176,41 @@ def _findings(facts: Facts) -> str:
         f"{''.join(f'<p>{_text(line)}</p>' for line in found.sentences)}</li>"
         for found in _words.findings(facts)
     ]
-    first, rest = "".join(items[:_TOLD]), "".join(items[_TOLD:])
+    first, rest = "".join(items[: SETTINGS.findings]), "".join(items[SETTINGS.findings :])
     told = f"<ol class=findings>{first}</ol>" if first else ""
     if rest:
-        more = f"<summary>{len(items) - _TOLD} more components</summary>"
+        more = f"<summary>{len(items) - SETTINGS.findings} more components</summary>"
         told += f"<details class=more>{more}<ol class=findings>{rest}</ol></details>"
     return told
 
 
 def _text(words: str) -> str:
-    """Escape a text, and keep its dates on one line."""
+    """Escape a text, and keep each date on one line."""
     return _DATE.sub(r"<span class=date>\g<0></span>", html.escape(words))
 
 
 def _reading(facts: Facts) -> str:
     lines = "".join(f"<p>{html.escape(line)}</p>" for line in _words.reading(facts))
-    return f"<details open><summary>How to read this</summary>{lines}</details>" if lines else ""
-
-
-def _settings(facts: Facts) -> str:
-    rows = {**facts.settings, "noise variance": f"{facts.noise:.4g}"}
-    if facts.path is not None:
-        rows[facts.path_name] = f"{facts.path[-1]:.8g}"
-    return "".join(
-        f"<tr><th scope=row>{html.escape(key)}</th><td>{html.escape(value)}</td></tr>"
-        for key, value in rows.items()
+    return (
+        f"<details open><summary>How to read this report</summary>{lines}</details>"
+        if lines
+        else ""
     )
 
 
-def _missing(facts: Facts, header: dict[str, Any]) -> str:
+def _settings(facts: Facts) -> str:
+    return "".join(
+        f"<tr><th scope=row>{html.escape(key)}</th><td>{html.escape(value)}</td></tr>"
+        for key, value in facts.results.items()
+    )
+
+
+def _left_out(facts: Facts, header: dict[str, Any]) -> str:
     lines = _words.left_out(facts)
-    for what in ("features", "rows"):
-        shown, everything = header[what]["shown"], header[what]["all"]
-        if shown < everything:
-            which = "those with the largest loadings" if what == "features" else "evenly spread"
-            lines.append(
-                f"Of {everything:,} {what} the page has {shown:,}, {which}, so that it stays small."
-            )
+    kept = {"features": "those with the largest loadings", "rows": "evenly spread"}
+    for what, which in kept.items():
+        shown, total = header[what]["shown"], header[what]["all"]
+        if shown < total:
+            lines.append(f"Of {total:,} {what} the page has {shown:,}, {which}, to stay small.")
     items = "".join(f"<li>{html.escape(line)}</li>" for line in lines)
-    return f"<div class=missing><p>Not in this page:</p><ul>{items}</ul></div>" if items else ""
+    return f"<div class=missing><p>Not on this page:</p><ul>{items}</ul></div>" if items else ""

@@ -1,8 +1,7 @@
-"""What was found, in plain words: the same sentences in the page and in the text."""
+"""What was found, in plain words: the same sentences in the page and in the Markdown."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -11,31 +10,30 @@ from ebcd._numerics import Array
 from ebcd.report._facts import PROBABILITY, Facts
 
 _NAMED = 12  # features that a sentence names at most
-_EXTREME = 3  # rows that a sentence names
-_SHORTEST = 4  # rows that make a stretch of time
+_EXTREME = 3  # rows with the lowest and the highest scores that a sentence names
+_SHORTEST = 4  # rows that make a period; fewer may be chance
 
 _LOADINGS = (
-    "A loading says by how much a feature moves, in its own units, when the score of the component "
-    "rises by one. Features with loadings of the same sign move together, those with opposite "
-    "signs in opposite directions."
+    "A loading is the change in a feature, in its own units, when the score of the component rises "
+    "by one. Features whose loadings have the same sign move together, those with opposite signs "
+    "in opposite directions."
 )
 _SCORES = (
-    "A score says how strongly a component acts in a row: 1 is its typical size, above 2 in either "
-    "direction is rare."
+    "A score measures how strongly a component acts in a row: 1 is a typical size, and values "
+    "beyond 2 in either direction are rare."
 )
 _GREY = (
-    "Grey loadings may as well be zero: the probability that their sign is wrong (the local false "
-    "sign rate, lfsr) is above 0.05, or the level that you choose."
+    "Grey loadings have no clear sign and may well be zero: the probability that their sign is "
+    "wrong (the local false sign rate, lfsr) is above 0.05, or above the level you choose."
 )
 _INTERVALS = (
-    f"Lines, and lower and upper in tables, are credible intervals: a loading lies within with a "
-    f"probability of {100 * PROBABILITY:g}%, given the scores. Where one ends at zero, the loading "
-    "may be exactly zero."
+    "Lines in charts, and lower and upper in tables, are credible intervals: given the scores, a "
+    f"loading lies inside with a probability of {100 * PROBABILITY:g}%. Where an interval ends at "
+    "zero, the loading may be exactly zero."
 )
 
 
-@dataclass(frozen=True)
-class Found:
+class Finding(NamedTuple):
     """One component in words."""
 
     heading: str
@@ -43,8 +41,8 @@ class Found:
 
 
 def opening(facts: Facts) -> str:
-    """Say in one paragraph what was fitted."""
-    return " ".join([_task(facts), _result(facts), _method(facts), _end(facts)])
+    """Write one paragraph about what was fitted."""
+    return " ".join(filter(None, [_task(facts), _result(facts), _method(facts), _end(facts)]))
 
 
 def _task(facts: Facts) -> str:
@@ -53,7 +51,7 @@ def _task(facts: Facts) -> str:
         first, last = np.argmin(facts.days), np.argmax(facts.days)
         period = f" ({facts.rows[first]} to {facts.rows[last]})"
     return (
-        f"{facts.method} looked for groups of features that rise and fall together, in "
+        f"{facts.method} looked for groups of features that rise and fall together in "
         f"{count(facts.n_samples, 'row')}{period} of {count(len(facts.names), 'feature')}."
     )
 
@@ -61,37 +59,34 @@ def _task(facts: Facts) -> str:
 def _result(facts: Facts) -> str:
     k = facts.n_components
     if k == 0:
-        why = (
-            "every loading was set to zero"
-            if facts.lfsr is None
-            else "nothing stands out from noise"
-        )
+        shrunk = facts.lfsr is None
+        why = "every loading was set to zero" if shrunk else "nothing stands out from noise"
         return f"It found none: {why}."
-    asked = facts.settings.get("n_components", "")
-    told = {"auto": " (it chose the number itself)", str(k): " (as many as were asked for)"}
-    chosen = told.get(str(asked), "")
+    chosen = {"auto": " (a number it chose itself)", str(k): " (as many as requested)"}
+    how_many = chosen.get(facts.settings.get("n_components", ""), "")
     groups = (
-        "one such group, called a component" if k == 1 else f"{k} such groups, called components"
+        f"{k} such groups, called components" if k > 1 else "one such group, called a component"
     )
-    text = f"It found {groups}{chosen}, with {percent(facts.ratio.sum())} of the variance"
+    verb = "explain" if k > 1 else "explains"
+    text = f"It found {groups}{how_many}, which {verb} {percent(facts.ratio.sum())} of the variance"
     if facts.pca_ratio is not None and len(facts.pca_ratio) >= k:
         best = percent(facts.pca_ratio[:k].sum())
-        text += f"; ordinary principal components, which may use every feature, reach {best}"
+        text += f"; ordinary principal components, which may use every feature, explain {best}"
     return text + "."
 
 
 def _method(facts: Facts) -> str:
     family = facts.settings.get("prior", facts.settings.get("loadings_prior"))
     if facts.prior_given:
-        return "Loadings are drawn to zero by a prior that was given, not learnt."
+        return "Loadings were shrunk towards zero by a prior that was given, not learned."
     if family or facts.curves:
-        named = f" (family of priors: {family})" if family else ""
+        named = f" (prior family: {family})" if family else ""
         return (
-            f"How strongly loadings are drawn to zero was learnt from the data{named}; nothing was "
-            "tuned by hand."
+            "The amount of shrinkage towards zero was learned from the data"
+            f"{named}; nothing was tuned by hand."
         )
-    told = {"penalty": "penalty", "alpha": "strength"}
-    said = [f"{word} {facts.settings[key]}" for key, word in told.items() if key in facts.settings]
+    names = {"penalty": "penalty", "alpha": "strength"}
+    said = [f"{name} {facts.settings[key]}" for key, name in names.items() if key in facts.settings]
     return f"It was fitted with {', '.join(said)}." if said else ""
 
 
@@ -102,29 +97,28 @@ def _end(facts: Facts) -> str:
     if facts.converged:
         return f"The fit converged after {iterations}."
     return (
-        f"Careful: the fit stopped after {iterations} before it converged, so the results may "
-        "still change."
+        f"Caution: the fit stopped after {iterations}, before it converged; the results may still "
+        "change."
     )
 
 
-def findings(facts: Facts) -> list[Found]:
-    """Say of each component which features it moves, and when."""
-    return [_finding(facts, k) for k in range(facts.n_components)]
-
-
-def _finding(facts: Facts, k: int) -> Found:
-    heading = f"Component {k}: {percent(facts.ratio[k])} of the variance"
-    return Found(heading, _features(facts, k) + _rows(facts, k))
+def findings(facts: Facts) -> list[Finding]:
+    """Describe each component: the features that it moves, and when it did so."""
+    return [
+        Finding(
+            f"Component {k}: {percent(facts.ratio[k])} of the variance",
+            _features(facts, k) + _rows(facts, k),
+        )
+        for k in range(facts.n_components)
+    ]
 
 
 def _features(facts: Facts, k: int) -> list[str]:
-    """Say which features belong to a component."""
-    loadings, sure = facts.components[k], facts.sure()[k]
-    order = np.argsort(-np.abs(loadings), kind="stable")
-    order = order[sure[order] & (loadings[order] != 0)]
-    what = "not zero" if facts.lfsr is None else "sure of sign"
+    loadings = np.where(facts.clear(k), facts.components[k], 0.0)
+    order = np.argsort(-np.abs(loadings), kind="stable")[: np.count_nonzero(loadings)]
     if order.size == 0:
-        return [f"None of its loadings is {what}."]
+        none = "is different from zero" if facts.lfsr is None else "has a clear sign"
+        return [f"None of its loadings {none}."]
     if order.size == 1:
         return [f"Only {facts.names[order[0]]} belongs to it."]
     up = [facts.names[j] for j in order if loadings[j] > 0]
@@ -134,44 +128,42 @@ def _features(facts: Facts, k: int) -> list[str]:
         return [f"{share} move together: {listed(up or down)}."]
     return [
         f"{share} belong to it. These move together: {listed(up)}.",
-        f"These move the opposite way: {listed(down)}.",
+        f"These move in the opposite direction: {listed(down)}.",
     ]
 
 
 def _rows(facts: Facts, k: int) -> list[str]:
     if facts.scores is None or facts.rows is None or len(facts.rows) < 2 * _EXTREME:
         return []
-    sentences = [_period(facts, stretch, k) for stretch in stretches(facts, k)]
-    scores = facts.scores[:, k]
+    scores, names = facts.scores[:, k], facts.rows
     order = np.argsort(scores, kind="stable")
-    ends = {"Lowest": order[:_EXTREME], "highest": order[::-1][:_EXTREME]}
-    said = [
-        f"{word} scores: {', '.join(f'{facts.rows[i]} ({signed(scores[i])})' for i in rows)}"
-        for word, rows in ends.items()
+    lowest, highest = (
+        ", ".join(f"{names[i]} ({signed(scores[i])})" for i in rows)
+        for rows in (order[:_EXTREME], order[::-1][:_EXTREME])
+    )
+    periods = [
+        f"From {names[period.first]} to {names[period.last]} {_moved(facts, k, period.mean)}."
+        for period in clear_periods(facts, k)
     ]
-    return [*sentences, f"{'; '.join(said)}."]
+    return [*periods, f"Lowest scores: {lowest}; highest scores: {highest}."]
 
 
-def _period(facts: Facts, stretch: Stretch, k: int) -> str:
-    """Say what a time in which the score was low or high means for the features."""
-    assert facts.rows is not None
-    when = f"From {facts.rows[stretch.first]} to {facts.rows[stretch.last]}"
-    mean = f"{signed(stretch.mean)} on average"
-    moved = np.sign(stretch.mean * facts.components[k][facts.sure()[k]])
+def _moved(facts: Facts, k: int, mean: float) -> str:
+    """Describe what a low or high mean score meant for the features of a component."""
+    moved = np.sign(mean * facts.components[k][facts.clear(k)])
+    average = f"(average score {signed(mean)})"
     if moved.size == 0:
-        return f"{when} the score was {'low' if stretch.mean < 0 else 'high'} ({mean})."
+        return f"the score was {'low' if mean < 0 else 'high'} {average}"
     where = "below" if moved[0] < 0 else "above"
     if moved.size == 1:
-        return f"{when} it was {where} its usual level (score {mean})."
+        return f"it was {where} its usual level {average}"
     if (moved == moved[0]).all():
-        return f"{when} they were together {where} their usual level (score {mean})."
-    first, second = ("below", "above") if stretch.mean < 0 else ("above", "below")
-    return (
-        f"{when} the former were {first} their usual level and the latter {second} (score {mean})."
-    )
+        return f"they were jointly {where} their usual level {average}"
+    first, second = ("below", "above") if mean < 0 else ("above", "below")
+    return f"the former were {first} their usual level and the latter {second} {average}"
 
 
-class Stretch(NamedTuple):
+class Period(NamedTuple):
     """A time in which a score was clearly low or high: its first and last row, and the mean."""
 
     first: int
@@ -179,7 +171,7 @@ class Stretch(NamedTuple):
     mean: float
 
 
-def stretches(facts: Facts, k: int) -> list[Stretch]:
+def clear_periods(facts: Facts, k: int) -> list[Period]:
     """Find when a score was clearly low and when it was clearly high, if rows are dates."""
     if facts.scores is None or facts.days is None:
         return []
@@ -187,15 +179,15 @@ def stretches(facts: Facts, k: int) -> list[Stretch]:
     scores = facts.scores[order, k]
     found = []
     for side in (-1.0, 1.0):
-        first, last = clearest_stretch(side * scores)
+        first, last = clearest_run(side * scores)
         if last - first >= _SHORTEST:
             mean = float(scores[first:last].mean())
-            found.append(Stretch(int(order[first]), int(order[last - 1]), mean))
-    return sorted(found, key=lambda stretch: -abs(stretch.mean))
+            found.append(Period(int(order[first]), int(order[last - 1]), mean))
+    return sorted(found, key=lambda period: -abs(period.mean))
 
 
-def clearest_stretch(scores: Array) -> tuple[int, int]:
-    """Give first and one past last of the run of rows that is highest above 1 in total.
+def clearest_run(scores: Array) -> tuple[int, int]:
+    """Return the start and the end (exclusive) of the run of rows that is highest above 1 in total.
 
     Scores have mean square one, so that 1 is a typical size. A row below 1 does not end a run at
     once, but counts against it.
@@ -203,18 +195,17 @@ def clearest_stretch(scores: Array) -> tuple[int, int]:
     Examples
     --------
     >>> import numpy as np
-    >>> from ebcd.report._words import clearest_stretch
-    >>> clearest_stretch(np.array([0.0, 2.0, 0.5, 3.0, -1.0, 2.0]))
+    >>> from ebcd.report._words import clearest_run
+    >>> clearest_run(np.array([0.0, 2.0, 0.5, 3.0, -1.0, 2.0]))
     (1, 4)
     """
     sums = np.concatenate([[0.0], np.cumsum(scores - 1.0)])
-    lowest = np.minimum.accumulate(sums)
-    last = int(np.argmax(sums - lowest))
+    last = int(np.argmax(sums - np.minimum.accumulate(sums)))
     return int(np.argmin(sums[: last + 1])), last
 
 
 def reading(facts: Facts) -> list[str]:
-    """Say how to read loadings and scores, and what the grey ones are."""
+    """Explain how to read loadings and scores, and what grey means."""
     if facts.n_components == 0:
         return []
     lines = [_LOADINGS, _SCORES]
@@ -222,20 +213,20 @@ def reading(facts: Facts) -> list[str]:
 
 
 def left_out(facts: Facts) -> list[str]:
-    """Say which parts the report does not have, and why."""
+    """List the parts that the report does not have, and why."""
     missing = []
-    if facts.sd is None or facts.lfsr is None:
+    if facts.lfsr is None:
         missing.append(
             f"{facts.method} gives no uncertainties of its loadings, hence no intervals."
         )
     if facts.n_components and not facts.curves:
         missing.append(f"{facts.method} fits no priors.")
     if facts.path is None:
-        missing.append(f"{facts.method} has no criterion that its steps raise or lower.")
+        missing.append(f"{facts.method} does not optimise a criterion whose path could be drawn.")
     if facts.scores is None:
-        missing.append("There are no scores: they need the data, not only the fitted model.")
+        missing.append("There are no scores: they require the data, not only the fitted model.")
     if facts.pca_ratio is None:
-        missing.append("PCA's explained variance is not shown: it needs the data as well.")
+        missing.append("PCA's explained variance is not shown: it requires the data as well.")
     return missing
 
 
@@ -257,12 +248,12 @@ def count(number: int, noun: str) -> str:
 
 
 def signed(value: float) -> str:
-    """Write a number with one digit after the point and a real minus sign."""
+    """Write a number with one decimal and a real minus sign."""
     return f"{value:+.1f}".replace("-", "−")
 
 
 def listed(names: list[str], most: int = _NAMED) -> str:
-    """Write a list of names; a long one ends in a number.
+    """Write a list of names; half as many stand for a long one, and the number of the others.
 
     Examples
     --------
@@ -272,6 +263,6 @@ def listed(names: list[str], most: int = _NAMED) -> str:
     """
     between = "; " if any("," in name for name in names) else ", "
     if len(names) > most:
-        kept = most // 2  # few stand for many
+        kept = most // 2
         names = [*names[:kept], f"and {len(names) - kept:,} more"]
     return between.join(names)

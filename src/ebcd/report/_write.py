@@ -29,11 +29,11 @@ def write_report(
     source: str | None = None,
     pca_variance_ratio: Any = None,
 ) -> Path:
-    """Write what a model found as one page for any browser, and as Markdown beside it.
+    """Write what a model found as one page for any browser, and as Markdown next to it.
 
-    Loadings have 95% credible intervals, as `credible_intervals` of the model gives them. The page
-    needs no network and no other file. It is smaller than 5 MB: from half a million loadings on,
-    only the features with the largest ones are in it, and it says so.
+    Loadings have 95% credible intervals, those of the model's `credible_intervals`. The page needs
+    no network and no other file. It stays below 5 MB: beyond half a million loadings it keeps only
+    the features with the largest ones, and says so.
 
     Parameters
     ----------
@@ -41,21 +41,21 @@ def write_report(
         A fitted estimator of this package. What it does not have (uncertainties, priors) is left
         out, and the report says so.
     path : path-like
-        File to write, for example ``report.html``. The Markdown has the same name with the ending
-        ``.md``. Both are written under another name first, so that neither is ever half there.
+        File to write, for example ``report.html``. The Markdown has the same name with the suffix
+        ``.md``. Both are written under temporary names first, so that neither is ever half there.
     X : array-like, sparse matrix or data frame, optional
-        The data. They give scores and the variance that principal components explain; the index
-        of a data frame names the rows.
+        The data, from which scores and the variance explained by principal components are computed;
+        the index of a data frame names the rows.
     scores : array-like of shape (n, k), optional
-        Scores, if they are known already.
+        Scores, if they are already known.
     row_names : sequence of length n, optional
         Names of the rows of the scores. If they are dates, scores are drawn over time.
     feature_names : sequence of length p, optional
-        Names of the features; by default those of the data, or x0, x1 and so on.
+        Names of the features; by default those seen in `fit`, or x0, x1 and so on.
     title, source : str, optional
-        Heading of the report, and where the data are from.
+        Heading of the report, and the source of the data.
     pca_variance_ratio : sequence of float, optional
-        Share of the variance of each principal component, if it is known already; see
+        Share of the variance of each principal component, if it is already known; see the function
         `pca_variance_ratio`.
 
     Returns
@@ -108,7 +108,7 @@ def write_report(
 
 
 def _ratio_if_possible(model: Any, X: Any) -> Array | None:
-    """Give PCA's shares; None for data with missing entries, which PCA does not take."""
+    """Compute PCA's shares; None for data with missing entries, which PCA does not accept."""
     holes = model.__sklearn_tags__().input_tags.allow_nan and not is_sparse(X)
     if holes and np.isnan(np.sum(np.asarray(X, dtype=np.float64))):
         return None
@@ -118,16 +118,16 @@ def _ratio_if_possible(model: Any, X: Any) -> Array | None:
 def _checked_path(path: str | os.PathLike[str]) -> Path:
     target = Path(path)
     if target.suffix == ".md":
-        raise ValueError(f"path must be that of the page, such as report.html, got {target}")
+        raise ValueError(f"path must name the page, for example report.html, got {target}")
     if target.is_dir():
-        raise ValueError(f"path is a folder: {target}; add a name, such as report.html")
+        raise ValueError(f"path is a folder: {target}; add a file name, for example report.html")
     if not target.parent.is_dir():
         raise ValueError(f"path is in a folder that does not exist: {target.parent}")
     return target
 
 
 def _index_of(X: Any, scores: Any) -> list[Any] | None:
-    """Give the index of a data frame if it says more than the number of the row."""
+    """Return the index of a data frame, unless it only counts the rows."""
     if scores is None or not (hasattr(X, "index") and hasattr(X, "columns")):
         return None
     labels = list(X.index)
@@ -135,7 +135,7 @@ def _index_of(X: Any, scores: Any) -> list[Any] | None:
 
 
 def _write_all(texts: dict[Path, str]) -> None:
-    """Write files under other names, and rename them only when all are there."""
+    """Write files under temporary names, and rename them once all are complete."""
     parts = {target.with_name(f".{target.name}.part"): target for target in texts}
     try:
         for part, target in parts.items():

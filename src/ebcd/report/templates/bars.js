@@ -38,11 +38,11 @@ function drawComponents() {
   });
   const domain = span(ends, 0.03);
   const frames = state.picked.map((k) => {
-    const sure = data.loadings[k].reduce((sum, _, j) => sum + isSure(k, j), 0);
-    const what = data.lfsr ? "sure" : "not zero";
+    const clear = data.loadings[k].reduce((sum, _, j) => sum + hasClearSign(k, j), 0);
+    const what = data.lfsr ? "clear signs" : "not zero";
     return figure({
       title: `Component ${k}`,
-      note: `${percent(data.ratio[k])} of variance, ${counted(sure)} ${what}`,
+      note: `${percent(data.ratio[k])} of variance, ${what}: ${counted(clear)}`,
       file: `component-${k}`,
     });
   });
@@ -87,7 +87,7 @@ const barWords = (k, rows) =>
 
 function barRow(k, j, top, left, width, x) {
   const value = data.loadings[k][j];
-  const kind = !isSure(k, j) ? "unsure" : value < 0 ? "negative" : "positive";
+  const kind = !hasClearSign(k, j) ? "unclear" : value < 0 ? "negative" : "positive";
   const middle = top + ROW / 2;
   const size = Math.max(Math.abs(x(value) - x(0)), 0.5);
   const parts = [
@@ -107,7 +107,7 @@ function drawBarLegend() {
   const entries = [
     ["positive", "positive"],
     ["negative", "negative"],
-    ["unsure", data.lfsr ? `may be zero (lfsr > ${state.level})` : "zero"],
+    ["unclear", data.lfsr ? `no clear sign (lfsr > ${state.level})` : "zero"],
     ...(data.lower ? [["stroke", intervalName()]] : []),
   ];
   byId("bar-legend").replaceChildren(

@@ -122,7 +122,7 @@ function densityArea(k, x, top, foot) {
 function drawTrace() {
   const [values, end] = [data.path, format(header.pathEnd, 7)];
   const title = `${header.pathName} after each step`;
-  const made = figure({ title, note: `less its end, ${end}`, file: "fit" });
+  const made = figure({ title, note: `relative to the final value, ${end}`, file: "fit" });
   byId("trace").replaceChildren(made.frame);
   const count = values.length;
   const width = Math.max(made.plot.clientWidth, 240);
@@ -132,7 +132,7 @@ function drawTrace() {
   const left = Math.max(...marks.map((mark) => textWidth(format(mark, 6)))) + 14;
   const last = Math.max(count - 1, 1);
   const [x, y] = [scale(0, last, left, right), scale(low, high, bottom, 8)];
-  const chart = canvas(width, height, `${title}, at last ${end}.`);
+  const chart = canvas(width, height, `${title}; final value ${end}.`);
   axisAcross(chart, x, ticks(0, last, (right - left) / 60).filter(Number.isInteger), 8, bottom);
   axisUp(chart, y, marks, left, right);
   const place = (i) => [x(i), y(values[i])];
@@ -150,7 +150,7 @@ function drawTrace() {
     text: (i) => [
       `step ${i}`,
       `${header.pathName} ${format(header.pathEnd + values[i], 9)}`,
-      `${format(values[i], 3)} from its end`,
+      `${format(values[i], 3)} relative to the final value`,
     ],
     place,
     nearest: (px) => clamp(Math.round(scale(left, right, 0, last)(px)), 0, count - 1),

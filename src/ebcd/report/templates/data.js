@@ -97,7 +97,7 @@ function orderOf(values, divisors = null) {
 }
 
 const range = (n) => Array.from({ length: n }, (_, i) => i);
-const isSure = (k, j) => (data.lfsr ? data.lfsr[k][j] <= state.level : data.loadings[k][j] !== 0);
+const hasClearSign = (k, j) => (data.lfsr ? data.lfsr[k][j] <= state.level : data.loadings[k][j] !== 0);
 
 // Numbers for people: four significant digits, a real minus sign.
 function format(value, digits = 4) {
@@ -122,6 +122,6 @@ function loadingLines(k, j) {
   if (data.lower)
     lines.push(`${intervalName()} ${format(data.lower[k][j], 3)} to ${format(data.upper[k][j], 3)}`);
   if (data.lfsr)
-    lines.push(`lfsr ${format(data.lfsr[k][j], 3)}${isSure(k, j) ? "" : ": sign not sure"}`);
+    lines.push(`lfsr ${format(data.lfsr[k][j], 3)}${hasClearSign(k, j) ? "" : ": no clear sign"}`);
   return lines;
 }

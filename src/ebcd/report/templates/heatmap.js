@@ -5,12 +5,12 @@ const heat = { order: new Uint32Array(0), top: 0, cell: [-1, 0], limits: [] };
 function heatKeep() {
   const part = byId("heat-name").value.trim().toLowerCase();
   const least = byId("heat-least").valueAsNumber || 0;
-  const sure = byId("heat-sure").checked;
+  const clear = byId("heat-clear").checked;
   const { picked } = state;
   return (j) => {
     if (part && !data.names[j].toLowerCase().includes(part)) return false;
-    if (least <= 0 && !sure) return true;
-    return picked.some((k) => Math.abs(data.loadings[k][j]) >= least && (!sure || isSure(k, j)));
+    if (least <= 0 && !clear) return true;
+    return picked.some((k) => Math.abs(data.loadings[k][j]) >= least && (!clear || hasClearSign(k, j)));
   };
 }
 
@@ -69,13 +69,13 @@ function hex(name) {
   return [value >> 16, (value >> 8) & 255, value & 255];
 }
 
-// Colours from -1 to 1 in 255 steps, as numbers; grey for loadings that are not sure.
+// Colours from -1 to 1 in 255 steps, as numbers; grey for loadings without a clear sign.
 function palette() {
-  const [negative, middle, positive, unsure] = [
+  const [negative, middle, positive, unclear] = [
     "--negative",
     "--middle",
     "--positive",
-    "--unsure",
+    "--unclear",
   ].map(hex);
   const mix = (a, b, t) => a.map((channel, i) => Math.round(channel + (b[i] - channel) * t));
   const along = (end) =>
@@ -84,15 +84,15 @@ function palette() {
       return mix(middle, end(t), Math.abs(t) ** 0.8);
     });
   return {
-    sure: along((t) => (t < 0 ? negative : positive)),
-    unsure: along(() => mix(middle, unsure, 0.75)),
+    clear: along((t) => (t < 0 ? negative : positive)),
+    unclear: along(() => mix(middle, unclear, 0.75)),
   };
 }
 
 function cellColour(colours, k, j) {
   const t = data.loadings[k][j] / heat.limits[k];
   const step = Math.round(127 + 127 * Math.max(-1, Math.min(1, t)));
-  return (isSure(k, j) ? colours.sure : colours.unsure)[step];
+  return (hasClearSign(k, j) ? colours.clear : colours.unclear)[step];
 }
 
 // For each line of the overview and each component, the feature with the largest loading there.

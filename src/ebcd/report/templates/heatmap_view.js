@@ -30,7 +30,7 @@ function buildHeatmap() {
   view.overview = html("canvas", {
     class: "heat-overview",
     "aria-hidden": "true",
-    title: "All features; click to go there",
+    title: "All features; click to jump there",
   });
   view.legend = html("div", { class: "legend" });
   made.plot.append(html("div", { class: "heat-frame" }, view.scroll, view.overview), view.legend);
@@ -169,14 +169,14 @@ function paintLegend() {
   const most = state.picked.length ? heat.limits[state.picked[0]] : 1;
   const own = byId("heat-scale").value === "own";
   const bar = html("i", { "aria-hidden": "true" });
-  const stops = range(9).map((i) => `rgb(${view.colours.sure[Math.round((254 * i) / 8)]})`);
+  const stops = range(9).map((i) => `rgb(${view.colours.clear[Math.round((254 * i) / 8)]})`);
   bar.style.background = `linear-gradient(90deg, ${stops.join(",")})`;
   const [low, high] = own
     ? ["lowest", "highest of the component"]
     : [`−${format(most, 3)}`, format(most, 3)];
-  const grey = html("i", { class: "swatch unsure", "aria-hidden": "true" });
-  const unsure = data.lfsr ? html("span", {}, grey, `sign not sure (lfsr > ${state.level})`) : null;
-  view.legend.replaceChildren(html("span", {}, low, bar, high), ...(unsure ? [unsure] : []));
+  const grey = html("i", { class: "swatch unclear", "aria-hidden": "true" });
+  const unclear = data.lfsr ? html("span", {}, grey, `no clear sign (lfsr > ${state.level})`) : null;
+  view.legend.replaceChildren(html("span", {}, low, bar, high), ...(unclear ? [unclear] : []));
 }
 
 function goTo(row) {
@@ -297,9 +297,9 @@ function setUpHeatmap() {
     ...range(header.components).map((k) => [`size:${k}`, `size in ${k}`]),
   ];
   byId("heat-sort").append(...sorts.map(([value, text]) => html("option", { value }, text)));
-  if (!data.lfsr) byId("heat-sure").parentElement.lastChild.textContent = " not zero only";
+  if (!data.lfsr) byId("heat-clear").parentElement.lastChild.textContent = " not zero only";
   for (const id of ["heat-name", "heat-least"]) byId(id).addEventListener("input", drawHeatmap);
-  for (const id of ["heat-sort", "heat-sure", "heat-scale"])
+  for (const id of ["heat-sort", "heat-clear", "heat-scale"])
     byId(id).addEventListener("change", drawHeatmap);
   buildHeatmap();
   addChart(drawHeatmap, "picked", "level");

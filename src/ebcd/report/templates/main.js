@@ -64,6 +64,6 @@ async function main() {
 main().catch((error) => {
   byId("failure").hidden = false;
   byId("failure").textContent =
-    `The charts could not be drawn: ${error.message}. They need a browser of 2023 or later.`;
+    `The charts could not be drawn: ${error.message}. They need a browser from 2023 or later.`;
   console.error(error);
 });

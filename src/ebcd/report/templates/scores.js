@@ -11,7 +11,7 @@ function drawScores() {
     rows: { title: "Scores by row", note: "1 is a typical size", file: "scores" },
     scatter: {
       title: `Component ${up} against component ${across}`,
-      note: "one point for each row",
+      note: "one point per row",
       file: `scores-${across}-${up}`,
     },
   };

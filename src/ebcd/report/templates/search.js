@@ -55,7 +55,7 @@ function setUpSearch() {
 }
 
 function matchItems(found, choose) {
-  if (!found.length) return [html("li", { class: "nothing" }, "No feature has this in its name")];
+  if (!found.length) return [html("li", { class: "nothing" }, "No feature name contains this")];
   return found.map((j, i) => {
     const onpointerdown = (event) => {
       event.preventDefault(); // or the field would lose the focus and close the list
@@ -104,7 +104,7 @@ function showFeature() {
   const close = html("button", { type: "button", onclick }, "Close");
   const heads = ["component", ...known.map(([name]) => name)];
   const cells = (k) => known.map(([, values], i) => format(values[k][j], i ? 3 : 4));
-  const doubtful = (k) => (isSure(k, j) ? null : "doubtful");
+  const doubtful = (k) => (hasClearSign(k, j) ? null : "doubtful");
   box.replaceChildren(
     html("header", {}, heading, close),
     table(null, heads, header.components, cells, doubtful),
