@@ -66,7 +66,7 @@ class Parsed:
         try:
             self.parse(value)
         except (TypeError, ValueError) as error:
-            if str(error).startswith(name):
+            if name in str(error).split()[:2]:  # as in "unknown prior 'x'"
                 raise
             raise type(error)(f"{name}: {error}") from None
 

@@ -283,7 +283,7 @@ class TestConventions:
         count = np.count_nonzero(model.components_[0])
         text = model.summary()
         assert text.startswith("PenalizedPCA of 60 samples x 15 features: 2 components")
-        assert f"{count} of 15 loadings that are not zero" in text
+        assert f"{count} of 15 loadings are not zero" in text
         assert "criterion" in text
         assert not hasattr(model, "sparsify")
 

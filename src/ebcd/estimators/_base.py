@@ -216,7 +216,7 @@ class Decomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         raise NotImplementedError  # pragma: no cover - subclasses have it, or a `fit` of their own
 
     def transform(self, X: Any) -> Any:
-        """Scores of data: a fixed linear map, equal to the fitted scores on the training data.
+        """Return the scores of data: a linear map, equal to the fitted scores on training data.
 
         Parameters
         ----------
@@ -256,7 +256,7 @@ class Decomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         return self.fit(X, y, **fit_params).transform(X)
 
     def inverse_transform(self, X: Any) -> Any:
-        """Give the data that scores stand for: ``scores @ components_ + mean_``.
+        """Return the data that scores stand for: ``scores @ components_ + mean_``.
 
         Parameters
         ----------
@@ -279,24 +279,22 @@ class Decomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         return np.asarray(data + self.mean_ if hasattr(self, "mean_") else data)
 
     def get_covariance(self) -> Array:
-        """Covariance that the fit implies: ``components_.T @ components_`` plus noise."""
+        """Return the covariance that the fit implies: ``components_.T @ components_`` plus noise."""
         check_is_fitted(self)
         covariance = self.components_.T @ self.components_
         covariance[np.diag_indices_from(covariance)] += self._feature_noise()
         return np.asarray(covariance)
 
     def get_precision(self) -> Array:
-        """Inverse of the covariance that the fit implies."""
+        """Return the inverse of the covariance that the fit implies."""
         check_is_fitted(self)
-        noise = np.broadcast_to(self._feature_noise(), self.components_.shape[1])
-        weighted = self.components_ / noise
-        inner = np.eye(len(weighted)) + weighted @ self.components_.T
+        noise, weighted, inner = self._woodbury()
         precision = -weighted.T @ np.linalg.solve(inner, weighted)
         precision[np.diag_indices_from(precision)] += 1 / noise
         return np.asarray(precision)
 
     def score_samples(self, X: Any) -> Any:
-        """Log-likelihood of each sample under the Gaussian that the fit implies.
+        """Return the log-likelihood of each sample under the Gaussian that the fit implies.
 
         Parameters
         ----------
@@ -309,9 +307,7 @@ class Decomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
             For a Dask array or data frame, a Dask array that is not computed yet.
         """
         check_is_fitted(self)
-        noise = np.broadcast_to(self._feature_noise(), self.components_.shape[1])
-        weighted = self.components_ / noise
-        inner = np.eye(len(weighted)) + weighted @ self.components_.T
+        noise, weighted, inner = self._woodbury()
         constant = np.log(noise).sum() + np.linalg.slogdet(inner)[1]
         constant += noise.size * np.log(2 * np.pi)
         mean = getattr(self, "mean_", np.zeros(noise.size))
@@ -325,11 +321,20 @@ class Decomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         )
 
     def score(self, X: Any, y: Any = None) -> float:
-        """Mean log-likelihood of the samples, so that cross-validation works."""
+        """Return the mean log-likelihood of the samples, so that cross-validation works."""
         return float(self.score_samples(X).mean())
 
+    def _woodbury(self) -> tuple[Array, Array, Array]:
+        """Return the noise N (p), ``L'/N`` (k x p) and ``I + L'L/N`` (k x k).
+
+        By the Woodbury identity the inverse covariance is ``1/N - L/N (I + L'L/N)^-1 L'/N``.
+        """
+        noise = np.broadcast_to(self._feature_noise(), self.components_.shape[1])
+        weighted = self.components_ / noise
+        return noise, weighted, np.eye(len(weighted)) + weighted @ self.components_.T
+
     def _feature_noise(self) -> Any:
-        """Noise variance of a new sample: one number, or one for each feature."""
+        """Return the noise variance of a new sample: one number, or one for each feature."""
         return self.noise_variance_
 
     @property
@@ -372,17 +377,17 @@ class Decomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
             )
 
     def _feature_names(self, given: Any = None) -> Array:
-        """Names that were given, those of the data, or x0, x1 and so on."""
+        """Return names that were given, those of the data, or x0, x1 and so on."""
         names = getattr(self, "feature_names_in_", None) if given is None else given
-        if names is not None:
-            names = np.asarray(names, dtype=object)
-            if names.shape != (self.n_features_in_,):
-                raise ValueError(
-                    f"feature_names must have one name for each of the {self.n_features_in_} "
-                    f"features, got shape {names.shape}"
-                )
-            return names
-        return np.array([f"x{j}" for j in range(self.n_features_in_)], dtype=object)
+        if names is None:
+            names = [f"x{j}" for j in range(self.n_features_in_)]
+        names = np.asarray(names, dtype=object)
+        if names.shape != (self.n_features_in_,):
+            raise ValueError(
+                f"feature_names must have one name for each of the {self.n_features_in_} "
+                f"features, got shape {names.shape}"
+            )
+        return names
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -392,7 +397,7 @@ class Decomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
 
 
 def _distances(mean: Array, weighted: Array, noise: Array, rows: Any, columns: slice) -> Array:
-    """Products with the weighted components, and beside them the weighted sum of squares."""
+    """Return products with the weighted components, and beside them weighted sums of squares."""
     dense = np.asarray(rows.toarray() if is_sparse(rows) else rows) - mean[columns]
     squares = (dense**2 / noise[columns]).sum(axis=1, keepdims=True)
     return np.hstack([dense @ weighted[:, columns].T, squares])

@@ -6,15 +6,12 @@ from collections.abc import Sequence
 from html import escape
 from typing import Any
 
-_ROWS = 20
-_FEATURES = 5
-_LONGEST_NAME = 40
+_ROWS, _FEATURES, _NAME_LENGTH = 20, 5, 40  # what fits on a screen
 _CELL = "text-align:left;vertical-align:top;padding:.2em .8em .2em 0"
-_NOWRAP = ";white-space:nowrap"
 
 
 def components_table(model: Any, title: str, notes: Sequence[str]) -> str:
-    """Give a table of the components of a fitted estimator, in HTML.
+    """Return an HTML table of the components of a fitted estimator.
 
     Parameters
     ----------
@@ -25,24 +22,28 @@ def components_table(model: Any, title: str, notes: Sequence[str]) -> str:
         Lines below the table.
     """
     count = model.n_components_
-    has_prior = hasattr(model, "priors_")
-    kind = "lfsr &lt; 0.05" if hasattr(model, "lfsr_") else "not zero"
-    head = ["", "variance", f"loadings,<br>{kind}", "largest", *(["prior"] if has_prior else [])]
-    rows = [_row(model, k, has_prior) for k in range(min(count, _ROWS))]
-    lines = [*notes, *([f"{count - _ROWS} more components"] if count > _ROWS else [])]
-    if count == 0:
-        lines.insert(0, model._why_nothing())
-    body = _lines("tr", [_cells("th", head), *rows])
+    counted = "lfsr &lt; 0.05" if hasattr(model, "lfsr_") else "not zero"
+    head = ["", "variance", f"loadings,<br>{counted}", "largest"]
+    head += ["prior"] if hasattr(model, "priors_") else []
+    rows = [_row(model, k) for k in range(min(count, _ROWS))]
+    body = "".join(f"<tr>{row}</tr>" for row in [_cells("th", head), *rows])
     table = f'<table style="border-collapse:collapse">{body}</table>' if rows else ""
+    lines = [] if count else [model._why_nothing()]
+    lines += [*notes, *([f"{count - _ROWS} more components"] if count > _ROWS else [])]
     return (
         '<div style="font-size:90%">'
         f"<p><strong>{escape(title)}</strong></p>"
-        f"{table}{_lines('p', [escape(line) for line in lines])}"
+        f"{table}{''.join(f'<p>{escape(line)}</p>' for line in lines)}"
         f"<details><summary>parameters</summary><pre>{escape(repr(model))}</pre></details></div>"
     )
 
 
-def _row(model: Any, k: int, has_prior: bool) -> str:
+def one_line(name: str) -> str:
+    """Return a name without line breaks."""
+    return " ".join(name.split())
+
+
+def _row(model: Any, k: int) -> str:
     used, _ = model._used(k)
     cells = [
         f"<strong>{k}</strong>",
@@ -50,25 +51,22 @@ def _row(model: Any, k: int, has_prior: bool) -> str:
         f"{used.sum()} of {used.size}",
         "<br>".join(_feature(feature) for feature in model._largest_used(k, _FEATURES)),
     ]
-    if has_prior:
+    if hasattr(model, "priors_"):
         cells.append(escape(model.priors_[k].describe() + model._of_scaled()))
     return _cells("td", cells)
 
 
 def _feature(feature: Any) -> str:
-    spread = "" if feature.sd is None else f" &plusmn; {feature.sd:.2g}"
-    name = " ".join(feature.name.split())
-    short = name if len(name) <= _LONGEST_NAME else name[: _LONGEST_NAME - 1] + "…"
-    return f'{feature.loading:+.3g}{spread} <span title="{escape(name)}">{escape(short)}</span>'
+    error = "" if feature.sd is None else f" &plusmn; {feature.sd:.2g}"
+    name = one_line(feature.name)
+    short = name if len(name) <= _NAME_LENGTH else name[: _NAME_LENGTH - 1] + "…"
+    return f'{feature.loading:+.3g}{error} <span title="{escape(name)}">{escape(short)}</span>'
 
 
 def _cells(tag: str, contents: Sequence[str]) -> str:
-    styles = [_CELL + _NOWRAP] * 4 + [_CELL]  # words of a prior may take several lines
+    # the description of a prior, in the fifth column, may take several lines
+    styles = [_CELL + ";white-space:nowrap"] * 4 + [_CELL]
     return "".join(
         f'<{tag} style="{style}">{content}</{tag}>'
         for content, style in zip(contents, styles, strict=False)
     )
-
-
-def _lines(tag: str, contents: Sequence[str]) -> str:
-    return "".join(f"<{tag}>{content}</{tag}>" for content in contents)

@@ -13,12 +13,16 @@ from sklearn.utils.validation import check_is_fitted
 from ebcd._numerics import Array
 from ebcd._parameters import N_DRAWS, PROBABILITY, as_generator, integer, real
 from ebcd.estimators._base import Decomposition
-from ebcd.estimators._html import components_table
+from ebcd.estimators._html import components_table, one_line
 from ebcd.estimators._shrinkage import Shrinkage
 from ebcd.priors._intervals import posterior_interval
 
-_SURE = 0.05  # local false sign rate below which a sign counts as known
-_HINT = "variances of the features differ more than a hundredfold; consider scale=True"
+CLEAR_SIGN = 0.05  # largest local false sign rate of a loading with a clear sign
+_LISTED = 6  # features of each component in the summary
+_HINT = "the variances of the features differ more than a hundredfold; consider scale=True"
+
+
+_LEVEL = real("a number from 0 to 1", lambda value: 0 <= value <= 1)
 
 
 class Feature(NamedTuple):
@@ -31,14 +35,14 @@ class Feature(NamedTuple):
 
 
 class Readable(Decomposition):
-    """What people read of a decomposition, whether or not its components have uncertainties."""
+    """Summaries of a decomposition for people, with uncertainties where the method has any."""
 
-    _criterion = "ELBO (nats)"  # what the path of a fit is about
+    _criterion = "ELBO (nats)"  # what the path of a fit shows
 
     # scikit-learn takes an unfitted estimator with this method for a linear predictor
     @available_if(lambda self: hasattr(self, "lfsr_"))
     def sparsify(self, level: float = 0.05) -> Array:
-        """Components with zeros where the sign is in doubt.
+        """Return the components with zeros where the sign of a loading is not clear.
 
         Posterior means are small where a loading is probably zero, but not exactly zero.
 
@@ -51,7 +55,7 @@ class Readable(Decomposition):
         -------
         ndarray of shape (k, p)
         """
-        real("a number from 0 to 1", lambda value: 0 <= value <= 1).check("level", level)
+        _LEVEL.check("level", level)
         return np.where(self.lfsr_ <= level, self.components_, 0.0)
 
     @available_if(lambda self: hasattr(self, "_normal_means"))
@@ -79,10 +83,10 @@ class Readable(Decomposition):
 
     @available_if(lambda self: hasattr(self, "lfsr_"))
     def credible_intervals(self, probability: float = 0.95) -> Array:
-        """Credible intervals of the loadings, given the scores and the noise.
+        """Return credible intervals of the loadings, given the scores and the noise.
 
-        An interval leaves out as much probability on either side. It ends at zero where zero is
-        likely, and does not reach beyond what the prior allows.
+        An interval leaves out the same probability on either side. It ends at zero where zero is
+        likely, and stays within what the prior allows.
 
         Parameters
         ----------
@@ -92,7 +96,8 @@ class Readable(Decomposition):
         Returns
         -------
         ndarray of shape (2, k, p)
-            Lower and upper ends. `ebcd.peers.EBPCA` has normal ones, from the standard deviation.
+            Lower and upper ends. Those of `ebcd.peers.EBPCA` are normal, from the standard
+            deviation.
 
         Examples
         --------
@@ -110,19 +115,19 @@ class Readable(Decomposition):
         return np.reshape(ends, (self.n_components_, 2, self.n_features_in_)).swapaxes(0, 1)
 
     def _intervals(self, k: int, which: Any, probability: float) -> tuple[Array, Array]:
-        """Give the ends of the intervals of some loadings of a component."""
+        """Return the ends of the intervals of some loadings of a component."""
         if not hasattr(self, "_normal_means"):
-            reach = ndtri(0.5 + 0.5 * probability) * self.components_sd_[k, which]
-            return self.components_[k, which] - reach, self.components_[k, which] + reach
+            width = ndtri(0.5 + 0.5 * probability) * self.components_sd_[k, which]
+            return self.components_[k, which] - width, self.components_[k, which] + width
         prior, x, s, back = self._normal_means(k)
         back = np.broadcast_to(back, x.shape)[which]
         lower, upper = posterior_interval(prior, x[which], s[which], probability)
         return lower * back, upper * back
 
     def _shrinkage(self, k: int) -> Shrinkage:
-        """Give what the last iteration did to the loadings of a component.
+        """Return the last shrinkage step of a component.
 
-        By default they are posterior means, with the median noise if it differs between features.
+        By default it gives posterior means, for the median noise if features differ in noise.
         """
         prior, x, s, back = self._normal_means(k)
         # one unit for all features: that of the data, or of the scaled data
@@ -135,14 +140,14 @@ class Readable(Decomposition):
         return Shrinkage(unit * x, shrink, unit * noise, "posterior mean")
 
     def top_features(self, k: int = 0, n: int = 10, feature_names: Any = None) -> list[Feature]:
-        """Largest loadings of a component.
+        """Return the features with the largest loadings of a component.
 
         Parameters
         ----------
         k : int
-            Number of the component, from 0.
+            Number of the component, counted from 0.
         n : int
-            How many features.
+            Number of features.
         feature_names : array-like of length p, optional
             Names of the features; by default those of the data, or x0, x1 and so on.
 
@@ -160,16 +165,15 @@ class Readable(Decomposition):
         return self._features(k, order, feature_names)
 
     def _features(self, k: int, which: NDArray[np.intp], feature_names: Any) -> list[Feature]:
-        names, loadings = self._feature_names(feature_names), self.components_[k]
-        if not hasattr(self, "lfsr_"):
-            return [Feature(str(names[j]), float(loadings[j])) for j in which]
-        sd, lfsr = self.components_sd_[k], self.lfsr_[k]
-        return [
-            Feature(str(names[j]), float(loadings[j]), float(sd[j]), float(lfsr[j])) for j in which
-        ]
+        columns = [self.components_[k, which]]
+        if hasattr(self, "lfsr_"):
+            columns += [self.components_sd_[k, which], self.lfsr_[k, which]]
+        names = self._feature_names(feature_names)[which]
+        values = np.stack(columns, axis=1).tolist()
+        return [Feature(str(name), *row) for name, row in zip(names, values, strict=True)]
 
     def loadings_frame(self, feature_names: Any = None) -> Any:
-        """Give loadings as a pandas data frame: one row per feature, one column per component.
+        """Return the loadings as a pandas data frame: features in rows, components in columns.
 
         Parameters
         ----------
@@ -195,7 +199,7 @@ class Readable(Decomposition):
         return f"{self.n_components_} component{'s' if self.n_components_ != 1 else ''}"
 
     def summary(self, feature_names: Any = None) -> str:
-        """Say in words what was found.
+        """Summarise the fit in words.
 
         Parameters
         ----------
@@ -219,7 +223,7 @@ class Readable(Decomposition):
         return "\n".join(lines)
 
     def _repr_html_inner(self) -> str:
-        """Show what was found; before a fit the diagram of scikit-learn."""
+        """Return a table of the components; before a fit, scikit-learn's diagram."""
         if not hasattr(self, "components_"):
             return str(super()._repr_html_inner())
         hint = [_HINT] if self._uneven else []
@@ -237,7 +241,7 @@ class Readable(Decomposition):
         return f"{type(self).__name__} of {size}: {self._found()}, {share}"
 
     def _end(self) -> str:
-        """Say how the fit ended."""
+        """Describe how the fit ended."""
         parts = [f"noise variance {float(np.mean(self.noise_variance_)):.4g}"]
         for name, attribute in (("ELBO", "elbo_"), ("criterion", "objective_")):
             if hasattr(self, attribute):
@@ -250,16 +254,16 @@ class Readable(Decomposition):
         return ", ".join(parts)
 
     def _why_nothing(self) -> str:
-        """Say why there is no component."""
+        """Return the reason why there is no component."""
         if hasattr(self, "lfsr_"):
             return "nothing stands out from noise"
         return "every loading was set to zero"
 
     def _used(self, k: int) -> tuple[NDArray[np.bool_], str]:
-        """Tell which loadings of a component count, and why."""
+        """Return which loadings of a component count, and what they have in common."""
         if hasattr(self, "lfsr_"):
-            return self.lfsr_[k] < _SURE, "with a sure sign"
-        return self.components_[k] != 0, "that are not zero"
+            return self.lfsr_[k] < CLEAR_SIGN, f"have a clear sign (lfsr < {CLEAR_SIGN:g})"
+        return self.components_[k] != 0, "are not zero"
 
     def _largest_used(self, k: int, n: int, feature_names: Any = None) -> list[Feature]:
         used, _ = self._used(k)
@@ -268,18 +272,18 @@ class Readable(Decomposition):
 
     def _component_lines(self, k: int, feature_names: Any) -> list[str]:
         share = f"{100 * self.explained_variance_ratio_[k]:.1f}% of the variance"
-        used, why = self._used(k)
-        lines = [f"\n  component {k}: {share}, {used.sum()} of {used.size} loadings {why}"]
+        used, what = self._used(k)
+        lines = [f"\n  component {k}: {share}, {used.sum()} of {used.size} loadings {what}"]
         if hasattr(self, "priors_"):
             lines.append(f"    prior: {self.priors_[k].describe()}{self._of_scaled()}")
-        shown = self._largest_used(k, 6, feature_names)
-        values = _aligned([feature.loading for feature in shown])
-        spreads = ["" if feature.sd is None else f" +- {feature.sd:.2g}" for feature in shown]
-        width = max(map(len, spreads), default=0)
-        for value, spread, feature in zip(values, spreads, shown, strict=True):
-            lines.append(f"    {value}{spread:{width}}  {' '.join(feature.name.split())}")
-        if used.sum() > len(shown):
-            lines.append(f"    and {used.sum() - len(shown)} more")
+        listed = self._largest_used(k, _LISTED, feature_names)
+        values = _aligned([feature.loading for feature in listed])
+        errors = ["" if feature.sd is None else f" +- {feature.sd:.2g}" for feature in listed]
+        width = max(map(len, errors), default=0)
+        for value, error, feature in zip(values, errors, listed, strict=True):
+            lines.append(f"    {value}{error:{width}}  {one_line(feature.name)}")
+        if used.sum() > len(listed):
+            lines.append(f"    and {used.sum() - len(listed)} more")
         return lines
 
     def _of_scaled(self) -> str:
@@ -287,7 +291,7 @@ class Readable(Decomposition):
 
 
 def _aligned(values: list[float]) -> list[str]:
-    """Write numbers with as many decimals as the largest needs for four digits."""
+    """Format numbers alike, with four significant digits of the largest."""
     largest = max((abs(value) for value in values), default=0.0) or 1.0
     decimals = 3 - int(np.floor(np.log10(largest)))
     plain = -2 <= decimals <= 7
