@@ -16,7 +16,7 @@ from rich.console import Console
 from ebcd.cli import _progress
 from ebcd.cli._fit import fit_model
 from ebcd.cli._progress import Watcher, seconds_left, watch
-from ebcd.io._tables import Table
+from ebcd.data.files._table import Table
 
 
 class Clock:

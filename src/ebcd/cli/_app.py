@@ -26,8 +26,8 @@ from ebcd.cli._fit import (
 from ebcd.cli._output import as_json, check_file, check_folder, whole_file, write_scores
 from ebcd.cli._progress import Watcher, watch
 from ebcd.cli._transform import scores_of
+from ebcd.data.files._table import Table
 from ebcd.datasets import load_us_employment
-from ebcd.io._tables import Table
 
 app = typer.Typer(
     cls=Commands,
@@ -68,6 +68,7 @@ def fit(
     decimal: o.DecimalMark = None,
     header: o.Header = None,
     skip_lines: o.SkipLines = 0,
+    sheet: o.Sheet = None,
     key: o.Key = None,
     layer: o.Layer = None,
     transpose: o.Transpose = False,
@@ -254,6 +255,7 @@ def compare_methods(
     decimal: o.DecimalMark = None,
     header: o.Header = None,
     skip_lines: o.SkipLines = 0,
+    sheet: o.Sheet = None,
     key: o.Key = None,
     layer: o.Layer = None,
     transpose: o.Transpose = False,
@@ -328,6 +330,7 @@ def transform(
     decimal: o.DecimalMark = None,
     header: o.Header = None,
     skip_lines: o.SkipLines = 0,
+    sheet: o.Sheet = None,
     key: o.Key = None,
     layer: o.Layer = None,
     force: o.Force = False,

@@ -17,7 +17,7 @@ from rich.table import Table as Grid
 import ebcd
 from ebcd._lookup import unknown_name
 from ebcd.cli._progress import Watcher
-from ebcd.io._tables import Table
+from ebcd.data.files._table import Table
 from ebcd.peers import EBMF, EBPCA, ITSPCA, SPC, USLPCA, GPower
 
 FAMILIES = (

@@ -10,7 +10,7 @@ import numpy as np
 from scipy import sparse
 
 from ebcd.data import is_sparse
-from ebcd.io._tables import Table, read_table
+from ebcd.data.files._table import Table, read_table
 from ebcd.report._dates import days_of
 
 

@@ -21,8 +21,8 @@ from ebcd.cli._output import (
     write_scores,
 )
 from ebcd.cli._progress import Watcher
+from ebcd.data.files._table import Table
 from ebcd.io import load, save
-from ebcd.io._tables import Table
 from ebcd.report import pca_variance_ratio, write_report
 
 _TOP = 10  # features of each component in the summary

@@ -17,7 +17,7 @@ _RESULTS = "Results"
 
 _OF_READING = (
     *("index", "columns", "drop", "drop_missing", "separator", "decimal", "header"),
-    *("skip_lines", "key", "layer"),
+    *("skip_lines", "sheet", "key", "layer"),
 )
 _MARKS = {"tab": "\t", "\\t": "\t", "comma": ",", "semicolon": ";", "space": " ", "pipe": "|"}
 
@@ -89,8 +89,8 @@ InputFile = Annotated[
     typer.Argument(
         metavar="INPUT",
         readable=False,  # whether it can be read is found out, and said in one line, by reading it
-        help="CSV, TSV, Parquet, NPY, NPZ, Matrix Market or h5ad file, plain or compressed; rows "
-        "are samples, columns are features. - reads standard input.",
+        help="CSV, TSV, Excel, Parquet, NPY, NPZ, Matrix Market or h5ad file, plain or compressed; "
+        "rows are samples, columns are features. - reads standard input.",
         show_default=False,
     ),
 ]
@@ -166,6 +166,15 @@ SkipLines = Annotated[
     int,
     typer.Option(
         min=0, metavar="N", help="Lines above a text table to skip.", rich_help_panel=_READING
+    ),
+]
+Sheet = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME",
+        help="Sheet of an Excel or OpenDocument file; the first by default.",
+        rich_help_panel=_READING,
+        show_default=False,
     ),
 ]
 Key = Annotated[

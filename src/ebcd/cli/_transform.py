@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ebcd.cli._data import Steps, divided
-from ebcd.io._tables import Table, read_table
+from ebcd.data.files._table import Table, read_table
 
 
 def scores_of(model: Any, summary: dict[str, Any], path: Path, **reading: Any) -> tuple[Any, Table]:

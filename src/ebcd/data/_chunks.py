@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from ebcd._numerics import Array
-from ebcd.data import _files
 from ebcd.data._matrix import checked_sparse, is_sparse
 from ebcd.data._progress import Progress
 from ebcd.data._sources import (
@@ -22,6 +21,8 @@ from ebcd.data._sources import (
     StrPath,
     is_mapped,
 )
+from ebcd.data.files import _chunks as files
+from ebcd.data.files._matrices import open_npy
 
 _READ_AT_ONCE = 16_000_000  # bytes
 
@@ -83,16 +84,7 @@ class Chunks:
         >>> ebcd.Chunks.from_npy(path)
         Chunks(100 rows, 3 columns)
         """
-        try:
-            array = np.load(path, mmap_mode="r")
-        except ValueError as error:  # which may advise to trust the file
-            raise ValueError(
-                f"{path} is no matrix of numbers that numpy.save wrote: {str(error)[:60]}"
-            ) from None
-        if not isinstance(array, np.memmap):
-            array.close()
-            raise ValueError(f"{path} is an archive; save the matrix alone with numpy.save")
-        return cls(array, rows_per_chunk)
+        return cls(open_npy(Path(path)), rows_per_chunk)
 
     @classmethod
     def from_csv(
@@ -121,7 +113,7 @@ class Chunks:
             Most rows to give at once.
         """
         rows = _check_rows(rows_per_chunk)
-        return cls._of(_files.CsvSource(Path(path), columns, drop, delimiter, header, rows))
+        return cls._of(files.CsvSource(Path(path), columns, drop, delimiter, header, rows))
 
     @classmethod
     def from_parquet(
@@ -145,7 +137,7 @@ class Chunks:
             Most rows to read at once.
         """
         paths = [Path(one) for one in path] if isinstance(path, list) else [Path(path)]
-        return cls._of(_files.ParquetSource(paths, columns, drop, _check_rows(rows_per_chunk)))
+        return cls._of(files.ParquetSource(paths, columns, drop, _check_rows(rows_per_chunk)))
 
     @classmethod
     def from_hdf5(cls, path: StrPath, dataset: str, *, rows_per_chunk: int | None = None) -> Chunks:
@@ -159,7 +151,7 @@ class Chunks:
         rows_per_chunk : int, optional
             Most rows to read at once.
         """
-        return cls._of(_files.Hdf5Source(Path(path), dataset, _check_rows(rows_per_chunk)))
+        return cls._of(files.Hdf5Source(Path(path), dataset, _check_rows(rows_per_chunk)))
 
     @classmethod
     def from_h5ad(
@@ -175,7 +167,7 @@ class Chunks:
         rows_per_chunk : int, optional
             Most rows to read at once.
         """
-        return cls._of(_files.h5ad_source(Path(path), layer, _check_rows(rows_per_chunk)))
+        return cls._of(files.h5ad_source(Path(path), layer, _check_rows(rows_per_chunk)))
 
     @classmethod
     def from_zarr(
@@ -192,7 +184,7 @@ class Chunks:
         rows_per_chunk : int, optional
             Most rows to read at once.
         """
-        source = _files.open_zarr(path, array)
+        source = files.open_zarr(path, array)
         return cls._of(ArraySource(source, _check_rows(rows_per_chunk)))
 
     @classmethod

@@ -1,37 +1,20 @@
-"""Which columns to read, and whether the first one names the rows."""
+"""Choose the columns to read, and decide whether the first one names the rows."""
 
 from __future__ import annotations
 
 import fnmatch
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from ebcd._lookup import unknown_name
+from ebcd.data.files._open import FileError
 
-MISSING = frozenset(
-    {
-        "",
-        "na",
-        "n/a",
-        "nan",
-        "null",
-        "none",
-        "nil",
-        "<na>",
-        "#n/a",
-        "#na",
-        "-",
-        "--",
-        ".",
-        "..",
-        "?",
-    }
-)
+MISSING = frozenset(re.split(" ", "na n/a nan null none nil <na> #n/a #na - -- . .. ?")) | {""}
 _LABEL_NAMES = frozenset(
-    re.findall(
-        r"\w+",
+    re.split(
+        " ",
         "barcode case cell cell_id cellid code date datetime day gene_id id index key label labels "
         "month name names obs observation period quarter row rowname row_name row_names rownames "
         "rowid row_id sample sample_id sampleid samples subject subject_id symbol ticker time "
@@ -52,35 +35,9 @@ _DATE = re.compile(
 )
 
 
-@dataclass
-class Raw:
-    """What a file holds of the columns that were asked for.
-
-    Attributes
-    ----------
-    values : array or sparse matrix
-        Numbers; NaN where there are none.
-    names : list of str
-        Of the columns.
-    labels, label_name : list of str, str
-        Names of the rows, and of the column that has them.
-    text : dict
-        For columns with cells that are not numbers: how many, and the first such cell.
-    notes : list of str
-        What a person should know about how the file was read.
-    """
-
-    values: Any
-    names: list[str]
-    labels: list[str] | None = None
-    label_name: str = ""
-    text: dict[str, tuple[int, str]] = field(default_factory=dict)
-    notes: list[str] = field(default_factory=list)
-
-
 @dataclass(frozen=True)
 class Selection:
-    """Which columns are wanted: `index` is a name, "none" or None (find out)."""
+    """The columns that are wanted: `index` is a name, "none", or None to find out."""
 
     index: str | None = None
     columns: tuple[str, ...] = ()
@@ -88,41 +45,33 @@ class Selection:
     only: frozenset[str] | None = None  # others are left out without a word
 
     def keep(self, names: Sequence[str], label: int | None) -> list[int]:
-        """Numbers of the columns to read as data, in the order of the file."""
+        """Return the numbers of the columns to read as data, in the order of the file."""
         wanted = matching(names, self.columns, "--columns") if self.columns else range(len(names))
         if self.only is not None and not self.only.isdisjoint(names):
             wanted = [j for j in wanted if names[j] in self.only]
         dropped = set(matching(names, self.drop, "--drop"))
         kept = [j for j in sorted(set(wanted)) if j not in dropped and j != label]
         if not kept:
-            raise ValueError("no columns are left to fit; check --columns and --drop")
+            raise FileError("no columns are left to fit; check --columns and --drop")
         return kept
 
+    def label(self, names: Sequence[str]) -> int | None:
+        """Return the number of the column that names the rows, if it was asked for."""
+        if self.index is None or self.index == "none":
+            return None
+        return matching(names, (self.index,), "--index")[0]
+
     def may_guess(self, names: Sequence[str]) -> bool:
-        """Tell whether the first column may turn out to name the rows."""
+        """Whether the first column may turn out to name the rows."""
         if self.index is not None or 0 in matching(names, self.drop, "--drop"):
             return False
         if self.only is not None and names[0] in self.only:
             return False
         return not self.columns or 0 not in matching(names, self.columns, "--columns")
 
-    def add_labels(self, raw: Raw, name: str, labels: list[str], guessed: bool) -> None:
-        """Name the rows; text that looks like groups is no guess, but a column of text."""
-        if guessed and unsure_labels(labels):
-            if not self.columns and self.only is None:
-                raw.text = {name: (len(labels), labels[0]), **raw.text}
-        else:
-            raw.labels = labels
-
-    def label(self, names: Sequence[str]) -> int | None:
-        """Find the column that names the rows, if one was asked for by its name."""
-        if self.index is None or self.index == "none":
-            return None
-        return matching(names, (self.index,), "--index")[0]
-
 
 def matching(names: Sequence[str], patterns: Sequence[str], option: str) -> list[int]:
-    """Numbers of the columns with these names; commas part names, * and ? stand for letters."""
+    """Return the numbers of the columns with these names, separated by commas; * is a wildcard."""
     places = {name: j for j, name in reversed(list(enumerate(names)))}
     found: list[int] = []
     for pattern in patterns:
@@ -137,21 +86,22 @@ def matching(names: Sequence[str], patterns: Sequence[str], option: str) -> list
     return found
 
 
-def _unknown_column(name: str, names: Sequence[str], option: str) -> ValueError:
-    if len(names) <= 20:
-        return ValueError(f"{option}: {unknown_name('column', name, list(names))}")
-    message = str(unknown_name("column", name, list(names))).split(" Known are ")[0]
-    return ValueError(f"{option}: {message} There are {len(names)} columns, the first {names[0]!r}")
+def _unknown_column(name: str, names: Sequence[str], option: str) -> FileError:
+    message = str(unknown_name("column", name, list(names)))
+    if len(names) > 20:  # too many to list
+        message = message.split(" Known are ")[0]
+        message += f" There are {len(names)} columns, the first {names[0]!r}"
+    return FileError(f"{option}: {message}")
 
 
 def is_text(cell: str) -> bool:
-    """Tell whether a cell holds neither a number nor a sign for a missing one."""
+    """Whether a cell holds neither a number nor a sign for a missing one."""
     cell = cell.strip()
     return cell.lower() not in MISSING and _NUMBER.fullmatch(cell) is None
 
 
 def looks_like_labels(name: str | None, cells: Sequence[str]) -> bool:
-    """Tell whether the first column names the rows; `name` is None without a header."""
+    """Whether the first column seems to name the rows; `name` is None without a header."""
     if name is not None and (not name.strip() or name.lower().startswith("unnamed:")):
         return True
     if name is not None and name.strip().strip("#").lower().replace(" ", "_") in _LABEL_NAMES:
@@ -170,15 +120,15 @@ def looks_like_labels(name: str | None, cells: Sequence[str]) -> bool:
     return name is None and counted
 
 
-def unsure_labels(cells: Sequence[str]) -> bool:
-    """Tell whether text cells look like groups, not like names: some are alike and not dates."""
+def look_like_groups(cells: Sequence[str]) -> bool:
+    """Whether text cells seem to be groups rather than names: some are equal, and not dates."""
     if len(set(cells)) == len(cells):
         return False
     return not all(_DATE.fullmatch(cell.strip()) for cell in cells) and any(map(is_text, cells))
 
 
-def unique_names(names: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Make names unique by a number at the end; also give those that occur more than once."""
+def unique_names(names: Sequence[Any]) -> tuple[list[str], list[str]]:
+    """Make names unique by a number at the end; also return those that occur more than once."""
     seen: dict[str, int] = {}
     taken = set(names)
     unique, again = [], []

@@ -1,0 +1,404 @@
+"""Read tables of cells with pandas: text, Excel and Parquet."""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import io
+import numbers
+import os
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
+from itertools import islice
+from typing import IO, Any
+
+import numpy as np
+
+from ebcd._lookup import unknown_name
+from ebcd.data.files._columns import MISSING, Selection, is_text, looks_like_labels
+from ebcd.data.files._open import FileError, Source, needs
+
+_SEPARATORS = ("\t", ";", ",", "|", " ")
+_SAMPLE_ROWS = 60
+_SAMPLE_LETTERS = 4_000_000  # a row of 50,000 columns has half a million
+_COMMA_DECIMAL = re.compile(r"[+-]?(\d+|\d{1,3}(\.\d{3})+)?,\d+([eE][+-]?\d+)?")
+_POINT_DECIMAL = re.compile(r"[+-]?(\d+|\d{1,3}(,\d{3})+)?\.\d*([eE][+-]?\d+)?")
+_COMMA_GROUPS = re.compile(r"[+-]?[1-9]\d{0,2}(,\d{3})+(\.\d*)?")
+_POINT_GROUPS = re.compile(r"[+-]?[1-9]\d{0,2}(\.\d{3})+(,\d*)?")
+_MISSING = sorted(MISSING | {mark.upper() for mark in MISSING} | {"NaN", "None", "Null", "Nil"})
+
+
+@dataclass(frozen=True)
+class TextOptions:
+    """How a table of text is written; None means find out."""
+
+    separator: str | None = None
+    decimal: str | None = None
+    header: bool | None = None
+    skip_lines: int = 0
+
+
+@dataclass
+class Cells:
+    """A table as a library reads it, before its columns are chosen and made numbers.
+
+    Attributes
+    ----------
+    frame : DataFrame
+        The cells, with columns that are called by their number.
+    header : list of str or None
+        Names of the columns, empty where there is none.
+    label, guessed : int or None, bool
+        Column that names the rows, and whether that is a guess.
+    decimal : str or None
+        Decimal mark of numbers that are written as text; None if text is never a number.
+    notes : list of str
+        What a person should know about how the file was read.
+    """
+
+    frame: Any
+    header: list[str] | None
+    label: int | None = None
+    guessed: bool = False
+    decimal: str | None = None
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def names(self) -> list[str]:
+        """Names of all columns, by number where there is none."""
+        header = self.header or [""] * self.frame.shape[1]
+        return [name or f"x{j}" for name, j in zip(header, self.frame.columns, strict=True)]
+
+
+def read_text(source: Source, selection: Selection, options: TextOptions) -> Cells:
+    """Read a table of text: find out how it is written, then let pandas parse it."""
+    utf_16 = source.stream.read(2) in (b"\xff\xfe", b"\xfe\xff")
+    for encoding in ("utf-16",) if utf_16 else ("utf-8-sig", "cp1252", "latin-1"):
+        source.stream.seek(0)
+        text = io.TextIOWrapper(source.stream, encoding=encoding)
+        try:
+            cells = _TextTable(source.name, text, options).read(selection)
+        except UnicodeDecodeError:
+            continue
+        except csv.Error as error:
+            raise FileError(f"{source.name}: {error}; is a quotation mark not closed?") from None
+        finally:
+            text.detach()
+        if encoding in ("cp1252", "latin-1"):
+            cells.notes.append("the file is not in UTF-8; it was read as Latin-1 (Windows-1252)")
+        return cells
+    raise FileError(f"{source.name} is not text in a known encoding; save it as UTF-8")
+
+
+class _TextTable:
+    """A table of text whose encoding is known; its first rows show how it is written."""
+
+    def __init__(self, name: str, text: IO[str], options: TextOptions) -> None:
+        self._name, self._text, self._notes = name, text, list[str]()
+        lines = list(_sample(islice(text, options.skip_lines, None)))
+        comments = next((i for i, line in enumerate(lines) if line[:1] != "#"), len(lines))
+        comments -= _has_names(lines, comments)
+        self._above = options.skip_lines + comments
+        self._separator = options.separator or _find_separator(lines[comments:])
+        head = [cells for cells in _split(lines[comments:], self._separator) if any(cells)]
+        if not head:
+            raise FileError(f"{name} has no rows")
+        self._header, self._rows = _split_header(name, head, options.header, self._notes)
+        self._decimal = options.decimal or _find_decimal(self._rows, self._separator, self._notes)
+
+    def read(self, selection: Selection) -> Cells:
+        """Parse the whole file."""
+        width = max(len(cells) for cells in [self._header or [], *self._rows])
+        header = self._header and self._header + [""] * (width - len(self._header))
+        label, guessed = _find_label(header, self._rows, selection)
+        frame = self._parse(width, label)
+        cells = _without_empty(Cells(frame, header, label, guessed, self._decimal, self._notes))
+        expected = len(self._header or self._rows[0])
+        last = max((j for j in cells.frame.columns if j < expected), default=0)
+        if cells.frame.columns[-1] > last or cells.frame[last].isna().any():
+            self._check_lengths(last + 1)
+        return cells
+
+    def _parse(self, width: int, label: int | None) -> Any:
+        with needs("pandas", "tables of text", "cli"):
+            import pandas as pd
+        rows = self._from_the_top()
+        if self._header is not None:
+            next(rows)
+        try:
+            return pd.read_csv(
+                self._text,
+                sep=r"\s+" if self._separator == " " else self._separator,
+                header=None,
+                names=range(width),
+                index_col=False,
+                converters={} if label is None else {label: str.strip},
+                decimal=self._decimal,
+                na_values=_MISSING,
+                keep_default_na=False,
+                skipinitialspace=True,
+                float_precision="round_trip",
+                low_memory=False,
+            )
+        except pd.errors.ParserError as error:
+            if "EOF inside string" in str(error):
+                raise csv.Error(str(error)) from None
+            self._check_lengths(width)
+            raise
+
+    def _from_the_top(self) -> Iterator[tuple[int, list[str]]]:
+        """Go back to the first row; return the rows with the numbers of their last lines."""
+        self._text.seek(0)
+        for _ in range(self._above):
+            self._text.readline()
+        reader = _split(self._text, self._separator)
+        return (
+            (self._above + getattr(reader, "line_num", number), cells)
+            for number, cells in enumerate(reader, start=1)
+            if any(cells)
+        )
+
+    def _check_lengths(self, width: int) -> None:
+        """Refuse rows with too few cells, which pandas fills up, or with too many."""
+        for line, cells in islice(self._from_the_top(), self._header is not None, None):
+            if len(cells) < width or any(map(str.strip, cells[width:])):
+                raise FileError(
+                    f"{self._name}, line {line}: {len(cells)} cells where {width} were expected; "
+                    "is the file cut short, are there lines above the table (--skip-lines), or is "
+                    "the separator another one (--separator)?"
+                )
+
+
+def _sample(lines: Iterable[str]) -> Iterator[str]:
+    letters = 0
+    for line in islice(lines, _SAMPLE_ROWS):
+        letters += len(line)
+        yield line
+        if letters > _SAMPLE_LETTERS:
+            return
+
+
+def _split(lines: Iterable[str], separator: str) -> Any:
+    if separator == " ":
+        return (line.split() for line in lines)
+    return csv.reader(lines, delimiter=separator, skipinitialspace=True)
+
+
+def _has_names(lines: Sequence[str], comments: int) -> bool:
+    """Whether the last line that starts with # has the names of the columns."""
+    if comments == 0 or comments == len(lines):
+        return False
+    separator = _find_separator(lines[comments:])
+    last, first = (len(next(_split([lines[i]], separator))) for i in (comments - 1, comments))
+    return last == first > 1
+
+
+def _find_separator(lines: Sequence[str]) -> str:
+    lines = [line for line in lines if line.strip()]
+    if lines and not set(lines[0]) & set(_SEPARATORS[:4]) and not any(map(is_text, lines[1:])):
+        return ";"  # one column; its commas are decimal marks
+    scores = {separator: _score(lines, separator) for separator in _SEPARATORS}
+    return max(_SEPARATORS, key=lambda separator: scores[separator])
+
+
+def _score(lines: Sequence[str], separator: str) -> tuple[Any, ...]:
+    """Rank a separator: rows of equal length first, then numbers between the separators."""
+    try:
+        rows = list(_split(lines, separator))
+    except csv.Error:
+        return (False, False, 0.0)
+    counts = [len(row) for row in rows]
+    if max(counts, default=0) < 2:
+        return (False, False, 0.0)
+    end = counts[-1]
+    # tables written by R have no name above the names of the rows
+    regular = all(count == end for count in counts[1:]) and end > 1
+    regular = regular and (counts[0] == end or counts[0] == end - 1 > 1)
+    cells = [cell for row in rows[1:] or rows for cell in row[1:1000]]
+    return (True, regular, 1 - sum(map(is_text, cells)) / max(len(cells), 1))
+
+
+def _split_header(
+    name: str, head: list[list[str]], wanted: bool | None, notes: list[str]
+) -> tuple[list[str] | None, list[list[str]]]:
+    """Return the names of the columns, if the first row has them, and the other rows."""
+    first, rest = head[0], head[1:]
+    if wanted is False or (wanted is None and not _is_names(first, rest)):
+        if wanted is None:
+            width = max(map(len, head))
+            notes.append(
+                f"no header found: the columns are called x0 to x{width - 1} (--header if the "
+                "first row has their names)"
+            )
+        return None, head
+    if not rest:
+        raise FileError(f"{name} has a header but no rows of numbers")
+    if wanted is None and not any(map(is_text, first)):
+        notes.append(
+            f"the first row was read as names: {', '.join(first[:3])}... (--no-header if not)"
+        )
+    if len(first) == len(rest[0]) - 1 > 1:
+        first = ["", *first]
+    return [cell.strip() for cell in first], rest
+
+
+def _is_names(first: list[str], rest: list[list[str]]) -> bool:
+    """Whether the first row has names of columns: text, or numbers that only count."""
+    named = first[1:] if len(first) > 1 else first
+    if any(map(is_text, named)):
+        return True
+    if not rest:
+        return False
+    if not first[0].strip() or len(first) == len(rest[0]) - 1:
+        return not any(cell.strip().lower() in MISSING for cell in named)
+    if not all(cell.strip().isdigit() for cell in named) or len(named) < 3:
+        return False
+    steps = set(np.diff([int(cell) for cell in named]).tolist())
+    return len(steps) == 1 and min(steps) > 0 and any("." in c or "," in c for c in rest[0])
+
+
+def _find_decimal(rows: list[list[str]], separator: str, notes: list[str]) -> str:
+    cells = [cell.strip() for row in rows for cell in row[:1000] if "," in cell or "." in cell]
+    commas = [cell for cell in cells if _COMMA_DECIMAL.fullmatch(cell)]
+    points = any(_POINT_DECIMAL.fullmatch(c) and not _POINT_GROUPS.fullmatch(c) for c in cells)
+    if separator == ",":  # only quoted cells have commas then; "1,234" is a thousand
+        commas = [cell for cell in commas if not _COMMA_GROUPS.fullmatch(cell)]
+    if not commas or points:
+        return "."
+    notes.append(f"decimal commas: {commas[0]} was read as {parse_number(commas[0], ','):g}")
+    return ","
+
+
+def _find_label(
+    header: list[str] | None, rows: list[list[str]], selection: Selection
+) -> tuple[int | None, bool]:
+    """Return the column that names the rows, and whether that is a guess."""
+    names = [name or f"x{j}" for j, name in enumerate(header or [""] * len(rows[0]))]
+    label = selection.label(names)
+    if label is not None or len(names) == 1 or not selection.may_guess(names):
+        return label, False
+    guess = looks_like_labels(header[0] if header else None, [cells[0] for cells in rows])
+    return (0, True) if guess else (None, False)
+
+
+def _without_empty(cells: Cells) -> Cells:
+    """Drop rows without any cell, and columns with neither a cell nor a name."""
+    frame, header, label = cells.frame, cells.header, cells.label
+    empty = frame.isna().to_numpy()
+    if label is not None:
+        empty[:, label] |= (frame.iloc[:, label] == "").to_numpy()
+    rows, columns = ~empty.all(axis=1), ~empty.all(axis=0)
+    if header is not None:
+        columns |= np.array([name != "" for name in header])
+    if not rows.all():
+        cells.notes.append(f"empty rows were left out: {(~rows).sum()}")
+    kept = np.flatnonzero(columns).tolist()
+    cells.frame = frame.loc[rows, columns]
+    cells.header = header and [header[j] for j in kept]
+    cells.label = None if label is None else kept.index(label)
+    return cells
+
+
+def read_excel(
+    source: Source, selection: Selection, options: TextOptions, sheet: str | None
+) -> Cells:
+    """Read a sheet of a workbook (.xlsx, .xls, .xlsb, .ods), the first one by default."""
+    with needs("pandas and python-calamine", "Excel files", "cli"):
+        import pandas as pd
+        import python_calamine  # noqa: F401 - what pandas reads with
+    notes: list[str] = []
+    content = io.BytesIO(source.stream.read())  # pandas does not close a damaged file
+    with _no_panic(), pd.ExcelFile(content, engine="calamine") as book:
+        sheets = [str(name) for name in book.sheet_names]
+        if sheet is not None and sheet not in sheets:
+            raise FileError(str(unknown_name(f"sheet in {source.name}", sheet, sheets)))
+        if sheet is None and len(sheets) > 1:
+            others = ", ".join(sheets[1:6])
+            notes.append(f"the first sheet, {sheets[0]}, was read (--sheet for others: {others})")
+        frame = book.parse(sheet or sheets[0], header=None, dtype=object)
+    frame = frame.iloc[options.skip_lines :].dropna(how="all").dropna(how="all", axis=1)
+    if frame.empty:
+        raise FileError(f"{source.name}, sheet {sheet or sheets[0]!r} has no rows")
+    frame.columns = range(frame.shape[1])
+    head = [[cell_text(cell) for cell in row] for row in frame.head(_SAMPLE_ROWS).to_numpy()]
+    header, rows = _split_header(source.name, head, options.header, notes)
+    label, guessed = _find_label(header, rows, selection)
+    body = frame if header is None else frame.iloc[1:]
+    return Cells(body, header, label, guessed, options.decimal or ".", notes)
+
+
+@contextlib.contextmanager
+def _no_panic() -> Iterator[None]:
+    """Make a panic of calamine, which is no Exception, an error like any other.
+
+    It also writes a trace to standard error, which is sent nowhere meanwhile.
+    """
+    stderr = os.dup(2)
+    with open(os.devnull, "wb") as nowhere:  # noqa: PTH123 - no path
+        os.dup2(nowhere.fileno(), 2)
+    try:
+        yield
+    except BaseException as error:
+        if type(error).__name__ != "PanicException":
+            raise
+        raise ValueError(str(error)) from None
+    finally:
+        os.dup2(stderr, 2)
+        os.close(stderr)
+
+
+def read_parquet(source: Source, selection: Selection) -> Cells:
+    """Read a Parquet file; the index of a data frame names the rows."""
+    with needs("pyarrow and pandas", "Parquet files"):
+        import pandas as pd
+        import pyarrow.parquet as pq
+    frame = pq.ParquetFile(source.whole()).read().to_pandas()
+    header = [str(name) for name in frame.columns]
+    has_index = not isinstance(frame.index, pd.RangeIndex)
+    if has_index:
+        header.insert(0, str(frame.index.names[0] or ""))
+        frame.insert(0, "", frame.index.get_level_values(0), allow_duplicates=True)
+    frame.columns = range(frame.shape[1])
+    if has_index and selection.index is None:
+        return Cells(frame, header, 0)
+    rows = [[cell_text(cell)] for cell in frame.iloc[:_SAMPLE_ROWS, 0]]
+    return Cells(frame, header, *_find_label(header, rows, selection))
+
+
+def parse_number(cell: str, decimal: str) -> float | None:
+    """Return the value of a cell, NaN if it is missing, None if it is text."""
+    cell = cell.strip()
+    if cell.lower() in MISSING:
+        return float("nan")
+    other = "." if decimal == "," else ","
+    if other in cell:
+        groups = _POINT_GROUPS if decimal == "," else _COMMA_GROUPS
+        if groups.fullmatch(cell) is None:
+            return None
+        cell = cell.replace(other, "")
+    try:
+        return None if "_" in cell else float(cell.replace(",", "."))
+    except ValueError:
+        return None
+
+
+def as_number(cell: Any, decimal: str | None) -> float | None:
+    """Return the value of a cell of any type, NaN if it is missing, None if it is no number."""
+    if isinstance(cell, str):
+        return None if decimal is None else parse_number(cell, decimal)
+    if isinstance(cell, numbers.Real | Decimal):
+        return float(cell)
+    return float("nan") if _is_missing(cell) else None
+
+
+def _is_missing(cell: Any) -> bool:
+    return cell is None or type(cell).__name__ in ("NaTType", "NAType")
+
+
+def cell_text(cell: Any) -> str:
+    """Return a cell as text, empty if it is missing."""
+    if _is_missing(cell) or cell != cell:
+        return ""
+    return f"{cell:.15g}" if isinstance(cell, float) else str(cell)

@@ -1,0 +1,229 @@
+"""Open a data file: undo its compression and recognise its format by its first bytes."""
+
+from __future__ import annotations
+
+import bz2
+import contextlib
+import difflib
+import gzip
+import io
+import lzma
+import sys
+import zipfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any
+
+_LOOK_AT = 4096  # bytes, enough for every signature and to find a zero byte
+
+_FORMATS = {
+    b"PAR1": "Parquet",
+    b"\x93NUMPY": "NPY",
+    b"\x89HDF\r\n\x1a\n": "HDF5",
+    b"%%MatrixMarket": "Matrix Market",
+    b"\xd0\xcf\x11\xe0": "Excel",
+}
+_FOREIGN = {
+    b"RDX": "an R data file; write it with write.csv in R",
+    b"X\n\x00\x00": "an R data file; write it with write.csv in R",
+    b"\x80\x04": "a pickle, which could run any code; save it as NPY, CSV or Parquet",
+    b"\x80\x05": "a pickle, which could run any code; save it as NPY, CSV or Parquet",
+    b"%PDF": "a PDF document; a table of numbers is needed",
+    b"<!DOCTYPE": "a web page; download the file that it links to",
+    b"<html": "a web page; download the file that it links to",
+    b"{": "JSON; save it as CSV, with a row for each sample",
+}
+_SUFFIXES = {
+    **dict.fromkeys((".csv", ".tsv", ".txt"), "text"),
+    **dict.fromkeys((".xlsx", ".xlsm", ".xlsb", ".xls", ".ods"), "Excel"),
+    ".parquet": "Parquet",
+    ".npy": "NPY",
+    ".npz": "NPZ",
+    ".mtx": "Matrix Market",
+    ".h5ad": "HDF5",
+}
+_WORKBOOKS = ("xl/workbook.xml", "xl/workbook.bin", "content.xml")  # members of Excel and ODS files
+
+
+class FileError(ValueError):
+    """A file that cannot be used; the message names it and says why."""
+
+
+@contextlib.contextmanager
+def needs(package: str, what: str, extra: str = "io") -> Iterator[None]:
+    """Import a library, or say which extra brings it."""
+    try:
+        yield
+    except ImportError:
+        raise ImportError(f'reading {what} needs {package}: pip install "ebcd[{extra}]"') from None
+
+
+@contextlib.contextmanager
+def guarded(name: Any, kind: str) -> Iterator[None]:
+    """Turn whatever a library raises on a damaged file into one error that names the file."""
+    try:
+        yield
+    except (FileError, ImportError, FileNotFoundError, PermissionError, IsADirectoryError):
+        raise
+    except MemoryError as error:
+        raise FileError(f"{name} does not fit into memory ({error})") from error
+    except Exception as error:
+        reason = " ".join(str(error).split())[:200].rstrip(".") or type(error).__name__
+        raise FileError(
+            f"{name} is not a complete {kind} file ({reason}); download or write it again"
+        ) from error
+
+
+@dataclass
+class Source:
+    """An open data file.
+
+    Attributes
+    ----------
+    name : str
+        What messages call it.
+    path : Path
+        Where it is, for the files beside it.
+    kind : str
+        Its format, as in the error messages: "text", "Parquet", "NPY", "NPZ", "HDF5", "Excel" or
+        "Matrix Market".
+    stream : binary file
+        The content without compression, from its beginning.
+    plain : bool
+        Whether `path` holds the content just as it is.
+    notes : list of str
+        What a person should know about how the file was read.
+    """
+
+    name: str
+    path: Path
+    kind: str
+    stream: IO[bytes]
+    plain: bool
+    notes: list[str] = field(default_factory=list)
+
+    def whole(self) -> Path | io.BytesIO:
+        """Return what a library can open: the path, or the content in memory."""
+        return self.path if self.plain else io.BytesIO(self.stream.read())
+
+
+@contextlib.contextmanager
+def open_file(path: Path) -> Iterator[Source]:
+    """Open a data file; whatever is wrong with it is a ValueError of one line."""
+    name = "standard input" if str(path) == "-" else str(path)
+    with contextlib.ExitStack() as stack:
+        try:
+            stream = stack.enter_context(_open(path))
+            plain = isinstance(stream, io.BufferedReader)
+            if not _peek(stream):
+                raise FileError(f"{name} is empty")
+            with guarded(name, "compressed"):
+                while (opener := _decompressor(stream)) is not None:
+                    stream, plain = stack.enter_context(opener(stream)), False
+            kind = _kind(name, _peek(stream))
+            if kind == "zip":
+                with guarded(name, "zip"):
+                    kind, stream, inside = _look_into_zip(name, stream)
+                    plain = plain and not inside
+        except FileNotFoundError:
+            raise FileError(_not_found(path)) from None
+        except PermissionError:
+            raise FileError(f"{name} cannot be read: permission denied") from None
+        with guarded(name, "h5ad" if kind == "HDF5" else kind):
+            yield Source(name, path, kind, stream, plain, _wrong_suffix(path, kind))
+
+
+def _open(path: Path) -> IO[bytes]:
+    if str(path) == "-":
+        return io.BytesIO(sys.stdin.buffer.read())
+    if path.is_dir():
+        raise FileError(f"{path} is a directory; give a file{_file_inside(path)}")
+    stream = path.open("rb")
+    if stream.seekable():
+        return stream
+    with stream:  # a pipe, such as <(command) of a shell
+        return io.BytesIO(stream.read())
+
+
+def _file_inside(folder: Path) -> str:
+    with contextlib.suppress(OSError):
+        for file in sorted(folder.iterdir()):
+            if any(suffix in _SUFFIXES for suffix in file.suffixes):
+                return f", such as {file}"
+    return ""
+
+
+def _not_found(path: Path) -> str:
+    siblings: list[str] = []
+    with contextlib.suppress(OSError):
+        siblings = [file.name for file in path.parent.iterdir()]
+    near = difflib.get_close_matches(path.name, siblings, n=1)
+    hint = f"; did you mean {path.with_name(near[0])}?" if near else "; check the path"
+    return f"there is no file {path}{hint}"
+
+
+def _peek(stream: IO[bytes]) -> bytes:
+    start = stream.read(_LOOK_AT)
+    stream.seek(0)
+    return start
+
+
+def _decompressor(stream: IO[bytes]) -> Callable[..., Any] | None:
+    openers: dict[bytes, Callable[..., Any]] = {
+        b"\x1f\x8b": gzip.open,
+        b"BZh": bz2.open,
+        b"\xfd7zXZ\x00": lzma.open,
+        b"\x28\xb5\x2f\xfd": _open_zstd,
+    }
+    start = _peek(stream)
+    return next((opener for magic, opener in openers.items() if start.startswith(magic)), None)
+
+
+def _open_zstd(stream: IO[bytes]) -> IO[bytes]:
+    with needs("pyarrow", "zstd files"):
+        import pyarrow as pa
+    with pa.input_stream(stream, compression="zstd") as whole:
+        return io.BytesIO(whole.read())
+
+
+def _kind(name: str, start: bytes) -> str:
+    if start.startswith(b"PK\x03\x04"):
+        return "zip"
+    for magic, kind in _FORMATS.items():
+        if start.startswith(magic):
+            return kind
+    for magic, what in _FOREIGN.items():
+        if start.lstrip().startswith(magic):
+            raise FileError(f"{name} is {what}")
+    if b"\x00" in start and not start.startswith((b"\xff\xfe", b"\xfe\xff")):
+        raise FileError(
+            f"{name} is not a table: give a CSV, TSV, Excel, Parquet, NPY, NPZ, Matrix Market or "
+            "h5ad file"
+        )
+    return "text"
+
+
+def _look_into_zip(name: str, stream: IO[bytes]) -> tuple[str, IO[bytes], bool]:
+    """Return the format, the stream, and whether that is of a file in the archive."""
+    archive = zipfile.ZipFile(stream)
+    members = [member for member in archive.namelist() if not member.endswith("/")]
+    is_npz = any(member.endswith(".npy") for member in members)
+    if is_npz or any(member in _WORKBOOKS for member in members):
+        stream.seek(0)
+        return "NPZ" if is_npz else "Excel", stream, False
+    if len(members) != 1:
+        raise FileError(f"{name} is a zip archive of {len(members)} files; unpack it and give one")
+    member = io.BytesIO(archive.read(members[0]))
+    kind = _kind(name, _peek(member))
+    if kind == "zip":
+        raise FileError(f"{name} is a zip archive in a zip archive; unpack it")
+    return kind, member, True
+
+
+def _wrong_suffix(path: Path, kind: str) -> list[str]:
+    named = next((_SUFFIXES[s] for s in reversed(path.suffixes) if s in _SUFFIXES), kind)
+    if named == kind:
+        return []
+    what = "a text table" if kind == "text" else f"a file in {kind} format"
+    return [f"{path.name} is actually {what}, and was read as such"]

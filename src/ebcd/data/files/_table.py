@@ -1,0 +1,314 @@
+"""Read a data file into a matrix with names: formats, columns, text and missing cells."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ebcd.data._matrix import is_sparse
+from ebcd.data.files._columns import Selection, look_like_groups, unique_names
+from ebcd.data.files._frames import (
+    Cells,
+    TextOptions,
+    as_number,
+    cell_text,
+    parse_number,
+    read_excel,
+    read_parquet,
+    read_text,
+)
+from ebcd.data.files._matrices import (
+    Matrix,
+    checked_values,
+    read_h5ad,
+    read_matrix_market,
+    read_npy,
+    read_npz,
+)
+from ebcd.data.files._open import FileError, Source, open_file
+
+_MIDNIGHT = " 00:00:00"
+_OPTIONS_OF = {"key": "NPZ", "layer": "HDF5", "sheet": "Excel"}
+
+
+@dataclass(frozen=True)
+class Table:
+    """A matrix with names.
+
+    Attributes
+    ----------
+    values : ndarray or sparse array
+        The numbers, all finite.
+    column_names : list of str
+        Names of the columns, no two alike.
+    row_names : list of str or None
+        Names of the rows, if there are any.
+    index_name : str
+        Name of the column with the names of the rows.
+    notes : list of str
+        What a person should know about how the file was read.
+    """
+
+    values: Any
+    column_names: list[str]
+    row_names: list[str] | None = None
+    index_name: str = ""
+    notes: list[str] = field(default_factory=list)
+
+    def transposed(self) -> Table:
+        """Exchange rows and columns."""
+        return replace(
+            self,
+            values=self.values.T.tocsr() if is_sparse(self.values) else self.values.T,
+            column_names=self.row_names or [f"x{i}" for i in range(self.values.shape[0])],
+            row_names=self.column_names,
+            index_name="",
+        )
+
+
+def read_table(
+    path: Path,
+    *,
+    index: str | None = None,
+    columns: Sequence[str] = (),
+    drop: Sequence[str] = (),
+    only: Sequence[str] | None = None,
+    drop_missing: str | None = None,
+    separator: str | None = None,
+    decimal: str | None = None,
+    header: bool | None = None,
+    skip_lines: int = 0,
+    sheet: str | None = None,
+    key: str | None = None,
+    layer: str | None = None,
+) -> Table:
+    r"""Read a CSV, TSV, Excel, Parquet, NPY, NPZ, Matrix Market or h5ad file.
+
+    The file may be compressed. Its format is recognised by its content, not by its name. Errors
+    name the options of the command line.
+
+    Parameters
+    ----------
+    path : Path
+        The file; ``-`` is standard input.
+    index : str, optional
+        Column with the names of the rows, or "none"; by default the first column, if it looks like
+        names or dates.
+    columns, drop : sequence of str
+        Columns to read, all by default, and columns to leave out.
+    only : sequence of str, optional
+        Columns to read as far as they are there; others are ignored.
+    drop_missing : "rows" or "columns", optional
+        What to leave out where cells are missing; by default they are an error.
+    separator, decimal : str, optional
+        How a table of text is written.
+    header : bool, optional
+        Whether the first row of a text table has the names of the columns.
+    skip_lines : int
+        Lines above a text table.
+    sheet, key, layer : str, optional
+        Sheet of an Excel file, array of an NPZ file, layer of an h5ad file.
+
+    Returns
+    -------
+    Table
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> import numpy as np
+    >>> from ebcd.data.files._table import read_table
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     np.savez(f"{folder}/jobs.npz", X=np.eye(2), other=np.arange(3))
+    ...     table = read_table(Path(folder) / "jobs.npz", columns=["x1"])
+    >>> table.column_names, table.values
+    (['x1'], array([[0.],
+           [1.]]))
+    """
+    wanted = None if only is None else frozenset(only)
+    selection = Selection(index, tuple(columns), tuple(drop), wanted)
+    options = TextOptions(separator, decimal, header, skip_lines)
+    with open_file(path) as source:
+        _check_options(source, key=key, layer=layer, sheet=sheet)
+        match source.kind:
+            case "NPY":
+                table = _from_matrix(source.name, read_npy(source), selection)
+            case "NPZ":
+                table = _from_matrix(source.name, read_npz(source, key), selection)
+            case "HDF5":
+                table = _from_matrix(source.name, read_h5ad(source, layer), selection)
+            case "Matrix Market":
+                table = _from_matrix(source.name, read_matrix_market(source), selection)
+            case "Parquet":
+                table = _from_cells(source.name, read_parquet(source, selection), selection)
+            case "Excel":
+                cells = read_excel(source, selection, options, sheet)
+                table = _from_cells(source.name, cells, selection)
+            case _:
+                table = _from_cells(source.name, read_text(source, selection, options), selection)
+        table = replace(table, notes=source.notes + table.notes)
+        return _without_missing(source.name, table, drop_missing)
+
+
+def _check_options(source: Source, **given: str | None) -> None:
+    for option, value in given.items():
+        kind = _OPTIONS_OF[option]
+        if value is not None and source.kind != kind:
+            files = "h5ad" if kind == "HDF5" else kind
+            raise FileError(f"--{option} is for {files} files, and {source.name} is none; omit it")
+
+
+def _from_matrix(name: str, matrix: Matrix, selection: Selection) -> Table:
+    """Choose columns of a matrix; `selection` may also take the names of the rows from one."""
+    values, rows = checked_values(name, matrix.values), matrix.rows
+    names, again = unique_names(matrix.columns or [f"x{j}" for j in range(values.shape[1])])
+    label = selection.label(names)
+    keep = selection.keep(names, label)
+    if label is not None:
+        column = values[:, [label]]
+        rows = [cell_text(v) for v in (column.toarray() if is_sparse(column) else column).ravel()]
+    if len(keep) < len(names):
+        values = values[:, keep]
+    notes = list(matrix.notes)
+    if again:
+        notes.append(f"names of {len(again)} columns occur more than once and were numbered")
+    return Table(values, [names[j] for j in keep], rows, notes=notes)
+
+
+def _from_cells(name: str, cells: Cells, selection: Selection) -> Table:
+    """Choose columns and turn their cells into numbers; a column of text is an error."""
+    names, again = unique_names(cells.names)
+    notes = list(cells.notes)
+    if again:
+        notes.append(f"columns with the same name were numbered: {', '.join(again[:5])}")
+    keep = selection.keep(names, cells.label)
+    values, text = _as_numbers(cells, keep, notes)
+    found = {names[keep[j]]: what for j, what in text.items()}
+    labels, label_name = None, ""
+    if cells.label is not None:
+        labels = _labels(cells.frame.iloc[:, cells.label])
+        label_name = cells.header[cells.label] if cells.header else ""
+        if cells.guessed and look_like_groups(labels):  # so they do not name the rows
+            if not selection.columns and selection.only is None:
+                found = {names[cells.label]: (len(labels), labels[0]), **found}
+            labels, label_name = None, ""
+    if found:
+        raise FileError(_text_message(name, found, len(values), labels is None))
+    if label_name and selection.index is None:
+        notes.append(f"rows are named by the column {label_name!r}")
+    return Table(values, [names[j] for j in keep], labels, label_name, notes)
+
+
+def _as_numbers(
+    cells: Cells, keep: list[int], notes: list[str]
+) -> tuple[np.ndarray, dict[int, tuple[int, str]]]:
+    """Return numbers, and for columns with text how many such cells there are, and the first."""
+    frame = cells.frame.iloc[:, keep]
+    others = [j for j, dtype in enumerate(frame.dtypes) if dtype.kind not in "biuf"]
+    if not others:
+        return frame.to_numpy(dtype=np.float64), {}
+    values, text, grouped = np.empty(frame.shape), {}, None
+    for j in range(frame.shape[1]):
+        column = frame.iloc[:, j]
+        if j not in set(others):
+            values[:, j] = column
+            continue
+        entries = column.tolist()
+        found = [as_number(cell, cells.decimal) for cell in entries]
+        values[:, j] = [np.nan if number is None else number for number in found]
+        odd = [cell for cell, number in zip(entries, found, strict=True) if number is None]
+        if odd:
+            text[j] = (len(odd), cell_text(odd[0]).strip())
+        elif cells.decimal == "." and grouped is None:
+            grouped = next((c for c in entries if isinstance(c, str) and "," in c), None)
+    if grouped is not None:
+        notes.append(
+            f"commas between thousands were left out: {grouped} is "
+            f"{parse_number(grouped, '.'):.15g} (--decimal , if they are decimal marks)"
+        )
+    return values, text
+
+
+def _labels(column: Any) -> list[str]:
+    """Return cells as text; a time of day that is midnight everywhere is left out."""
+    cells = [cell_text(cell) for cell in column.tolist()]
+    if cells and all(cell.endswith(_MIDNIGHT) for cell in cells):
+        return [cell.removesuffix(_MIDNIGHT) for cell in cells]
+    return cells
+
+
+def _text_message(
+    name: str, text: dict[str, tuple[int, str]], rows: int, without_labels: bool
+) -> str:
+    """Say which columns hold text and how to go on without them."""
+    parts = [
+        f"{column!r} ({cell!r}{'' if count == rows else f' in {count} of {rows} rows'})"
+        for column, (count, cell) in list(text.items())[:5]
+    ]
+    more = f" and {len(text) - 5} more" if len(text) > 5 else ""
+    names = list(text)
+    plural = "columns hold" if len(names) > 1 else "column holds"
+    if all(cell.endswith("%") for _, cell in text.values()):
+        advice = "remove the % signs"
+    elif len(names) > 5:
+        advice = "choose the columns of numbers with --columns"
+    elif any(count < rows for count, _ in text.values()):
+        advice = f"correct the cells, or leave out columns with --drop {_quoted(','.join(names))}"
+    else:
+        advice = f"leave out with --drop {_quoted(','.join(names))}"
+    if without_labels:
+        advice += f", or name the rows by one with --index {_quoted(names[0])}"
+    return f"{name}: {len(names)} {plural} text: {', '.join(parts)}{more}; {advice}"
+
+
+def _quoted(name: str) -> str:
+    return f'"{name}"' if " " in name else name
+
+
+def _without_missing(name: str, table: Table, drop: str | None) -> Table:
+    values = table.values
+    bad = ~np.isfinite(values.data if is_sparse(values) else values)
+    if not bad.any():
+        return table
+    if is_sparse(values):
+        places = values.tocoo()
+        rows, columns = places.row[bad], places.col[bad]
+    else:
+        rows, columns = np.nonzero(bad)
+    if drop is None:
+        raise FileError(_missing_message(name, table, rows, columns))
+    axis, gone = (0, np.unique(rows)) if drop == "rows" else (1, np.unique(columns))
+    kept = np.setdiff1d(np.arange(values.shape[axis]), gone)
+    if kept.size == 0:
+        other = "columns" if drop == "rows" else "rows"
+        raise FileError(
+            f"{name}: all {drop} have missing cells; --drop-missing {other} may leave some, or "
+            "drop the columns with most of them by --drop"
+        )
+    notes = [*table.notes, f"{gone.size} {drop} with missing cells left out, {kept.size} are left"]
+    if drop == "rows":
+        labels = table.row_names and [table.row_names[i] for i in kept]
+        return replace(table, values=values[kept], row_names=labels, notes=notes)
+    names = [table.column_names[j] for j in kept]
+    return replace(table, values=values[:, kept], column_names=names, notes=notes)
+
+
+def _missing_message(name: str, table: Table, rows: Any, columns: Any) -> str:
+    order = np.lexsort((columns, rows))
+    row, column = int(rows[order[0]]), int(columns[order[0]])
+    label = f" ({table.row_names[row]!r})" if table.row_names else ""
+    n_rows, n_columns = len(np.unique(rows)), len(np.unique(columns))
+    infinite = np.isinf(table.values.data if is_sparse(table.values) else table.values).sum()
+    what = "missing" if infinite == 0 else f"missing or infinite ({infinite} infinite)"
+    cells = "1 cell is" if len(rows) == 1 else f"{len(rows)} cells are"
+    return (
+        f"{name}: {cells} {what}, the first in row {row + 1}{label}, column "
+        f"{table.column_names[column]!r}; leave out the {n_rows} of {table.values.shape[0]} rows "
+        f"with --drop-missing rows, or the {n_columns} of {table.values.shape[1]} columns with "
+        "--drop-missing columns"
+    )
