@@ -806,12 +806,6 @@ class TestWarnings:
         assert model.converged_ is False
         assert model.noise_variance_ < 1e-8
 
-    def test_point_at_the_line_that_called_fit(self):
-        X = np.random.default_rng(0).normal(size=(50, 8))
-        with pytest.warns(UserWarning, match="no component") as record:
-            EBCD().fit(X)
-        assert record[0].filename == __file__
-
     def test_tolerance_zero_stops_at_rounding(self):
         model = EBCD(2, tol=0.0, max_iter=5000).fit(draw())
         assert model.converged_

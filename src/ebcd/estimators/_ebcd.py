@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from functools import cached_property, partial
 from typing import Any, ClassVar, Self
 
@@ -11,6 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from ebcd._numerics import Array
 from ebcd._parameters import COUNT, LOADINGS, NON_NEGATIVE, NONE, Parsed, as_generator, choice
+from ebcd._warnings import warn_user
 from ebcd.data import AbstractCovariance, DataMatrix, Input
 from ebcd.estimators._readable import Readable, spread
 from ebcd.estimators._resume import MAX_TIME, as_path, described, keeper_for, unfinished
@@ -319,23 +319,21 @@ class EBCD(Readable):
 
     def _warn(self, fit: Fit, problem: Problem) -> None:
         if self.n_components_ == 0:
-            warnings.warn(
+            warn_user(
                 "no component was found: nothing stands out from noise. Give n_components as a "
                 "number to look at the strongest directions all the same",
-                UserWarning,
-                stacklevel=4,
             )
         elif problem.noise.at_floor(fit.state.precision):
             self.converged_ = False
-            warnings.warn(
+            warn_user(
                 f"with {self._found()} the model can fit the data exactly, so that no noise is "
                 "left to compare with and the ELBO has no maximum; use fewer components",
                 ConvergenceWarning,
-                stacklevel=4,
             )
         elif not fit.converged:
-            warnings.warn(
-                unfinished(self, fit, self._tolerance(problem)), ConvergenceWarning, stacklevel=4
+            warn_user(
+                unfinished(self, fit, self._tolerance(problem)),
+                ConvergenceWarning,
             )
 
     def _normal_means(self, k: int) -> tuple[FittedPrior, Array, Array, Array]:

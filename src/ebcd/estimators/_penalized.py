@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import replace
 from typing import Any, ClassVar, Self
 
@@ -11,6 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from ebcd._numerics import Array
 from ebcd._parameters import LOADINGS, NON_NEGATIVE, Parsed, check_length, choice, or_list
+from ebcd._warnings import warn_user
 from ebcd.data import AbstractCovariance, DataMatrix, Input
 from ebcd.estimators._readable import Readable
 from ebcd.estimators._shrinkage import Shrinkage
@@ -118,25 +118,20 @@ class PenalizedDecomposition(Readable):
     def _warn(self, fit: Fit, k: int) -> None:
         lost = k - self.n_components_
         if k == 0:
-            warnings.warn(
+            warn_user(
                 "all features are constant, so that there is no component",
-                UserWarning,
-                stacklevel=5,
             )
         elif lost:
-            warnings.warn(
+            warn_user(
                 f"the penalty emptied {lost} of {k} components, which were dropped; lower alpha to "
                 "keep them",
-                UserWarning,
-                stacklevel=5,
             )
         if not fit.converged:
-            warnings.warn(
+            warn_user(
                 f"the fit stopped after max_iter={self.max_iter} iterations while the criterion "
                 f"still fell by more than tol={self.tol:g} of the sum of squares; raise max_iter "
                 "or tol",
                 ConvergenceWarning,
-                stacklevel=5,
             )
 
 

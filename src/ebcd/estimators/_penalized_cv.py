@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable
 from typing import Any, ClassVar, Self
 
@@ -20,6 +19,7 @@ from ebcd._parameters import (
     is_integer,
     list_of,
 )
+from ebcd._warnings import warn_user
 from ebcd.data import Input
 from ebcd.estimators._penalized import PenalizedDecomposition
 from ebcd.fitting._folds import Fold, Index, held_out_errors, make_fold
@@ -223,11 +223,9 @@ class PenalizedPCACV(PenalizedDecomposition):
         if len(self.alphas_) == 1:
             return
         side, where = ("smallest", "below") if lowest else ("largest", "above")
-        warnings.warn(
+        warn_user(
             f"the best alpha is the {side} of the grid, {self.alpha_:g}; give alphas that reach "
             f"{where} it",
-            UserWarning,
-            stacklevel=5,
         )
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import warnings
 from collections.abc import Callable
 from copy import copy, deepcopy
 from functools import partial
@@ -14,6 +13,7 @@ from typing import Any, Self
 import numpy as np
 
 from ebcd._numerics import Array
+from ebcd._warnings import warn_user
 from ebcd.data import AbstractCovariance, AbstractSlot, NoSlot
 from ebcd.fitting import _clock
 from ebcd.fitting._archive import read_archive, write_archive
@@ -216,11 +216,10 @@ class Checkpoint(AbstractKeeper):
             write_archive(self._path, self._temporary, content)
             self._newer = False
         except OSError as error:
-            warnings.warn(
+            warn_user(
                 f"the checkpoint {str(self._path)!r} could not be written ({error}); the fit goes "
                 "on without and will try again",
                 RuntimeWarning,
-                stacklevel=2,
             )
         ended = _clock.now()
         self._took, self._last = ended - began, ended

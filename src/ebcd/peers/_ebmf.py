@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import replace
 from typing import Any, ClassVar, NoReturn, Self
 
@@ -12,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ebcd._numerics import Array
 from ebcd._parameters import Parsed, as_generator, check_n_components, choice
+from ebcd._warnings import warn_user
 from ebcd.data import Gram, comes_in_chunks, is_dask
 from ebcd.estimators._readable import Readable
 from ebcd.peers._ebmf_data import checked_data, observe, observe_again
@@ -270,25 +270,21 @@ class EBMF(Readable):
     def _warn(self, search: Search) -> None:
         if self.n_components_ and search.model.noise.at_floor(search.model.precision):
             self.converged_ = False
-            warnings.warn(
+            warn_user(
                 f"the {self.n_components_} components fit some data exactly, so that no noise is "
                 "left to compare them with and the ELBO has no maximum; use fewer components or "
                 'noise="constant"',
                 ConvergenceWarning,
-                stacklevel=3,
             )
         elif self.n_components_ == 0:
-            warnings.warn(
+            warn_user(
                 "no component was found: the ELBO is highest with none",
-                UserWarning,
-                stacklevel=3,
             )
         elif not self.converged_:
-            warnings.warn(
+            warn_user(
                 f"a fit stopped after max_iter={self.max_iter} iterations while the ELBO still "
                 f"rose by more than tol={self.tol:g}; raise max_iter or tol",
                 ConvergenceWarning,
-                stacklevel=3,
             )
 
     def transform(self, X: Any) -> Array:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any, ClassVar, NoReturn, Self
 
 import numpy as np
@@ -11,6 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ebcd._numerics import Array
 from ebcd._parameters import as_generator
+from ebcd._warnings import warn_user
 from ebcd.data import DataMatrix, Gram, Input, is_dask
 from ebcd.estimators._readable import Readable
 from ebcd.estimators._shrinkage import Shrinkage
@@ -245,19 +245,16 @@ class EBPCA(Readable):
 
     def _warn(self, start: Spectrum, most: int) -> None:
         if self.n_components_ < self.n_components:
-            warnings.warn(
+            warn_user(
                 f"{self.n_components_} of {self.n_components} components stand out from noise, the "
                 "others were dropped: their singular values are within the range of those of "
                 "pure noise, where nothing can be learnt about them",
-                UserWarning,
-                stacklevel=4,
             )
         if start.exact and most:
-            warnings.warn(
+            warn_user(
                 f"the {self.n_components_} components fit the data exactly, so that no noise is "
                 "left to compare them with; use fewer components",
                 ConvergenceWarning,
-                stacklevel=4,
             )
 
     def transform(self, X: Any) -> Array:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Any, NamedTuple, Self
@@ -13,6 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from ebcd._numerics import Array
 from ebcd._parameters import check_length
+from ebcd._warnings import warn_user
 from ebcd.data import AbstractCovariance, DataMatrix, Input
 from ebcd.estimators._readable import Readable
 from ebcd.estimators._shrinkage import Shrinkage
@@ -153,22 +153,19 @@ class SparsePeer(Readable):
     def _warn(self, wanted: int) -> None:
         name = type(self).__name__
         if wanted == 0:
-            warnings.warn(
-                f"{name} found no component: the data do not vary", UserWarning, stacklevel=4
+            warn_user(
+                f"{name} found no component: the data do not vary",
             )
         elif self.n_components_ < wanted:
-            warnings.warn(
+            warn_user(
                 f"{name} dropped {wanted - self.n_components_} of {wanted} components, whose "
                 f"loadings are all zero; {self._remedy}",
-                UserWarning,
-                stacklevel=4,
             )
         if not self.converged_:
-            warnings.warn(
+            warn_user(
                 f"{name} stopped after {self.n_iter_} iterations before it converged; raise "
                 "max_iter or tol",
                 ConvergenceWarning,
-                stacklevel=4,
             )
 
 

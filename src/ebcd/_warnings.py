@@ -1,0 +1,16 @@
+"""Warnings that point at the user's code, however deep in the package they arise."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+
+_INNER = ("ebcd", "sklearn")  # scikit-learn wraps methods such as fit_transform
+
+
+def warn_user(message: str, category: type[Warning] = UserWarning) -> None:
+    """Warn with the line outside of the package that led to the warning."""
+    level, frame = 2, sys._getframe(1)
+    while frame.f_back and frame.f_globals.get("__name__", "").split(".")[0] in _INNER:
+        level, frame = level + 1, frame.f_back
+    warnings.warn(message, category, stacklevel=level)
