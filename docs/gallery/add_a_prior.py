@@ -3,9 +3,9 @@ Baskets of equal weights: a prior of your own
 =============================================
 
 An investor wants components to trade: each industry is bought, sold or left alone, all in equal
-amounts. None of the families of the package says that loadings are ``-a``, ``0`` or ``a``. How much
-work is it to add one that does? The data are monthly returns of twelve industries of the United
-States from 1949 to 2017, from Kenneth French's data library.
+amounts. No built-in family restricts loadings to ``-a``, ``0`` or ``a``. How much work is it to add
+one that does? The data are monthly returns of twelve industries of the United States from 1949 to
+2017, from Kenneth French's data library.
 """
 
 from dataclasses import dataclass
@@ -27,12 +27,12 @@ excess = 100 * table[industries].sub(table["RF"], axis=0).to_numpy()  # per cent
 # The family
 # ----------
 #
-# A family says how a prior is *built* from parameters, as a mixture of kernels, and how it is
-# *fitted* to one column of loadings with noise. Posterior means, standard deviations, sign rates,
+# A family defines how a prior is *built* from parameters, as a mixture of kernels, and how it is
+# *fitted* to one column of noisy loadings. Posterior means, standard deviations, sign rates,
 # samples and penalties follow from the mixture.
 #
 # With :math:`x_j \sim N(\theta_j, s_j^2)` and :math:`\theta_j` equal to :math:`-a, 0, a` with
-# probabilities :math:`w/2, 1 - w, w/2`, the EM algorithm has two lines. Given the probabilities
+# probabilities :math:`w/2, 1 - w, w/2`, the EM algorithm takes two lines. Given the probabilities
 # :math:`q_j^\pm` that entry :math:`j` is at :math:`\pm a`,
 #
 # .. math:: w = \frac1n \sum_j (q_j^+ + q_j^-), \qquad
@@ -89,7 +89,7 @@ def em(x, s, weight, size):
 
 
 # %%
-# That is all. The solver for normal means knows the family by now, and so does the decomposition:
+# That is all. The normal-means solver and the decomposition now know the family:
 
 x = np.array([0.1, -0.4, 2.2, 1.9, -2.1, 0.3, 2.0, -0.2])
 fit = ebcd.ebnm(x, s=0.3, prior="equal_sizes")
@@ -101,7 +101,7 @@ print(fit.mean.round(2))
 # -----------
 #
 # The market itself moves every industry, by different amounts. So it gets a normal prior, and the
-# three baskets beside it get the new one.
+# three baskets get the new one.
 
 model = ebcd.EBCD(4, prior=["normal"] + 3 * ["equal_sizes"]).fit(excess)
 for k in range(1, 4):
@@ -124,11 +124,12 @@ axes[0].invert_yaxis()
 plt.show()
 
 # %%
-# The first basket is energy and utilities against business equipment (mostly computers), the
-# second sets shops, health and finance against the makers of things, the third cars against three
-# others. Every loading of a basket has the same size, because the prior allows no other.
+# The first basket is energy and utilities against business equipment (mostly computers), the second
+# sets shops, health and finance against manufacturing, the third cars against three others. All
+# loadings of a basket have the same size, because the prior allows no other.
 #
-# What does the wish cost? The same fit with point-Laplace priors, which leave the sizes free:
+# What does this restriction cost? Compare the same fit with point-Laplace priors, which leave the
+# sizes free:
 
 free = ebcd.EBCD(4, prior=["normal"] + 3 * ["point_laplace"]).fit(excess)
 for name, fitted in (("equal sizes", model), ("point-Laplace", free)):
@@ -136,7 +137,8 @@ for name, fitted in (("equal sizes", model), ("point-Laplace", free)):
     print(f"{name:14} {share:.1%} of the variance, ELBO {fitted.elbo_:.0f}")
 
 # %%
-# Equal weights describe these returns about as well in terms of variance, and much worse in terms
-# of likelihood: 300 nats. The data do not have equal sizes; whoever wants them pays for it.
+# In terms of variance, equal weights describe these returns about as well; in terms of likelihood
+# they are much worse, by 300 nats. The loadings of these data are not equal in size, and pretending
+# that they are has a price.
 #
-# A family that is of use to others is welcome in the package itself; ``CONTRIBUTING.md`` says how.
+# Families that are useful to others are welcome in the package; see ``CONTRIBUTING.md``.

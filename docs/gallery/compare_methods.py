@@ -2,9 +2,9 @@
 Eleven methods on the same data
 ===============================
 
-The package has several methods that find components with few loadings, and scikit-learn has two
-more to compare them with. What do they make of the same data, and what do they ask of you? The data
-are monthly growth of employment in fifteen sectors of the United States, as in the example on
+The package has several methods that find sparse components, and scikit-learn has two more to
+compare with. What do they find in the same data, and what do you have to choose? The data are
+monthly growth of employment in fifteen sectors of the United States, as in the example on
 :doc:`employment </generated/gallery/employment>`, which explains the components themselves.
 """
 
@@ -32,12 +32,11 @@ print(f"{X.shape[0]} months, {X.shape[1]} sectors")
 # The methods
 # -----------
 #
-# All are asked for three components. Next to each is what had to be chosen besides. Defaults were
-# left alone, right or wrong: the penalties of ``SparsePCA``, ``GPower`` and ``PenalizedPCA`` are
-# not made for these data. ``USLPCA`` has no default that is sparse. It got the number of loadings
-# whose sign is sure in the fit of ``EBCD``, so that their agreement is no independent evidence.
-# ``ITSPCA`` takes differences of variance for signal, of which standardised data have none but by
-# chance, and is told so by ``scale=True``.
+# Each method fits three components. Next to it is what else had to be chosen. Defaults were kept,
+# right or wrong: the penalties of ``SparsePCA``, ``GPower`` and ``PenalizedPCA`` are not tuned to
+# these data. ``USLPCA`` has no sparse default. It got the number of loadings with a clear sign in
+# the fit of ``EBCD``, so their agreement is not independent evidence. ``ITSPCA`` looks for
+# differences in variance, which standardised data do not have, hence ``scale=True``.
 
 methods = {
     "PCA": (PCA(3), "nothing"),
@@ -63,9 +62,9 @@ for name, (model, _) in methods.items():
 # ---------------------
 #
 # Everything in this package has loadings for scores of mean square one, which for these data are
-# almost correlations. Those of scikit-learn are brought to that scale. A loading counts as *used*
+# almost correlations. Those of scikit-learn are converted to that scale. A loading counts as *used*
 # if it is not zero; the three empirical Bayes methods have no exact zeros, and there it counts if
-# its sign is sure (``sparsify``, a local false sign rate below 0.05).
+# it has a clear sign (``sparsify``, a local false sign rate below 0.05).
 
 
 def loadings(model):
@@ -108,20 +107,20 @@ for k, ax in enumerate(axes):
     ax.tick_params(length=0)
 axes[2].set_xticks(np.arange(len(order)) + 0.5, sectors[order], rotation=90)
 axes[0].invert_yaxis()
-label = "loading (grey: zero, or sign not sure)"
+label = "loading (grey: zero, or no clear sign)"
 figure.colorbar(image, ax=axes, label=label, shrink=0.4)
 plt.show()
 
 # %%
-# The black lines part scikit-learn, thresholds and penalties, and empirical Bayes.
+# The black lines separate scikit-learn, thresholds and penalties, and empirical Bayes.
 #
 # Figures
 # -------
 #
-# *Length* is the share of the variance that the loadings claim for themselves, the sum of
+# *Length* is the share of the variance explained by the loadings, the sum of
 # ``explained_variance_ratio_`` (scores of ``SparsePCA`` are correlated, so it has none). *Space* is
-# the share that lies in the space they span, whatever their length. *Held out* is the same for
-# months that the fit has not seen, a fifth of them at a time, chosen at random.
+# the share that lies in the space they span, regardless of their length. *Held out* is the same for
+# months left out of the fit, a random fifth at a time.
 
 
 def in_space(components, rows):
@@ -154,58 +153,60 @@ print("PenalizedPCACV chose alpha =", methods["PenalizedPCACV"][0].alpha_)
 # What differs, and why
 # ---------------------
 #
-# **The first component is the same for all.** It has half of the variance, and the same eleven
-# sectors, with or without some mining. Where the signal is strong, the method matters little.
+# **The first component is the same for all.** It explains half of the variance, and has the same
+# eleven sectors, with or without some mining. Where the signal is strong, the method matters
+# little.
 #
-# **Penalties shorten what they keep.** ``PenalizedPCA`` with its L1 penalty moves every loading
-# towards zero by the same amount, and claims 50 % of the variance with a space that holds 65 %.
-# ``penalty="l0"`` or ``"mcp"`` do not. ``EBCD`` learns that large loadings of a component are real,
-# and leaves them nearly as they are.
+# **Penalties bias what they keep.** ``PenalizedPCA`` with its L1 penalty moves every loading
+# towards zero by the same amount, and explains 50 % of the variance with a space that contains 65
+# %. ``penalty="l0"`` or ``"mcp"`` do not. ``EBCD`` learns that large loadings of a component are
+# real, and leaves them nearly unchanged.
 #
 # **One strength for all components is a compromise.** ``GPower`` has one threshold, and weights of
 # the components besides. With its default weights the third component is utilities, nearly alone;
 # with equal ones the first two are mixtures of twelve sectors each.
 #
-# **Cross-validation looks at prediction, not at reading.** ``PenalizedPCACV`` chose no penalty at
-# all: the space predicts best without one, and without one every rotation of the principal
-# components is as good as any other. ``SPC`` chose the other extreme from its second component on:
-# education and health, then utilities, each nearly on its own. It finds components one by one and
-# cannot take back what the first of them took.
+# **Cross-validation is about prediction, not interpretation.** ``PenalizedPCACV`` chose no penalty
+# at all: the space predicts best without one, and then all rotations of the principal components
+# are equally good. ``SPC`` chose the other extreme from its second component on: education and
+# health, then utilities, each nearly on its own. It finds components one by one and cannot undo
+# what the first of them absorbed.
 #
 # **Orthogonal loadings are not sparse loadings.** ``ITSPCA`` thresholds first and makes components
 # orthogonal afterwards. Its third component is mining minus a faint copy of the first.
 #
 # **Priors on the scores shrink weak components.** ``EBMF`` has the components of ``EBCD``, but the
-# second at two thirds of its length and the third at less than half. It is uncertain about scores
-# as well as loadings, and scores that one or three sectors tell of are very uncertain: what they
-# have in common may be noise. ``EBCD`` estimates scores as if they were parameters. ``EBPCA``
-# learns how loadings are distributed, but does not turn components towards zeros: nearly all its
-# signs are sure, given the rotation of PCA. It is made for hundreds of features.
+# second at two thirds of its length and the third at less than half. It accounts for uncertain
+# scores as well as uncertain loadings, and scores determined by one or three sectors are very
+# uncertain: what they have in common may be noise. ``EBCD`` estimates scores as if they were
+# parameters. ``EBPCA`` learns how loadings are distributed, but does not rotate components towards
+# zeros: nearly all its signs are clear, given the rotation of PCA. It is designed for hundreds of
+# features.
 #
 # **Sparse components do not predict better here.** All methods are within a few per cent of PCA on
 # held-out months. The best of them is ``ITSPCA``, whose second and third components change least
-# when months are left out. With a fifth of the months gone, ``EBCD`` often finds another second or
-# third component: they are weak, and its standard deviations, which are given the scores, do not
-# include that.
+# when months are left out. With a fifth of the months left out, ``EBCD`` often finds a different
+# second or third component: they are weak, and its standard deviations, which are conditional on
+# the scores, do not reflect that.
 #
 # How many components?
 # --------------------
 #
-# Only two of the methods have a say in this, and they disagree:
+# Only two of the methods estimate this, and they disagree:
 
 print("EBCD:", EBCD().fit(X).n_components_)
 print("EBCD, sectors may differ in noise:", EBCD(scale=True).fit(X).n_components_)
 many = EBMF(10).fit(X)
 print("EBMF, of at most ten:", many.n_components_)
-print("  sure signs:", (many.lfsr_ < 0.05).sum(axis=1))
+print("  clear signs:", (many.lfsr_ < 0.05).sum(axis=1))
 
 # %%
 # ``EBCD`` counts eigenvalues that stand out from noise. ``EBMF`` adds a component whenever its
 # lower bound rises, and with one noise variance for all sectors a sector that has more noise than
-# the others is worth a component of its own; the last three are such.
+# the others gets a component of its own; the last three are of this kind.
 #
 # Which to use
 # ------------
 #
-# Fifteen sectors are few, and no truth is known here. :doc:`/guide/which_method` has accuracies on
-# data whose truth is known, and says which method suits what.
+# Fifteen sectors are few, and the truth is unknown here. :doc:`/guide/which_method` compares
+# accuracies on simulated data, and explains which method suits what.

@@ -3,8 +3,9 @@ Two hospitals, no patient shared
 ================================
 
 Two hospitals measured the same thirty properties of tumours. They would like components of all
-their patients together, but no patient may leave a hospital. Is the covariance enough? The data are
-the 569 tumours of the Wisconsin breast cancer study (from scikit-learn), dealt out to two places.
+their patients together, but patient data must not leave a hospital. Is the covariance enough? The
+data are the 569 tumours of the Wisconsin breast cancer study (from scikit-learn), divided between
+two hospitals.
 """
 
 import matplotlib.pyplot as plt
@@ -22,9 +23,9 @@ hospitals = (data.data[here], data.data[~here])
 # What is shared
 # --------------
 #
-# Each hospital gathers its number of patients, their means and their cross-products, and shares
-# those. They are added up. The loop of EBCD never sees more than that, whatever it is given, so the
-# fit is the same as if the patients had been in one place.
+# Each hospital computes its number of patients, their means and their cross-products, and shares
+# only those. They are added up. EBCD never uses more than that, whatever the input, so the fit is
+# the same as if all data had been in one place.
 
 grams = [ebcd.Gram().update(patients) for patients in hospitals]
 together = grams[0] + grams[1]
@@ -59,17 +60,17 @@ figure.colorbar(image, ax=axes, label="loading (grey: sign not sure)")
 plt.show()
 
 # %%
-# In the titles is the share of the variance of the scaled data. (``explained_variance_ratio_`` is
-# in the units of the data, where area, in the thousands, is nearly everything.)
+# The titles show the share of the variance of the scaled data. (``explained_variance_ratio_`` is in
+# the units of the data, where area, in the thousands, is nearly everything.)
 #
-# Component 0 is how large and irregular the cells are, 1 is size against roughness of the outline,
-# 2 is smoothness and symmetry, 3 is the standard errors, how much the cells of a tumour differ, and
-# 4 is texture, on its own.
+# Component 0 is the size and irregularity of the cells, 1 is size against roughness of the outline,
+# 2 is smoothness and symmetry, 3 is the standard errors, that is, how much the cells of a tumour
+# differ, and 4 is texture.
 #
 # Scores stay at home
 # -------------------
 #
-# Scores need data. Each hospital computes those of its own patients with the model that both have:
+# Scores require data. Each hospital computes those of its own patients with the shared model:
 
 figure, ax = plt.subplots(figsize=(6, 4), layout="constrained")
 bins = np.linspace(-3, 3, 31)
@@ -81,8 +82,8 @@ ax.legend()
 plt.show()
 
 # %%
-# Size and irregularity tell most of the malignant tumours from the benign, though the fit knew of
-# neither.
+# Size and irregularity separate most of the malignant tumours from the benign ones, although the
+# fit did not use these labels.
 #
-# Sums over patients are not quite no information about them: a hospital with few patients gives
-# away much. Whoever has rules about that will want a smallest number of patients for each sum.
+# Sums over patients still carry some information about individuals, especially in a hospital with
+# few patients. Privacy rules may require a minimum number of patients for each sum.

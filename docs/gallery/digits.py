@@ -21,13 +21,13 @@ n_parts = 16
 # Parts
 # -----
 #
-# ``point_exponential`` is a prior for parts: a loading is zero, or positive. How many pixels belong
-# to a part is learnt from the data.
+# ``point_exponential`` is a prior for parts: a loading is zero, or positive. The number of pixels
+# in each part is learned from the data.
 
 model = ebcd.EBCD(n_parts, prior="point_exponential").fit(X)
 pca = PCA(n_parts).fit(X)
 print(f"{model.n_iter_} iterations, converged: {model.converged_}")
-print("pixels with a sure sign in each part:", (model.lfsr_ < 0.05).sum(axis=1))
+print("pixels with a clear sign in each part:", (model.lfsr_ < 0.05).sum(axis=1))
 
 figure = plt.figure(figsize=(9, 5), layout="constrained")
 panels = figure.subfigures(1, 2)
@@ -41,14 +41,14 @@ for panel, (title, components) in zip(panels, pictures, strict=True):
 plt.show()
 
 # %%
-# Components of PCA are plus here and minus there, all over the image. Those of EBCD are strokes:
-# short bows and bars, each in its place, a dozen pixels large.
+# Components of PCA are positive in some places and negative in others, all over the image. Those of
+# EBCD are strokes: short arcs and bars of about a dozen pixels.
 #
 # A digit from its parts
 # ----------------------
 #
-# A score says how much more of a stroke an image has than the mean image. Here are the strokes that
-# a 3 and a 7 have most of, and what all sixteen make of them together.
+# A score measures how much more of a stroke an image has than the mean image. Here are the main
+# strokes of a 3 and a 7, and the images reconstructed from all sixteen.
 
 chosen = [int(np.flatnonzero(digits.target == digit)[0]) for digit in (3, 7)]
 figure, axes = plt.subplots(2, 6, figsize=(9, 3.2), layout="constrained")
@@ -64,8 +64,8 @@ for row, i in zip(axes, chosen, strict=True):
 plt.show()
 
 # %%
-# Parts have a price. Sixteen components of PCA are closest to the images by construction, and
-# sixteen strokes hold a tenth less of the variance:
+# Parts come at a price. Sixteen components of PCA are closest to the images by construction;
+# sixteen strokes explain a tenth less of the variance:
 
 for name, method in (("PCA", pca), ("EBCD", model)):
     rest = X - method.inverse_transform(method.transform(X))

@@ -2,9 +2,9 @@
 El Nino through the year
 ========================
 
-A warm year in the Pacific is called El Nino. Is it warm from January to December, or do seasons go
-their own ways? The data are the mean sea surface temperatures off the coast of Peru, a curve of
-twelve months for each year from 1950 to 2010 (NOAA, public domain).
+A warm year in the Pacific is called El Nino. Is it warm from January to December, or do the seasons
+differ? The data are the mean sea surface temperatures off the coast of Peru, a curve of twelve
+months for each year from 1950 to 2010 (NOAA, public domain).
 """
 
 import matplotlib.pyplot as plt
@@ -21,10 +21,9 @@ print(data.data.shape, "years and months")
 # Three seasons
 # -------------
 #
-# The mean curve is subtracted, so components are patterns of warmth and cold around it. PCA gives
-# patterns in which one half of the year is set off against the other. To ask for parts of the year
-# that are warm, we say that loadings are not negative: with ``point_exponential`` a loading is zero
-# or positive.
+# The mean curve is subtracted, so components are patterns of warmth and cold around it. PCA returns
+# patterns that contrast one half of the year with the other. To find parts of the year that are
+# warm, we require non-negative loadings: with ``point_exponential`` a loading is zero or positive.
 
 model = ebcd.EBCD(3, prior="point_exponential")
 scores = model.fit_transform(data.data)
@@ -51,7 +50,7 @@ plt.show()
 
 # %%
 # One component is warm from March to August, one from June to the end of the year, and one from
-# January to April. They overlap, as seasons do. No family here knows that May comes before June:
+# January to April. They overlap, as seasons do. The prior does not know that May comes before June:
 # the curves are smooth because the temperatures are.
 #
 # The years
@@ -72,7 +71,7 @@ axes[0].set_ylim(-3, 5.5)
 plt.show()
 
 # %%
-# The two great events show as they went: the one of 1982 and 1983 is late in the first year and
-# early and in the middle of the second, the one of 1997 and 1998 likewise. So a calendar year cuts
-# through an El Nino, which explains why the seasons need components of their own: what happens in
-# December says little about the January eleven months before.
+# The two great events unfold as they did in reality: that of 1982 and 1983 appears late in the
+# first year and in the early and middle parts of the second, and so does that of 1997 and 1998. A
+# calendar year cuts through an El Nino, which explains why the seasons need separate components:
+# December says little about the January eleven months earlier.

@@ -21,14 +21,14 @@ print(f"{X.shape[0]} months, {X.shape[1]} sectors")
 
 # %%
 # Levels of employment have trends, so we look at monthly growth, the differences of logarithms.
-# Sectors differ in how much they swing, so each is standardised.
+# Some sectors vary more than others, so each is standardised.
 #
 # The fit
 # -------
 #
-# We ask for three components. (How many there are is a question for the end of this page.) How
-# sparse each of them is, is learnt from the data. A data frame would bring the names of its
-# columns along; for an array the summary takes them.
+# We ask for three components. (The end of this page discusses how many there are.) The sparsity of
+# each is learned from the data. A data frame comes with column names; for an array, pass them to
+# the summary.
 
 model = ebcd.EBCD(n_components=3)
 scores = model.fit_transform(X)
@@ -39,9 +39,9 @@ print(model.summary(feature_names=sectors))
 # --------
 #
 # The data are standardised and the scores have mean square one, so a loading is almost the
-# correlation of a sector with a component. Bars are 95% credible intervals, which end at zero
-# where zero is likely. Grey loadings are those whose sign is not sure, with a local false sign
-# rate above 0.05. For comparison, crosses are the loadings of PCA.
+# correlation of a sector with a component. Bars are 95% credible intervals, which end at zero where
+# zero is likely. Grey loadings have no clear sign (a local false sign rate above 0.05). For
+# comparison, crosses show the loadings of PCA.
 
 order = np.argsort(model.components_[0])
 places = np.arange(len(order))
@@ -67,13 +67,13 @@ plt.show()
 
 # %%
 # - **Component 0 is the business cycle.** The private economy rises and falls together. Education
-#   and health, government and utilities do not take part.
+#   and health, government and utilities do not follow it.
 # - **Component 1 is those three**, the sectors outside the cycle.
 # - **Component 2 is mining**, with a part of durable goods and wholesale trade.
 #
-# PCA finds nearly the same three directions in these data, and gives every sector a loading in
-# each of them. EBCD says which of those to read, three in the second component and three in the
-# third, and drops the rest, such as government in the third.
+# PCA finds nearly the same three directions in these data, and gives every sector a loading in each
+# of them. EBCD shows which of those matter, three in the second component and three in the third,
+# and drops the rest, such as government in the third.
 #
 # Scores
 # ------
@@ -89,9 +89,9 @@ for k, ax in enumerate(axes):
 plt.show()
 
 # %%
-# The score of component 0 is the recession, shaded. In component 1 the jump of May 2010 and the
-# falls after it are the temporary staff of the census, in government. Component 2 has the fall of
-# the oil price in 2015, which is deeper for mining than the recession was.
+# The score of component 0 follows the recession, shaded. In component 1 the jump of May 2010 and
+# the falls after it are the temporary staff of the census, in government. Component 2 has the fall
+# of the oil price in 2015, which is deeper for mining than the recession was.
 #
 # Scores of different components are uncorrelated over the months, by construction:
 
@@ -102,7 +102,7 @@ print(np.round(scores.T @ scores / len(scores), 6) + 0.0)
 # -------------------
 #
 # The components depend on the data only through their covariance (here, correlations) and the
-# number of months, so whoever may publish only those can have them analysed:
+# number of months, so they can be analysed even if only those are published:
 
 correlation = np.corrcoef(X.T)
 same = ebcd.EBCD(n_components=3).fit_covariance(correlation, n_samples=len(X))
@@ -112,15 +112,15 @@ print(f"largest difference: {np.abs(same.components_ - model.components_).max():
 # How many components?
 # --------------------
 #
-# Left to itself, the fit counts the components that stand out from noise:
+# By default, the fit counts the components that stand out from noise:
 
 print(ebcd.EBCD().fit(X).n_components_, "with equal noise")
 print(ebcd.EBCD(scale=True).fit(X).n_components_, "with noise that may differ between sectors")
 
 # %%
-# The business cycle stands out whatever is supposed. The group outside the cycle does so only once
-# the noise of each sector is told apart from its signal: the cycle explains nearly all of some
-# sectors and next to nothing of others, so that what it leaves is very uneven. The third component
-# is nearly a single sector, and eigenvalues do not show whether mining has a component or merely
-# more noise than the others. We keep it because it has a story. The numbers suppose that months
-# are independent, which they are not quite.
+# The business cycle stands out under either assumption. The group outside the cycle does so only if
+# the noise of each sector is separated from its signal: the cycle explains nearly all of some
+# sectors and next to nothing of others, so the residual variances are very unequal. The third
+# component is nearly a single sector, and eigenvalues cannot distinguish a component from a sector
+# with more noise than the others. We keep it because it has an explanation. The numbers assume that
+# months are independent, which is only approximately true.

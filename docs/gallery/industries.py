@@ -19,7 +19,7 @@ excess = 100 * table[industries].sub(table["RF"], axis=0)  # per cent a month
 print(f"{len(excess)} months, {len(industries)} industries")
 
 # %%
-# A data frame brings its names along, and nothing has to be chosen:
+# A data frame comes with names, and there is nothing to choose:
 
 model = ebcd.EBCD()
 scores = model.fit_transform(excess)
@@ -39,8 +39,8 @@ plt.show()
 # - **Component 3 is health against cars.**
 # - **Component 4 is technology**, business equipment and telecommunications.
 #
-# PCA has the market as well, and then mixtures of all twelve industries. Are these the factors that
-# Fama and French constructed from size (SMB) and value (HML), or momentum (Mom)?
+# PCA finds the market as well, followed by mixtures of all twelve industries. Are these the factors
+# that Fama and French constructed from size (SMB) and value (HML), or momentum (Mom)?
 
 factors = table[["MktRF", "SMB", "HML", "Mom"]]
 correlation = np.corrcoef(scores.T, factors.T)[: len(scores.T), len(scores.T) :]
@@ -50,7 +50,8 @@ for k, row in enumerate(correlation):
 
 # %%
 # Component 0 is their market factor. Health and technology were growth stocks, so that their
-# components are negatively correlated with value. Otherwise the industries tell of something else.
+# components are negatively correlated with value. Otherwise these components are different from the
+# factors.
 #
-# Months of seventy years are not alike: a component is what was common on average, and the standard
-# deviations of 0.055 suppose independent months of equal noise.
+# Seventy years are not homogeneous: a component describes the average over time, and the standard
+# deviations of 0.055 assume independent months with equal noise.

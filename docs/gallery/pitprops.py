@@ -2,9 +2,9 @@
 Pitprops: are these the right zeros?
 ====================================
 
-Sparse PCA has a customary test: correlations of thirteen measurements on 180 wooden props for mines
-(Jeffers 1967). They are few enough to find the *best* sparse component of every size by looking at
-all 8,191 subsets. Does EBCD, which does not look for it, come near?
+The classical test case of sparse PCA is the correlations of thirteen measurements on 180 wooden
+props for mines (Jeffers 1967). Thirteen are few enough to find the *best* sparse component of every
+size by trying all 8,191 subsets. Does EBCD, which does not search for it, come close?
 """
 
 from itertools import combinations
@@ -21,7 +21,7 @@ S, names = props.correlation, np.asarray(props.feature_names)
 # Six components
 # --------------
 #
-# Only the correlations were published, and they are all that is needed, with the number of props.
+# Only the correlations were published; together with the number of props they are all we need.
 
 model = ebcd.EBCD(6).fit_covariance(S, n_samples=180)
 ebcd.plots.heatmap(model, feature_names=names)
@@ -30,7 +30,8 @@ plt.show()
 # %%
 # Component 0 is the size of a prop (diameter, length, and what large props have more of), 1 its
 # moisture, 2 the diameter of its knots against its rings, 3 the density of dry wood, 4 the number
-# of knots in a whorl, and 5 the length without knots. The classical analyses name the same things.
+# of knots in a whorl, and 5 the length without knots. The classical analyses give the same
+# interpretation.
 #
 # The best possible zeros
 # -----------------------
@@ -48,8 +49,8 @@ sizes = np.arange(1, 14)
 best = [max(variance(subset) for subset in combinations(range(13), size)) for size in sizes]
 
 # %%
-# Against that we hold the measurements with the largest loadings in the first component of EBCD,
-# and those with the largest loadings in the first component of PCA.
+# We compare this with the measurements that have the largest loadings in the first component of
+# EBCD, and in that of PCA.
 
 
 def largest(loadings):
@@ -72,16 +73,16 @@ ax.set(xlabel="number of measurements", ylabel="% of the best variance", xticks=
 ax.legend(loc="lower right")
 plt.show()
 
-print("sure signs in component 0:", ", ".join(names[sparse[0] != 0]))
+print("clear signs in component 0:", ", ".join(names[sparse[0] != 0]))
 exact = max(combinations(range(13), int(found)), key=variance)
 print(f"best {found} measurements:     ", ", ".join(names[list(exact)]))
 
 # %%
 # EBCD finds seven measurements for its first component, and they are the best seven of all 1,716
 # choices. Its largest one, two, ... up to seven loadings are the best subsets of their size, too.
-# Beyond seven the rest of its loadings is noise to it, so their order means nothing. Cutting off
-# small loadings of PCA works nearly as well here, but needs to be told where to cut, and is not
-# optimal for three and four measurements.
+# EBCD regards the other loadings as noise, so their order means nothing. Cutting off small loadings
+# of PCA works nearly as well here, but you have to choose where to cut, and it is not optimal for
+# three and four measurements.
 #
-# No method can be judged by one table. :doc:`/guide/which_method` has accuracies where the truth is
-# known.
+# One table is not enough to judge a method. :doc:`/guide/which_method` compares accuracies on
+# simulated data.

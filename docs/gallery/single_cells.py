@@ -1,10 +1,10 @@
 """
-Genes that tell blood cells apart
-=================================
+Genes that distinguish blood cells
+==================================
 
-Which genes make the difference between kinds of blood cells, and which cells have them on? The data
-are 700 cells and 765 genes that come with scanpy, a part of the 68,000 mononuclear cells of Zheng
-and others (2017), with logarithms taken and genes scaled.
+Which genes distinguish kinds of blood cells, and which cells express them? The data are 700 cells
+and 765 genes that come with scanpy, a part of the 68,000 mononuclear cells of Zheng and others
+(2017), log-transformed and with scaled genes.
 """
 
 import matplotlib.pyplot as plt
@@ -17,8 +17,8 @@ adata = sc.datasets.pbmc68k_reduced()
 print(f"{adata.n_obs} cells, {adata.n_vars} genes")
 
 # %%
-# The call is that of scanpy's PCA, and results are where scanpy users look for them: scores in
-# ``obsm``, loadings in ``varm``. Genes that are marked as highly variable are used; here, all are.
+# The call is like that of scanpy's PCA, and results are where scanpy users expect them: scores in
+# ``obsm``, loadings in ``varm``. Genes marked as highly variable are used; here, all are.
 
 ebcd.anndata.ebcd(adata, n_comps=6)
 print(adata.obsm["X_ebcd"].shape, adata.varm["ebcd"].shape)
@@ -27,8 +27,8 @@ print(adata.obsm["X_ebcd"].shape, adata.varm["ebcd"].shape)
 # Top genes
 # ---------
 #
-# The local false sign rate of a gene is small where its sign is sure. PCA has a loading for each of
-# the 765 genes in every component.
+# The local false sign rate of a gene is small where its loading has a clear sign. PCA has a loading
+# for each of the 765 genes in every component.
 
 genes = adata.var_names.to_numpy()
 for k, share in enumerate(adata.uns["ebcd"]["variance_ratio"]):
@@ -37,8 +37,8 @@ for k, share in enumerate(adata.uns["ebcd"]["variance_ratio"]):
     print(f"{k}: {share:.1%} of the variance, {(rate < 0.05).sum()} genes: {top}")
 
 # %%
-# Immunologists will recognise most of them. Which cells use them? The labels were found by
-# comparing cells with purified ones, and had no part in the fit.
+# Immunologists will recognise most of them. Which cells use them? The labels come from a comparison
+# with purified cells, and were not used in the fit.
 
 labels = adata.obs["bulk_labels"]
 means = np.array(
@@ -58,10 +58,10 @@ figure.colorbar(image, label="mean score")
 plt.show()
 
 # %%
-# Component 0 is on in monocytes, 2 in B cells, 3 in natural killer cells and, less, in cytotoxic T
-# cells, 5 in stem cells (CD34+). Component 1 has the genes that present antigens, HLA class II, in
-# dendritic cells and others. Component 4 is on in no kind of cell as a whole. Its genes are those
-# of plasma cells, which make antibodies, and it divides the B cells:
+# Component 0 is active in monocytes, 2 in B cells, 3 in natural killer cells and, less so, in
+# cytotoxic T cells, 5 in stem cells (CD34+). Component 1 has the genes that present antigens, HLA
+# class II, in dendritic cells and others. Component 4 is not active in any cell type as a whole.
+# Its genes are those of plasma cells, which make antibodies, and it divides the B cells:
 
 score = adata.obsm["X_ebcd"][:, 4]
 high, is_b = score > 3, labels == "CD19+ B"
@@ -69,9 +69,9 @@ print(f"{high.sum()} cells have scores above 3, {(high & is_b).sum()} of them B 
 print(f"the other {(is_b & ~high).sum()} B cells have a mean of {score[is_b & ~high].mean():.1f}")
 
 # %%
-# Scanpy's own plots take the scores as they take those of PCA. The mean square of every score is
-# one; multiply by ``sqrt(adata.uns["ebcd"]["variance"])`` before computing neighbours, if
-# components should weigh as much as they explain.
+# Scanpy's plots work with these scores as with those of PCA. The scores of each component have mean
+# square one; multiply by ``sqrt(adata.uns["ebcd"]["variance"])`` before computing neighbours, if
+# components should count according to the variance they explain.
 
 figure, axes = plt.subplots(1, 2, figsize=(11, 4.2), layout="constrained")
 shared = {"basis": "X_ebcd", "color": "bulk_labels", "title": "", "show": False}
