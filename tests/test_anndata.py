@@ -190,13 +190,13 @@ def test_nothing_found(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"layer": "counts"}, "layer 'counts' does not exist in adata.layers; there are: none"),
+        ({"layer": "counts"}, "layer 'counts' is not in adata.layers; available layers: none"),
         ({"mask_var": "hvg"}, "'hvg' is not a column of adata.var"),
         ({"mask_var": np.ones(29, dtype=bool)}, r"each of the 30 genes, got .* shape \(29,\)"),
         ({"mask_var": np.ones(30)}, "each of the 30 genes, got dtype float64"),
-        ({"mask_var": np.zeros(30, dtype=bool)}, "mask_var leaves no gene"),
+        ({"mask_var": np.zeros(30, dtype=bool)}, "mask_var selects no gene"),
         ({"prior": "point_laplac"}, "point_laplace"),
-        ({"key_added": ""}, "key_added must be a name"),
+        ({"key_added": ""}, "key_added must not be empty"),
     ],
 )
 def test_bad_arguments(arguments, message):
@@ -225,7 +225,7 @@ def test_array_is_refused():
 
 
 def test_data_without_matrix_are_refused():
-    with pytest.raises(ValueError, match=r"adata\.X is empty"):
+    with pytest.raises(ValueError, match=r"adata\.X is None"):
         decompose(anndata.AnnData(obs=pd.DataFrame(index=["a", "b"])))
 
 

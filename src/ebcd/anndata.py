@@ -1,4 +1,4 @@
-"""Single-cell data: a decomposition that is stored in an AnnData object, as scanpy's PCA is."""
+"""Single-cell data: decompose an AnnData object and store the result as scanpy stores PCA."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ try:
 except ImportError:
     raise ImportError('ebcd.anndata needs anndata: pip install "ebcd[anndata]"') from None
 
-_CHUNK = 4_000_000  # entries of a file that are read at once
+_CHUNK = 4_000_000  # entries read from a file at once: 32 MB
 
 
 def ebcd(
@@ -39,45 +39,45 @@ def ebcd(
     Parameters
     ----------
     adata : AnnData
-        Annotated data, cells by genes; usually normalised and with logarithms taken. Dense or
-        sparse, in memory or backed by a file, of which only some rows are in memory at a time.
+        Annotated data, cells by genes; usually normalised and log-transformed. Dense or sparse, in
+        memory or backed by a file, which is read in chunks of rows.
     n_comps : int, "auto" or "paper", default "auto"
         Number of components, as `n_components` of `ebcd.EBCD`.
     layer : str, optional
-        Layer to use in place of ``adata.X``.
+        Layer to use instead of ``adata.X``.
     mask_var : str, boolean array, "auto" or None, default "auto"
-        Genes to use: a column of ``adata.var``, or one truth value per gene. "auto" takes the
-        column ``highly_variable`` if there is one, as scanpy does; None takes all genes.
+        Genes to use: a column of ``adata.var``, or a boolean for each gene. "auto" uses the column
+        ``highly_variable`` if it exists, as scanpy does; None uses all genes.
     key_added : str, default "ebcd"
         Name under which results are stored.
     prior, noise, center, scale
         As in `ebcd.EBCD`.
     copy : bool, default False
-        Whether to leave `adata` alone and return a copy with the results.
+        Whether to leave `adata` unchanged and return a copy with the results.
     **options
         Further parameters of `ebcd.EBCD`.
 
     Returns
     -------
     AnnData or None
-        The copy, if one was asked for.
+        The copy if ``copy=True``, otherwise None.
 
     Notes
     -----
     Results are, for ``key_added="ebcd"``:
 
     - ``obsm["X_ebcd"]``, cells x components: scores. Their mean square is one, unlike that of
-      scanpy's ``X_pca``: multiply by ``sqrt(uns["ebcd"]["variance"])`` where distances should
-      weigh components by their size.
-    - ``varm["ebcd"]``, genes x components: loadings; zero for genes that were not used.
+      scanpy's ``X_pca``: multiply by ``sqrt(uns["ebcd"]["variance"])`` if distances should weight
+      components by their size.
+    - ``varm["ebcd"]``, genes x components: loadings; zero for unused genes.
     - ``varm["ebcd_sd"]``, ``varm["ebcd_lfsr"]``: their standard deviations and local false sign
-      rates; NaN for genes that were not used.
+      rates; NaN for unused genes.
     - ``uns["ebcd"]``: ``variance``, ``variance_ratio``, ``noise_variance``, ``elbo``,
       ``elbo_path``, ``n_iter``, ``converged``, ``priors`` (JSON, for `FittedPrior.from_dict`) and
       ``params``.
 
-    Data backed by a file are read in chunks: once for the fit if up to 5,000 genes are used, and
-    once for every product with the data if more are (see `ebcd.Chunks`).
+    Data backed by a file are read once for a fit to up to 5,000 genes, and once for every product
+    with the data if there are more (see `ebcd.Chunks`).
 
     Examples
     --------
@@ -98,7 +98,7 @@ def ebcd(
         raise TypeError(
             f"adata must be an AnnData object, got {type(adata).__name__}; use ebcd.EBCD for arrays"
         )
-    _check_place(adata, layer, key_added, copy)
+    _check_target(adata, layer, key_added, copy)
     mask_name, mask = _genes(adata, mask_var)
     settings = {"prior": prior, "noise": noise, "center": center, "scale": scale, **options}
     model = EBCD(n_comps, **settings)
@@ -109,9 +109,9 @@ def ebcd(
     return target if copy else None
 
 
-def _check_place(adata: AnnData, layer: str | None, key_added: str, copy: bool) -> None:
+def _check_target(adata: AnnData, layer: str | None, key_added: str, copy: bool) -> None:
     if not key_added:
-        raise ValueError("key_added must be a name, got an empty one")
+        raise ValueError("key_added must not be empty")
     if adata.isbacked and (copy or adata.is_view):
         what = "a copy of" if copy else "a subset of"
         raise ValueError(
@@ -120,13 +120,13 @@ def _check_place(adata: AnnData, layer: str | None, key_added: str, copy: bool) 
         )
     if layer is not None and layer not in adata.layers:
         known = ", ".join(adata.layers) or "none"
-        raise ValueError(f"layer {layer!r} does not exist in adata.layers; there are: {known}")
+        raise ValueError(f"layer {layer!r} is not in adata.layers; available layers: {known}")
     if layer is None and adata.X is None:
-        raise ValueError("adata.X is empty; name a layer with layer=...")
+        raise ValueError("adata.X is None; choose a layer with layer=...")
 
 
 def _genes(adata: AnnData, mask_var: Any) -> tuple[Any, Array | None]:
-    """Genes to use, by the name that is written down and as truth values; None for all."""
+    """Return which genes to use, as it is recorded and as booleans; None stands for all."""
     if isinstance(mask_var, str) and mask_var == "auto" and "auto" not in adata.var:
         mask_var = "highly_variable" if "highly_variable" in adata.var else None
     if mask_var is None:
@@ -139,16 +139,16 @@ def _genes(adata: AnnData, mask_var: Any) -> tuple[Any, Array | None]:
         mask = mask_var = np.asarray(mask_var)
     if mask.dtype != np.bool_ or mask.shape != (adata.n_vars,):
         raise ValueError(
-            f"mask_var must have a truth value for each of the {adata.n_vars} genes, got dtype "
+            f"mask_var must have a boolean for each of the {adata.n_vars} genes, got dtype "
             f"{mask.dtype} and shape {mask.shape}"
         )
     if not mask.any():
-        raise ValueError("mask_var leaves no gene")
+        raise ValueError("mask_var selects no gene")
     return mask_var, mask
 
 
 def _fit(model: EBCD, adata: AnnData, layer: str | None, mask: Array | None) -> Array:
-    """Fit the model and give the scores of all cells."""
+    """Fit the model and return the scores of all cells."""
     if layer is not None or not adata.isbacked:
         data = adata.X if layer is None else adata.layers[layer]
         return np.asarray(model.fit_transform(_selected(data, mask)))
@@ -157,7 +157,7 @@ def _fit(model: EBCD, adata: AnnData, layer: str | None, mask: Array | None) -> 
 
 
 def _chunks(adata: AnnData, mask: Array | None) -> Iterator[Any]:
-    """Rows of the file behind `adata`, some at a time."""
+    """Yield the rows of the file behind `adata`, some at a time."""
     size = max(1, _CHUNK // adata.n_vars)
     for i in range(0, adata.n_obs, size):
         yield _selected(adata.X[i : i + size], mask)
@@ -193,7 +193,7 @@ def _store(
 
 
 def _all_genes(components: Array, mask: Array | None, outside: float) -> Array:
-    """Give one row for each gene, one column for each component."""
+    """Return one row per gene and one column per component."""
     if mask is None:
         return components.T.copy()
     full = np.full((mask.size, components.shape[0]), outside)
@@ -202,7 +202,7 @@ def _all_genes(components: Array, mask: Array | None, outside: float) -> Array:
 
 
 def _writable(value: Any) -> Any:
-    """Give a value that h5ad files can hold: objects are described in words."""
+    """Convert a value to something that h5ad files can store; objects become their repr."""
     if isinstance(value, bool | int | float | str):
         return value
     if isinstance(value, list | tuple):

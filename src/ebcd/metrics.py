@@ -1,4 +1,4 @@
-"""How far estimated loadings and covariances are from the truth, or from one another.
+"""Distances of estimated loadings and covariances from the truth, or from one another.
 
 Loadings are p x k: one column per component, as `components_.T` of an estimator.
 """
@@ -8,15 +8,15 @@ from numpy.typing import ArrayLike, NDArray
 
 __all__ = ["bures_wasserstein", "component_angles", "covariance_distance", "subspace_distance"]
 
-# Room for rounding of matrices computed in single precision, relative to their largest entry.
+# Allows for rounding of matrices computed in single precision, relative to their largest entry.
 _TOLERANCE = 1e-6
 
 
 def component_angles(V: ArrayLike, L: ArrayLike) -> NDArray[np.float64]:
-    """Angle between each true component and its estimate, as a fraction of a right angle.
+    """Compute the angle between each true component and its estimate, over a right angle.
 
-    In the order of the columns of `V`, each takes the remaining column of `L` at the smallest
-    angle. Signs and lengths of columns do not matter.
+    Each column of `V`, in order, is matched to the remaining column of `L` at the smallest angle.
+    Signs and lengths of columns do not matter.
 
     Parameters
     ----------
@@ -52,10 +52,10 @@ def component_angles(V: ArrayLike, L: ArrayLike) -> NDArray[np.float64]:
 
 
 def subspace_distance(V: ArrayLike, L: ArrayLike) -> float:
-    """Distance between the spans of true and estimated components, after the best rotation.
+    """Compute the distance between the spans of true and estimated components.
 
-    ``min_R ||Q R - W||_F`` with `Q` and `W` orthonormal bases of the spans of `L` and `V` and
-    `R` with orthonormal columns. In terms of the principal angles between the two spans it is
+    It is ``min_R ||Q R - W||_F``, with `Q` and `W` orthonormal bases of the spans of `L` and `V`
+    and `R` with orthonormal columns. In terms of the principal angles between the two spans it is
     ``sqrt(2 sum_k (1 - cos theta_k))``.
 
     Parameters
@@ -101,12 +101,12 @@ def subspace_distance(V: ArrayLike, L: ArrayLike) -> float:
 
 
 def covariance_distance(Sigma: ArrayLike, L: ArrayLike) -> float:
-    """Frobenius distance ``||Sigma - L L'||_F`` of a covariance from that of the loadings.
+    """Compute the Frobenius distance ``||Sigma - L L'||_F`` of loadings from a covariance.
 
     Parameters
     ----------
     Sigma : array-like of shape (p, p)
-        Covariance, symmetric; the paper takes the population's, noise included.
+        Symmetric covariance; the paper uses that of the population, noise included.
     L : array-like of shape (p, k)
         Loadings in the units of the data, so that ``L L'`` estimates the signal's covariance.
 
@@ -132,7 +132,7 @@ def covariance_distance(Sigma: ArrayLike, L: ArrayLike) -> float:
 
 
 def bures_wasserstein(A: ArrayLike, B: ArrayLike) -> float:
-    """Bures-Wasserstein distance between two positive semi-definite matrices.
+    """Compute the Bures-Wasserstein distance between two positive semi-definite matrices.
 
     ``(tr A + tr B - 2 tr (A^(1/2) B A^(1/2))^(1/2))^(1/2)``: the distance, not its square. It
     is the least ``||F - G R||_F`` over orthonormal `R` with ``A = F F'`` and ``B = G G'``, and
@@ -174,14 +174,14 @@ def bures_wasserstein(A: ArrayLike, B: ArrayLike) -> float:
 
 
 def _angle(u: NDArray[np.float64], v: NDArray[np.float64]) -> float:
-    """Angle between unit vectors; unlike the arc cosine it keeps its digits for small angles."""
+    """Return the angle between unit vectors; unlike the arc cosine, accurate for small angles."""
     return float(2 * np.arctan2(np.linalg.norm(u - v), np.linalg.norm(u + v)))
 
 
 def _unit_truth_and_estimate(
     V: ArrayLike, L: ArrayLike
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Check the pair and scale its columns to unit norm, leaving zero columns of L out."""
+    """Check both and scale their columns to unit norm, without the zero columns of L."""
     truth, estimate = _matrix("V", V), _matrix("L", L)
     if truth.shape[1] == 0:
         raise ValueError("V has no columns; pass a p x k array of true components with k >= 1")
@@ -206,7 +206,7 @@ def _unit_columns(M: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _basis(unit: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Orthonormal basis of the span of unit-norm columns."""
+    """Return an orthonormal basis of the span of unit-norm columns."""
     if unit.shape[1] == 0:
         return unit
     left, singular, _ = np.linalg.svd(unit, full_matrices=False)
@@ -214,7 +214,7 @@ def _basis(unit: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _factor(name: str, M: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return F with ``F F' = M``, or complain that M is not positive semi-definite."""
+    """Return F with ``F F' = M``; raise if M is not positive semi-definite."""
     values, vectors = np.linalg.eigh(M)
     largest = np.abs(values).max()
     if values[0] < -_TOLERANCE * largest:

@@ -1,4 +1,4 @@
-"""Loaders of the tables that ship with the package; README.md here has sources and licences."""
+"""Load the tables that ship with the package; README.md here lists sources and licences."""
 
 import csv
 from importlib.resources import files
@@ -47,7 +47,7 @@ def load_elnino() -> Bunch:
     Returns
     -------
     Bunch
-        ``data``, ndarray of shape (61, 12): degrees Celsius, a row per year;
+        ``data``, ndarray of shape (61, 12): degrees Celsius, one row per year;
         ``feature_names``, list of str: the months;
         ``years``, list of int: the years;
         ``DESCR``, str: description, source and licence.
