@@ -13,13 +13,16 @@ INSTALL := -m pip install --quiet --disable-pip-version-check
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help demo test lint test-full test-core docs linkcheck bench scale paper paper-quick clean
+.PHONY: help demo quick test lint test-full test-core docs linkcheck bench scale paper paper-quick clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: $(VENV)/installed-cli  ## a worked example: a summary on the screen, a report in demo-output/
 	$(VENV)/bin/ebcd demo -o demo-output --force
+
+quick: lint  ## before every commit, within a minute: lint and one case of every test that is not slow
+	$(ONE_THREAD) $(VENV)/bin/python -m pytest $(PYTEST_ARGS) -q -m "not slow" --one-case
 
 test: lint test-full docs test-core  ## everything that must hold: lint, tests, coverage, docs
 
