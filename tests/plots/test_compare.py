@@ -41,6 +41,12 @@ def test_order_and_signs_do_not_matter(first, order):
         assert f"component {order.index(k)}, cosine 1.00" in right.get_title()
 
 
+def test_every_estimator(model):
+    axes = plots.compare([model, model])
+    assert all(ax.has_data() for ax in axes.ravel())
+    axes[0, 0].figure.canvas.draw()  # so that nothing fails when it is seen
+
+
 def test_matching_is_the_best_one(data):
     models = [EBCD(2).fit(data), SPC(2, sumabs=2.0).fit(data)]
     unit = [m.components_ / np.linalg.norm(m.components_, axis=1)[:, None] for m in models]

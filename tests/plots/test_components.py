@@ -103,6 +103,7 @@ class TestAxes:
         assert plt.get_fignums() == [figure.number]
 
 
+@pytest.mark.slow
 class TestReadable:
     def test_with_and_without_intervals(self, ebcd_model, data):
         for model in (ebcd_model, PenalizedPCA(2, alpha=8.0).fit(data)):
@@ -125,7 +126,7 @@ class TestReadable:
         assert "25 largest of 3,000" in axes[0].get_xlabel()
         assert_readable(axes[0].figure)
 
-    @pytest.mark.parametrize("size", [1e-4, 3.3e-3, 0.4, 70.0, 1e5])
+    @pytest.mark.parametrize("size", [1e-4, 3.3e-3, 1e5])
     def test_numbers_of_any_size_do_not_overlap(self, data, size):
         model = EBCD(2, start="svd").fit(data * size)
         assert_readable(plots.components(model)[0].figure)

@@ -72,7 +72,7 @@ def compare(
     features = [_features([match[k] for match in matches], n) for k in which]
     axes = _grid(ax, names, features, len(named))
     for panel in axes.ravel() if not which else ():
-        style.say_nothing_found(panel, first)
+        style.say(panel, "no component")
     for k, row, chosen in zip(which, axes, features, strict=False):
         for model, match, panel in zip(named.values(), matches, row, strict=True):
             _draw(panel, model, match[k], chosen, level)
