@@ -45,7 +45,7 @@ KINDS = {
 ESTIMATORS = {
     "EBCD": EBCD(tol=1e-12),
     "EBCD per feature": EBCD(K, noise="per_feature"),
-    "PenalizedPCA": PenalizedPCA(K, alpha=5.0),
+    "PenalizedPCA": PenalizedPCA(K, alpha=5.0, tol=1e-14),
     "SPC": SPC(K, sumabs=2.0, tol=1e-15, max_iter=20_000),
     "GPower": GPower(K),
     "ITSPCA": ITSPCA(K),

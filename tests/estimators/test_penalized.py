@@ -185,14 +185,14 @@ class TestUnits:
 
 class TestEmptied:
     def test_components_are_dropped_with_a_warning(self):
-        with pytest.warns(UserWarning, match="emptied 1 of 2 components"):
+        with pytest.warns(UserWarning, match="dropped 1 of 2 components"):
             model = PenalizedPCA(2, alpha=[1.0, 1e3]).fit(draw())
         assert model.components_.shape == (1, 15)
         assert model.transform(draw()).shape == (60, 1)
 
     def test_all(self):
         X = draw()
-        with pytest.warns(UserWarning, match="emptied 2 of 2 components"):
+        with pytest.warns(UserWarning, match="dropped 2 of 2 components"):
             model = PenalizedPCA(2, alpha=1e3).fit(X)
         assert model.components_.shape == (0, 15)
         assert model.transform(X).shape == (60, 0)
@@ -204,7 +204,7 @@ class TestEmptied:
         assert "0 components" in model.summary()
 
     def test_constant_data(self):
-        with pytest.warns(UserWarning, match="all features are constant"):
+        with pytest.warns(UserWarning, match="the data do not vary"):
             model = PenalizedPCA(2).fit(np.ones((5, 3)))
         assert model.components_.shape == (0, 3)
 
@@ -267,7 +267,9 @@ class TestConventions:
             start: PenalizedPCA(k, alpha=3.0, start=start).fit(X).objective_
             for start in ("auto", "svd", "varimax")
         }
-        assert objectives["auto"] == min(objectives["svd"], objectives["varimax"])
+        # which of two starts is followed to the same optimum changes the last digits
+        best = min(objectives["svd"], objectives["varimax"])
+        assert objectives["auto"] <= best * (1 + 1e-12)
 
     def test_names_of_scores(self):
         model = PenalizedPCA(2).fit(draw())
@@ -370,6 +372,6 @@ class TestBadInput:
             PenalizedPCA(2).fit(X)
 
     def test_too_few_iterations(self):
-        with pytest.warns(ConvergenceWarning, match="max_iter=2"):
+        with pytest.warns(ConvergenceWarning, match="stopped after 2 iterations"):
             model = PenalizedPCA(2, alpha=2.0, max_iter=2, tol=0.0).fit(draw())
         assert not model.converged_

@@ -5,9 +5,10 @@ import pytest
 from scipy.optimize import brentq
 
 from ebcd.datasets import make_simulation
+from ebcd.fitting._methods import threshold_for_sum
 from ebcd.metrics import component_angles
 from ebcd.peers import SPC
-from ebcd.peers._spc import best_sumabs, threshold_for_sum
+from ebcd.peers._spc import best_sumabs
 
 
 def soft(x, level):

@@ -2,137 +2,104 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
 
 from ebcd._numerics import Array
-from ebcd._parameters import LOADINGS, NON_NEGATIVE, Parsed, check_length, choice, or_list
-from ebcd._warnings import warn_user
-from ebcd.data import AbstractCovariance, DataMatrix, Input
-from ebcd.estimators._readable import Readable
+from ebcd._parameters import LOADINGS, NON_NEGATIVE, Parsed, choice, or_list
+from ebcd.data import AbstractCovariance, Input
 from ebcd.estimators._shrinkage import Shrinkage
-from ebcd.fitting._loop import Fit, Problem, State
-from ebcd.fitting._penalized import fit_penalized, penalized_problem
-from ebcd.fitting._penalty_shrinker import Strength
-from ebcd.fitting._rotation import score_map
-from ebcd.fitting._starts import svd_start, varimax_start
-from ebcd.penalties import AbstractPenalty, as_penalty
+from ebcd.estimators._sparse import Found, SparseDecomposition
+from ebcd.fitting._alternate import Progress
+from ebcd.fitting._methods import Strength
+from ebcd.fitting._penalized import fit_penalized, oriented
+from ebcd.fitting._starts import varimax_start
+from ebcd.penalties import as_penalty
 
 
-class PenalizedDecomposition(Readable):
+class PenalizedDecomposition(SparseDecomposition):
     """What penalised PCA with a given strength and with a chosen one share."""
 
-    _declared: ClassVar = Readable._declared | {
+    _declared: ClassVar = SparseDecomposition._declared | {
         "penalty": Parsed(as_penalty),
         "start": choice("auto", "svd", "varimax") | LOADINGS,
     }
     _criterion = "penalised squared error, to be small"
+    _remedy = "lower alpha"
+    _detail = "_strengths"
 
-    def _fit_strength(self, data: Input, penalty: AbstractPenalty, alpha: Any) -> Self:
-        """Fit with a strength, or one for each component."""
-        covariance = data.covariance
-        k = int(self.n_components) if covariance.trace() > 0 else 0
-        if isinstance(covariance, DataMatrix):
-            covariance = covariance.best_route(max(k, 1))
-        problem = penalized_problem(covariance, penalty, np.atleast_1d(alpha))
-        fit = _nothing(problem)
-        if k > 0:
-            progress = _Printer(covariance.unit) if self.verbose else None
-            fit = fit_penalized(
-                problem,
-                self._start_loadings(covariance, data, k),
-                tol=self.tol,
-                max_iter=self.max_iter,
-                progress=progress,
-            )
-        self._store(fit, problem, data, penalty, np.asarray(alpha))
-        self._warn(fit, k)
-        return self
+    def _find(self, covariance: AbstractCovariance, principal: Array, data: Input, X: Any) -> Found:
+        penalty = as_penalty(self.penalty)
+        starts = self._starts(principal, data.scale * covariance.unit)
+        alpha = np.full(starts.shape[1], self._alpha()[: starts.shape[1]])
+        fit = fit_penalized(
+            covariance,
+            penalty,
+            alpha,
+            oriented(penalty, starts),
+            tol=self.tol,
+            max_iter=self.max_iter,
+            progress=self._progress(covariance),
+        )
+        return Found(fit, np.zeros_like(alpha), alpha)
+
+    def _alpha(self) -> Array:
+        """Return the strength, or one for each component."""
+        return np.atleast_1d(self.alpha)
+
+    def _starts(self, principal: Array, unit: Array) -> Array:
+        if not isinstance(self.start, str):
+            return (self._given_start(principal.shape[1]) / unit)[None]
+        if self.start == "svd" or len(principal) == 1:
+            return principal[None]
+        rotated = varimax_start(principal)
+        return rotated[None] if self.start == "varimax" else np.array([principal, rotated])
 
     def _given_start(self, n_features: int) -> Array:
-        """Give the loadings of `start`, one a row, in the units of the data."""
+        """Return the loadings of `start`, one a row, in the units of the data."""
         loadings = np.asarray(self.start, dtype=np.float64)
         shape = (n_features, int(self.n_components))
-        if loadings.shape != shape or not np.isfinite(loadings).all():
+        if loadings.shape != shape:
             raise ValueError(
-                f"start must hold finite loadings of shape (n_features, n_components) = {shape}, "
-                f"got shape {loadings.shape}"
+                f"start must hold loadings of shape (n_features, n_components) = {shape}, got "
+                f"shape {loadings.shape}"
             )
         return loadings.T
 
-    def _start_loadings(self, covariance: AbstractCovariance, data: Input, k: int) -> list[Array]:
-        if not isinstance(self.start, str):
-            return [self._given_start(covariance.n_features) / data.scale / covariance.unit]
-        principal = svd_start(covariance, k)
-        if self.start == "svd" or k == 1:
-            return [principal]
-        rotated = varimax_start(principal)
-        return [rotated] if self.start == "varimax" else [principal, rotated]
+    def _sign(self, loadings: Array, component: Array) -> float:
+        value = as_penalty(self.penalty).value  # which may not be the same for the other sign
+        symmetric = np.array_equal(value(-loadings), value(loadings))
+        return super()._sign(loadings, component) if symmetric else 1.0
 
-    def _store(
-        self, fit: Fit, problem: Problem, data: Input, penalty: AbstractPenalty, alpha: Array
-    ) -> None:
-        covariance = problem.covariance
-        state = _ordered(fit.state, data.scale, penalty, keep_order=alpha.ndim > 0)
-        self._strengths = alpha[list(state.components)] if alpha.ndim else alpha
-        self._observed = state.b * covariance.unit
-        back = data.scale * covariance.unit
-        maps, _ = score_map(covariance, state.mean, state.precision)
-        self._score_map = maps / back[:, None]
-        self.components_ = state.mean * back
-        residual = float(problem.residual(state.b, state.mean).mean())
-        variance = back**2 * max(residual, float(problem.noise.floor))
-        self.noise_variance_ = variance if self.scale else float(variance[0])
-        self.explained_variance_ = (self.components_**2).sum(axis=1)
-        total = float(data.variances.sum())
-        self.explained_variance_ratio_ = self.explained_variance_ / (total or 1.0)
-        self.objective_path_ = -np.array(fit.path) * covariance.unit**2
+    def _store_path(self, path: Array, covariance: AbstractCovariance) -> None:
+        """Keep the criterion; the path has what it falls by from that of no components."""
+        whole = 0.5 * covariance.n_samples * covariance.trace()
+        self.objective_path_ = (whole - path) * covariance.unit**2
         self.objective_ = float(self.objective_path_[-1])
-        self.n_iter_, self.converged_ = fit.n_iter, fit.converged
-        self.n_components_ = len(state.components)
-        self.n_samples_ = covariance.n_samples
-        self.scale_ = data.scale
-        if data.mean is not None:
-            self.mean_ = data.mean
-        elif hasattr(self, "mean_"):
-            del self.mean_
-        positive = data.variances[data.variances > 0]
-        self._uneven = bool(
-            not self.scale and positive.size and positive.max() > 100 * positive.min()
-        )
+
+    def _progress(self, covariance: AbstractCovariance) -> Progress | None:
+        """Print a line for every iteration, with the criterion in the units of the data."""
+        if not self.verbose:
+            return None
+        whole = 0.5 * covariance.n_samples * covariance.trace()
+
+        def show(iteration: int, values: Array, loadings: Array) -> None:
+            best = int(values.argmax())
+            print(  # noqa: T201 - asked for by verbose
+                f"iteration {iteration:5d}   criterion "
+                f"{(whole - values[best]) * covariance.unit**2:16.8g}   "
+                f"{np.count_nonzero(loadings[best].any(axis=1))} components"
+            )
+
+        return show
 
     def _shrinkage(self, k: int) -> Shrinkage:
-        """Give the proximal map of the penalty."""
+        """Return the proximal map of the penalty."""
         root = float(np.sqrt(self.n_samples_))
-        alpha = np.reshape(self._strengths[k] if self._strengths.ndim else self._strengths, (1, 1))
-        strength = Strength(as_penalty(self.penalty), alpha, 1.0)
-
-        def shrink(observed: Array) -> Array:
-            return np.asarray(strength.prox(root * observed[None])[0] / root)
-
-        return Shrinkage(self._observed[k], shrink)
-
-    def _warn(self, fit: Fit, k: int) -> None:
-        lost = k - self.n_components_
-        if k == 0:
-            warn_user(
-                "all features are constant, so that there is no component",
-            )
-        elif lost:
-            warn_user(
-                f"the penalty emptied {lost} of {k} components, which were dropped; lower alpha to "
-                "keep them",
-            )
-        if not fit.converged:
-            warn_user(
-                f"the fit stopped after max_iter={self.max_iter} iterations while the criterion "
-                f"still fell by more than tol={self.tol:g} of the sum of squares; raise max_iter "
-                "or tol",
-                ConvergenceWarning,
-            )
+        alpha = np.broadcast_to(self._strengths, self.n_components_)[k]
+        strength = Strength(as_penalty(self.penalty), np.full((1, 1), alpha), root)
+        return Shrinkage(self._observed[k], lambda x: strength.prox(x[None])[0])
 
 
 class PenalizedPCA(PenalizedDecomposition):
@@ -217,6 +184,7 @@ class PenalizedPCA(PenalizedDecomposition):
     """
 
     _declared: ClassVar = PenalizedDecomposition._declared | {"alpha": or_list(NON_NEGATIVE)}
+    _lists = ("alpha",)
 
     def __init__(
         self,
@@ -244,57 +212,3 @@ class PenalizedPCA(PenalizedDecomposition):
         self.max_memory = max_memory
         self.random_state = random_state
         self.verbose = verbose
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        check_length("alpha", self.alpha, self.n_components)
-
-    def _fit_input(self, data: Input, X: Any) -> Self:
-        alpha = np.asarray(self.alpha, dtype=np.float64)
-        return self._fit_strength(data, as_penalty(self.penalty), alpha)
-
-
-def _nothing(problem: Problem) -> Fit:
-    """Fit without components."""
-    empty = np.empty((0, problem.covariance.n_features))
-    residual = problem.covariance.diagonal()
-    one = np.asarray(1.0)
-    value = problem.noise.value(one, residual)
-    return Fit(State(empty, empty, empty, empty, one, one, [], (), value), [value], 0, True)
-
-
-def _ordered(state: State, scale: Array, penalty: AbstractPenalty, keep_order: bool) -> State:
-    """Sort by explained variance and make the largest loading positive where that is allowed."""
-    loadings = state.mean * scale
-    order = np.argsort(-(loadings**2).sum(axis=1), kind="stable")
-    if keep_order:
-        order = np.arange(len(order))
-    signs = np.ones((len(order), 1))
-    for i, k in enumerate(order):
-        largest = loadings[k, np.abs(loadings[k]).argmax()]
-        if largest < 0 and np.array_equal(
-            penalty.value(-state.mean[k]), penalty.value(state.mean[k])
-        ):
-            signs[i] = -1.0
-    return replace(
-        state,
-        scores=state.scores[order] * signs,
-        b=state.b[order] * signs,
-        mean=state.mean[order] * signs,
-        variance=state.variance[order],
-        curvature=None,
-        components=tuple(state.components[k] for k in order),
-    )
-
-
-class _Printer:
-    """Print a line for every iteration, with the criterion in the units of the data."""
-
-    def __init__(self, unit: float) -> None:
-        self._square = unit**2
-
-    def __call__(self, iteration: int, state: State, seconds: float) -> None:
-        print(  # noqa: T201 - asked for by verbose
-            f"iteration {iteration:5d}   criterion {-state.value * self._square:16.8g}   "
-            f"{len(state.components)} components   {seconds:7.2f} s"
-        )

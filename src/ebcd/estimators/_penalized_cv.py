@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -22,14 +23,24 @@ from ebcd._parameters import (
 from ebcd._warnings import warn_user
 from ebcd.data import Input
 from ebcd.estimators._penalized import PenalizedDecomposition
-from ebcd.fitting._folds import Fold, Index, held_out_errors, make_fold
-from ebcd.fitting._penalized import emptying_strengths
+from ebcd.fitting._alternate import Index
+from ebcd.fitting._folds import Fold, held_out_errors, make_fold
+from ebcd.fitting._penalized import emptying_strengths, oriented
 from ebcd.fitting._starts import varimax_start
 from ebcd.penalties import AbstractPenalty, as_penalty
 
-_SMALLEST_THRESHOLD = 1e-3  # of the one that empties every component
-_FOLD_TOL = 1e-8  # errors of held-out rows need fewer digits than loadings
-_LARGEST_GROUP = 20_000_000  # entries of the training rows of folds that are fitted together
+
+@dataclass(frozen=True)
+class CrossValidationSettings:
+    """The grid of strengths and the effort that is spent on them."""
+
+    # Thresholds of the grid span this ratio: what is smaller hardly differs from no penalty.
+    smallest: float = 1e-3
+    fold_tol: float = 1e-8  # errors of held-out rows need fewer digits than loadings
+    largest_group: int = 20_000_000  # entries of training rows that are held in memory together
+
+
+SETTINGS = CrossValidationSettings()
 
 
 def _gives_splits(cv: Any) -> bool:
@@ -159,14 +170,17 @@ class PenalizedPCACV(PenalizedDecomposition):
         best = int(self.mean_cv_error_.argmin())
         self.alpha_ = float(self.alphas_[best])
         self._warn_at_edge(best)
-        return self._fit_strength(data, penalty, self.alpha_)
+        return super()._fit_input(data, X)
+
+    def _alpha(self) -> Array:
+        return np.atleast_1d(self.alpha_)
 
     def _grid(self, penalty: AbstractPenalty, data: Input) -> Array:
         if np.ndim(self.alphas) == 0:
             # no entry of X'Z is larger than the norm of a column of X
             norms = np.sqrt(data.covariance.n_samples * data.variances) / data.scale
             largest = float(norms.max()) or 1.0
-            sizes = np.geomspace(_SMALLEST_THRESHOLD * largest, largest, int(self.alphas) - 1)
+            sizes = np.geomspace(SETTINGS.smallest * largest, largest, int(self.alphas) - 1)
             return np.concatenate([[0.0], emptying_strengths(penalty, sizes)])
         return np.unique(np.asarray(self.alphas, dtype=np.float64))
 
@@ -181,7 +195,7 @@ class PenalizedPCACV(PenalizedDecomposition):
             raise ValueError("cv must give splits with training and test rows")
         jobs = effective_n_jobs(self.n_jobs)
         size = max(train.size for train, _ in splits) * X.shape[1]
-        together = max(1, min(-(-len(splits) // jobs), _LARGEST_GROUP // size))
+        together = max(1, min(-(-len(splits) // jobs), SETTINGS.largest_group // size))
         groups = [splits[i : i + together] for i in range(0, len(splits), together)]
         tasks = (delayed(self._group_errors)(X, group, penalty) for group in groups)
         errors = np.vstack(Parallel(n_jobs=self.n_jobs)(tasks))
@@ -191,29 +205,30 @@ class PenalizedPCACV(PenalizedDecomposition):
     def _group_errors(
         self, X: Any, splits: list[tuple[Index, Index]], penalty: AbstractPenalty
     ) -> Array:
-        k = min(int(self.n_components), X.shape[1])
-        folds = [make_fold(X, *split, self.center, self.scale, k) for split in splits]
-        starts = [self._fold_start(fold) for fold in folds]
-        if penalty.one_sided:
-            starts = [
-                np.where((start**3).sum(axis=1, keepdims=True) < 0, -start, start)
-                for start in starts
-            ]
-        tol = max(self.tol, _FOLD_TOL)
+        folds = [
+            make_fold(
+                X,
+                *split,
+                center=self.center,
+                scale=self.scale,
+                k=self.n_components,
+                n_fits=len(self.alphas_),
+            )
+            for split in splits
+        ]
         return held_out_errors(
             folds,
-            starts,
+            oriented(penalty, np.array([self._fold_start(fold) for fold in folds])),
             penalty,
             self.alphas_,
-            tol=tol,
+            tol=max(self.tol, SETTINGS.fold_tol),
             max_iter=self.max_iter,
             warm_path=self.warm_path,
         )
 
     def _fold_start(self, fold: Fold) -> Array:
         if not isinstance(self.start, str):
-            given = self._given_start(fold.divisor.size)
-            return np.asarray(given / fold.divisor * np.sqrt(fold.n_samples))
+            return self._given_start(fold.divisor.size) / fold.divisor
         return varimax_start(fold.principal) if self.start == "varimax" else fold.principal
 
     def _warn_at_edge(self, best: int) -> None:

@@ -1,98 +1,135 @@
-"""Penalised PCA with the one loop: its problem, its best start, the strength that empties it."""
+"""Penalised PCA: the best of several starts, and the strength that empties every component."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import replace
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from itertools import combinations
 
 import numpy as np
 
 from ebcd._numerics import Array
 from ebcd.data import AbstractCovariance
-from ebcd.fitting._loop import Fit, Problem, Progress, State, alternate
-from ebcd.fitting._momentum import SMALL_GAIN, momentum
-from ebcd.fitting._penalty_shrinker import FixedNoise, PenaltyShrinker, Strength
+from ebcd.fitting._alternate import Progress, alternate
+from ebcd.fitting._methods import METHODS, Components, Strength, best_of
+from ebcd.fitting._rotation import rotate
 from ebcd.penalties import AbstractPenalty
 
-_ROUNDING = 1e-14  # gain, as a share of the sum of squares, that may be rounding
-_HALVINGS = 60
-_STRONGEST = 1e12  # over the squared argument
+
+@dataclass(frozen=True)
+class PenalizedSettings:
+    """Where fits of penalised PCA end."""
+
+    rounding: float = 1e-14  # gain, as a share of the sum of squares, that may be rounding
+    rounds: int = 4  # of the search for better optima near by; a better one is rare after two
+    overlap: float = 0.05  # angle between components (radians) that may be handed over
+    turn: float = 0.3  # radians, enough to leave the neighbourhood of a saddle
+    largest_stack: int = 4_000_000  # entries of loadings that are worked on at once: memory
+    strongest: float = 1e12  # strength, over the squared argument, that empties nothing ever will
 
 
-def penalized_problem(
-    covariance: AbstractCovariance, penalty: AbstractPenalty, alpha: Array
-) -> Problem:
-    """Put the problem together."""
-    return Problem(covariance, PenaltyShrinker(penalty, alpha, covariance), FixedNoise(covariance))
-
-
-def half_sum_of_squares(covariance: AbstractCovariance) -> float:
-    """Give the criterion of no components, in working units."""
-    return 0.5 * covariance.n_samples * covariance.trace()
+SETTINGS = PenalizedSettings()
 
 
 def fit_penalized(
-    problem: Problem,
-    starts: Iterable[Array],
+    covariance: AbstractCovariance,
+    penalty: AbstractPenalty,
+    alpha: Array,
+    starts: Array,
     *,
     tol: float,
     max_iter: int,
     progress: Progress | None = None,
-) -> Fit:
-    """Fit from every start and return the best fit.
+) -> Components:
+    """Fit from every start, then look for better optima near the best.
 
     Parameters
     ----------
-    problem : Problem
-    starts : iterable of array, k x p
-        Loadings, at least one set.
+    covariance : AbstractCovariance
+    penalty : AbstractPenalty
+    alpha : array
+        One strength, or one for each component.
+    starts : array, starts x k x p
+        Loadings.
     tol : float
-        Gain an iteration, as a share of half the sum of squares, at which a fit has converged.
+        Gain of an iteration, as a share of half the sum of squares, at which a fit has converged.
     max_iter : int
         Largest number of iterations from a start.
     progress : callable, optional
-        Called after every accelerated iteration.
+        Called after every iteration.
+
+    Returns
+    -------
+    Components
+        Their path has what the criterion falls by.
     """
-    total = half_sum_of_squares(problem.covariance)
-    tol = max(tol, _ROUNDING)
-    fits = []
-    for loadings in starts:
-        state, path = _settled(problem, problem.start(loadings), tol, max_iter)
-        left = max(max_iter - len(path) + 1, 1)
-        fit = alternate(problem, state, tol=tol * total, max_iter=left, progress=progress)
-        whole = replace(fit, path=path + fit.path[1:], n_iter=len(path) - 1 + fit.n_iter)
-        fits.append(whole)
-    return max(fits, key=lambda fit: fit.state.value)
-
-
-def _settled(
-    problem: Problem, state: State, tol: float, max_iter: int
-) -> tuple[State, list[float]]:
-    """Iterate with momentum once gains are small, until they are tiny; give the path, too.
-
-    Momentum is added to the loadings, which goes through to ``X L`` of the next rotation.
-    """
-    total = half_sum_of_squares(problem.covariance)
-    path, age, before = [state.value], 0, state.mean
-    while len(path) < max_iter:
-        proposal = state.mean
-        if age:
-            alive = state.mean.any(axis=1, keepdims=True)  # what is empty stays so
-            proposal = state.mean + momentum(age) * alive * (state.mean - before)
-        new = problem.plain(state, proposal)
-        if age and new.value < state.value:
-            age, new = 0, problem.plain(state, state.mean)
-        gain = (new.value - state.value) / total
-        path.append(new.value)
-        before, state = state.mean, new
-        age = age + 1 if gain < SMALL_GAIN else 0
-        if gain < tol:
+    n = covariance.n_samples
+    length = np.sqrt(n) * covariance.unit
+    method = METHODS["PenalizedPCA"]
+    shrinkage = method.shrinkage(
+        penalty, alpha.reshape(1, -1, 1), np.full((1, 1, 1), length), np.array([n])
+    )
+    run = partial(
+        alternate,
+        lambda loadings, _: method.rotation(covariance, loadings),
+        shrinkage,
+        tol=max(tol, SETTINGS.rounding),
+        max_iter=max_iter,
+        momentum=True,
+        progress=progress,
+    )
+    half = 0.5 * n * covariance.trace()
+    best = best_of(run(starts, size=np.full(len(starts), half)))
+    path = best.path
+    for _ in range(SETTINGS.rounds):
+        near = oriented(penalty, np.array(list(_neighbours(best.loadings))))
+        near = near[: SETTINGS.largest_stack // starts[0].size]
+        if near.size == 0:
             break
-    return state, path
+        better = run(near, size=np.full(len(near), half), rival=path[-1] + tol * half)
+        if not better:
+            break
+        best = best_of(better)
+        path = np.append(path, best.path)
+    weights, _ = rotate(covariance, best.loadings)
+    return Components(best.loadings, weights, best.observed, path, path.size, best.converged)
+
+
+def oriented(penalty: AbstractPenalty, loadings: Array) -> Array:
+    """Turn rows to the side that a one-sided penalty allows, as far as they can be."""
+    if not penalty.one_sided:
+        return loadings
+    return np.where((loadings**3).sum(axis=-1, keepdims=True) < 0, -loadings, loadings)
+
+
+def _neighbours(loadings: Array) -> Iterator[Array]:
+    """Yield rotations of two components, from which a better optimum may be reached.
+
+    Scores are uncorrelated in the sample, true ones never quite, so that one of two sparse
+    components must take up a little of the other. Either can, and both are optima: rotations hand
+    the overlap over. Others leave saddle points.
+    """
+    gram = loadings @ loadings.T
+    angles = np.arctan2(gram, np.diag(gram))
+    np.fill_diagonal(angles, 0.0)
+    for i, j in zip(*np.nonzero(np.abs(angles) > SETTINGS.overlap), strict=True):
+        yield _turned(loadings, int(i), int(j), float(angles[i, j]))
+    alive = np.flatnonzero(loadings.any(axis=1))  # what is empty stays so
+    for i, j in combinations(alive.tolist(), 2):
+        for angle in (SETTINGS.turn, -SETTINGS.turn):
+            yield _turned(loadings, i, j, angle)
+
+
+def _turned(loadings: Array, i: int, j: int, angle: float) -> Array:
+    turned = loadings.copy()
+    turned[i] = np.cos(angle) * loadings[i] - np.sin(angle) * loadings[j]
+    turned[j] = np.sin(angle) * loadings[i] + np.cos(angle) * loadings[j]
+    return turned
 
 
 def emptying_strengths(penalty: AbstractPenalty, sizes: Array) -> Array:
-    """Give the smallest strengths at which the proximal maps of entries of some sizes are zero.
+    """Compute the smallest strengths at which proximal maps of entries of some sizes are zero.
 
     Parameters
     ----------
@@ -108,14 +145,15 @@ def emptying_strengths(penalty: AbstractPenalty, sizes: Array) -> Array:
     high = np.array(v)
     while not empty(high).all():
         high = np.where(empty(high)[:, None], high, 4 * high)
-        if (high > _STRONGEST * np.maximum(v, v**2)).any():
+        if (high > SETTINGS.strongest * np.maximum(v, v**2)).any():
             raise ValueError(
                 f"the penalty {penalty!r} leaves no component empty however strong it is, so that "
                 "a grid of alphas cannot be chosen from the data; give alphas as an array"
             )
     low = np.zeros_like(high)
-    for _ in range(_HALVINGS):
+    while True:  # bisection, until there is no number in between
         middle = 0.5 * (low + high)
+        if ((middle == low) | (middle == high)).all():
+            return np.asarray(high[:, 0])
         enough = empty(middle)[:, None]
         low, high = np.where(enough, low, middle), np.where(enough, middle, high)
-    return np.asarray(high[:, 0])

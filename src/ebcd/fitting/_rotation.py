@@ -11,6 +11,8 @@ from scipy.linalg import lapack
 from ebcd._numerics import Array
 from ebcd.data import AbstractCovariance
 
+_THIN = 1e-12  # what a row adds to those before it, relative to its length: rounding
+
 
 def eigenpairs(matrix: Array) -> tuple[Array, Array]:
     """Give eigenvalues, increasing, and eigenvectors of one symmetric matrix.
@@ -54,8 +56,47 @@ def weighted(loadings: Array, precision: Array) -> Array:
 def rotate(
     covariance: AbstractCovariance, directions: Array, product: Array | None = None
 ) -> tuple[Array, Array]:
-    """Give ``W = (D S D')^(-1/2) D`` and ``B = W S``: ``X W'`` are the scores next to ``X D'``."""
+    """Return ``W = (D S D')^(-1/2) D`` and ``W S``: the scores ``X W'`` are nearest ``X D'``."""
     if product is None:
-        product = covariance.matmul(directions.T).T
+        product = multiply(covariance, directions)
     root = inverse_root(directions @ product.T)
     return root @ directions, root @ product
+
+
+def polar(covariance: AbstractCovariance, loadings: Array) -> Array:
+    """Return ``B = (L S L')^(-1/2) L S`` for a matrix of loadings (rows), or a stack of those.
+
+    The scores nearest to ``X L'`` are those that leave the smallest residual.
+    """
+    return polar_product(loadings, multiply(covariance, loadings))
+
+
+def polar_product(loadings: Array, product: Array) -> Array:
+    """Rotate as `polar` does, given the `product` of the loadings with the covariance."""
+    # as inner products of rows: small matrices of a stack would be multiplied without BLAS
+    gram = np.vecdot(loadings[..., :, None, :], product[..., None, :, :])
+    return np.asarray(inverse_root(gram) @ product)
+
+
+def multiply(covariance: AbstractCovariance, rows: Array, out: Array | None = None) -> Array:
+    """Multiply the rows of a matrix, or of a stack of matrices, by ``S``."""
+    out = np.empty(rows.shape) if out is None else out
+    flat = (-1, rows.shape[-1])
+    out.reshape(flat)[:] = covariance.matmul(rows.reshape(flat).T).T
+    return out
+
+
+def orthonormal_rows(rows: Array) -> Array:
+    """Orthonormalise rows by a QR decomposition; those that depend on others before become zero."""
+    found = np.zeros_like(rows)
+    kept = np.asarray(rows.any(axis=1))
+    while kept.any():
+        q, r = np.linalg.qr(rows[kept].T)
+        diagonal = np.diagonal(r)
+        thin = np.abs(diagonal) <= _THIN * np.linalg.norm(rows[kept], axis=1)
+        if not thin.any():
+            found[kept] = (q * np.where(diagonal < 0, -1.0, 1.0)).T
+            break
+        # one at a time: those after it lost a direction to it
+        kept[np.flatnonzero(kept)[thin.argmax()]] = False
+    return found

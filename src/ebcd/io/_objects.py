@@ -10,12 +10,9 @@ from typing import Any
 from ebcd.peers._ebmf_fit import Factor
 from ebcd.peers._ebmf_scores import Fitted
 from ebcd.peers._ebpca_amp import JointPrior
-from ebcd.penalties import L0, L1, MCP, SCAD, AbstractPenalty, ElasticNet, NonNegative, NoPenalty
+from ebcd.penalties import PENALTIES, AbstractPenalty
 from ebcd.priors import PRIORS, AbstractPriorFamily, FittedPrior, make_family, make_prior
 
-_PENALTIES: dict[str, type[AbstractPenalty]] = {
-    made.name: made for made in (NoPenalty, L1, L0, ElasticNet, SCAD, MCP, NonNegative)
-}
 _RECORDS: dict[str, type[Any]] = {made.__name__: made for made in (Factor, Fitted, JointPrior)}
 _SPLITTERS = ("KFold", "LeaveOneOut", "ShuffleSplit", "TimeSeriesSplit")  # of scikit-learn
 
@@ -34,7 +31,7 @@ def describe(value: Any) -> dict[str, Any] | None:
         return {"kind": "prior", "type": value.family, "fields": dict(value.parameters)}
     if isinstance(value, AbstractPriorFamily) and PRIORS.get(value.name) is made:
         return {"kind": "family", "type": value.name, "fields": _options(value)}
-    if isinstance(value, AbstractPenalty) and _PENALTIES.get(value.name) is made:
+    if isinstance(value, AbstractPenalty) and PENALTIES.get(value.name) is made:
         return {"kind": "penalty", "type": value.name, "fields": _options(value)}
     if _RECORDS.get(made.__name__) is made:
         return {"kind": "record", "type": made.__name__, "fields": _options(value)}
@@ -60,7 +57,7 @@ def restore(described: dict[str, Any]) -> Any:
         case "family":
             return make_family(name, **fields)
         case "penalty":
-            return _PENALTIES[name](**fields)
+            return PENALTIES[name](**fields)
         case "record":
             return _RECORDS[name](**fields)
         case "splitter" if name in _SPLITTERS:

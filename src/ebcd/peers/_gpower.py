@@ -9,16 +9,15 @@ import numpy as np
 from ebcd._numerics import Array
 from ebcd._parameters import FLAG, N_TRIALS, NONE, POSITIVE, as_generator, choice, or_list, real
 from ebcd.data import AbstractCovariance, Input
+from ebcd.estimators._sparse import Found, SparseDecomposition
+from ebcd.fitting._alternate import Shrink
+from ebcd.fitting._methods import METHODS, Components, threshold, unit_rows
+from ebcd.fitting._rotation import rotate
 from ebcd.fitting._starts import svd_start
-from ebcd.peers._alternate import AbstractShrinkage, DirectionRemoved, climb
-from ebcd.peers._sparse import Found, SparsePeer, directions, with_polar_scores
 from ebcd.peers._starts import how_many, joint_starts, single_starts
-from ebcd.penalties import L0, L1
-
-_ZERO = 1e-12  # of the largest feature: what a threshold leaves of a component by rounding
 
 
-class GPower(SparsePeer):
+class GPower(SparseDecomposition):
     """Generalised power method of Journée, Nesterov, Richtárik and Sepulchre (2010).
 
     Alternates a threshold of ``b_k = X'z_k / n`` with the polar rotation of the scores ``Z``, all
@@ -104,7 +103,7 @@ class GPower(SparsePeer):
     ['topdiam', 'length', 'ringbut', 'bowmax', 'bowdist', 'whorls']
     """
 
-    _declared: ClassVar = SparsePeer._declared | {
+    _declared: ClassVar = SparseDecomposition._declared | {
         "penalty": choice("l1", "l0"),
         "gamma": or_list(real("a number of at least 0 and below 1", lambda value: 0 <= value < 1)),
         "mu": or_list(POSITIVE) | NONE,
@@ -148,112 +147,44 @@ class GPower(SparsePeer):
         return self._per_component("mu")
 
     def _find(self, covariance: AbstractCovariance, principal: Array, data: Input, X: Any) -> Found:
-        find = self._together if self.block else self._one_by_one
-        return find(covariance, principal)
+        return (self._together if self.block else self._one_by_one)(covariance, principal)
 
     def _together(self, covariance: AbstractCovariance, principal: Array) -> Found:
-        k = len(principal)
-        shrinkage = self._thresholds(covariance, slice(k), self._weights()[:k])
+        method, k = METHODS["GPower"], len(principal)
+        levels = self._levels_of(covariance, slice(k))
+        shrinkage = method.shrinkage(self.penalty, levels, self._weights()[:k])
         rng = as_generator(self.random_state, default=0)
-        number = how_many(self.n_starts, covariance)
-        starts = joint_starts(covariance, principal, number, rng)
-        fit = climb(covariance, shrinkage, starts, tol=self.tol, max_iter=self.max_iter)
-        v = directions(fit.loadings)
-        maps, b = with_polar_scores(covariance, fit.loadings)
-        components = v * (v * b).sum(axis=1, keepdims=True)
-        path = [*fit.path, shrinkage.value(b)]
-        return Found(components, maps, fit.n_iter, fit.converged, fit.b, shrinkage.levels, path)
+        starts = joint_starts(covariance, principal, how_many(self.n_starts, covariance), rng)
+        fit = method.fit(covariance, shrinkage, starts, tol=self.tol, max_iter=self.max_iter)
+        weights, b = rotate(covariance, fit.loadings)
+        v = unit_rows(fit.loadings)
+        loadings = v * np.vecdot(v, b)[:, None]
+        path = np.append(fit.path, shrinkage(b[None], np.zeros(1))[1])
+        found = Components(loadings, weights, fit.observed, path, fit.path.size, fit.converged)
+        return Found(found, levels)
 
     def _one_by_one(self, covariance: AbstractCovariance, principal: Array) -> Found:
-        k, left = len(principal), covariance
-        removed: list[DirectionRemoved] = []
-        components, maps = (
-            np.zeros((k, covariance.n_features)),
-            np.zeros((covariance.n_features, k)),
-        )
-        observed, levels, path = np.zeros_like(components), np.zeros(k), [0.0]
-        n_iter, converged = 0, True
-        for number in range(k):
-            shrinkage = self._thresholds(left, slice(number, number + 1), np.ones(1))
-            first = svd_start(left, 1) if number else principal[:1]
-            starts = single_starts(left, first, how_many(self.n_starts, left))
-            fit = climb(left, shrinkage, starts, tol=self.tol, max_iter=self.max_iter)
-            observed[number], levels[number] = fit.b[0], shrinkage.levels[0]
-            path += [path[-1] + value for value in fit.path]
-            n_iter, converged = n_iter + fit.n_iter, converged and fit.converged
-            v = directions(fit.loadings[0])
-            size = np.sqrt(max(float(v @ left.matmul(v[:, None])[:, 0]), 0.0))
-            if size < _ZERO:
-                continue
-            components[number] = v * size
-            maps[:, number] = v / size
-            for deflation in reversed(removed):  # scores are those of the deflated data
-                maps[:, number] = deflation.project(maps[:, number : number + 1])[:, 0]
-            removed.append(DirectionRemoved(left, v))
-            left = removed[-1]
-        return Found(components, maps, n_iter, converged, observed, levels, path[1:])
+        method, levels = METHODS["GPower, one by one"], np.zeros(len(principal))
 
-    def _store(self, found: Found, covariance: AbstractCovariance, data: Input) -> None:
-        super()._store(found, covariance, data)
-        self._store_path(found.path, covariance.unit ** _SHRINKAGES[self.penalty].degree)
+        def prepare(k: int, left: AbstractCovariance) -> tuple[Shrink, Array]:
+            levels[k : k + 1] = self._levels_of(left, slice(k, k + 1))
+            first = svd_start(left, 1) if k else principal[:1]
+            starts = single_starts(left, first, how_many(self.n_starts, left))
+            return method.shrinkage(self.penalty, levels[k : k + 1], np.ones(1)), starts
+
+        fit = method.fit_one_by_one(
+            covariance, len(principal), prepare, tol=self.tol, max_iter=self.max_iter
+        )
+        return Found(fit, levels)
+
+    def _levels_of(self, covariance: AbstractCovariance, which: slice) -> Array:
+        """Compute thresholds, relative to the one that empties a component whatever its scores."""
+        gamma, largest = self._per_component("gamma")[which], float(covariance.diagonal().max())
+        return np.asarray(np.sqrt(largest) * gamma ** (1 / self._degree))
+
+    @property
+    def _degree(self) -> int:  # type: ignore[override]
+        return 1 if self.penalty == "l1" else 2
 
     def _threshold(self, observed: Array, level: float) -> Array:
-        if self.penalty == "l1":
-            return L1().prox(observed, np.asarray(level))
-        return L0().prox(observed, np.asarray(level**2 / 2))
-
-    def _thresholds(
-        self, covariance: AbstractCovariance, which: slice, mu: Array
-    ) -> AbstractThreshold:
-        largest = float(covariance.diagonal().max())
-        return _SHRINKAGES[self.penalty](self._per_component("gamma")[which], mu, largest)
-
-
-class AbstractThreshold(AbstractShrinkage):
-    """A threshold of each component; the criterion is a sum over components.
-
-    Parameters
-    ----------
-    gamma, mu : array of length k
-    largest : float
-        Largest variance of a feature.
-    """
-
-    degree: int  # of the criterion in the units of the data
-    levels: Array  # thresholds of the components
-
-    def __init__(self, gamma: Array, mu: Array, largest: float) -> None:
-        self._gamma, self._mu, self._largest = gamma[:, None], mu, largest
-        self.levels = np.sqrt(largest) * gamma ** (1 / self.degree)
-
-    def value(self, b: Array) -> float:
-        """Give the criterion for one start, k x p."""
-        return float(self.shrink(b[None])[1][0])
-
-
-class SoftThreshold(AbstractThreshold):
-    """Soft thresholds, then rows of length mu; the criterion weights their norms before that."""
-
-    degree = 1
-
-    def shrink(self, b: Array) -> tuple[Array, Array]:
-        """Directions of the thresholded rows, of length mu."""
-        soft = L1().prox(b, self._gamma * np.sqrt(self._largest))
-        size = np.linalg.norm(soft, axis=-1)
-        scale = self._mu / np.where(size > 0, size, 1.0)
-        return soft * scale[..., None], size @ self._mu
-
-
-class HardThreshold(AbstractThreshold):
-    """Hard thresholds; the criterion is by how much squares are above the level, weighted."""
-
-    degree = 2
-
-    def shrink(self, b: Array) -> tuple[Array, Array]:
-        """Entries whose squares are above the level."""
-        level = self._gamma * self._largest
-        excess = np.maximum(b**2 - level, 0.0).sum(axis=-1)
-        return L0().prox(b, level / 2) * (self._mu**2)[:, None], excess @ self._mu**2
-
-
-_SHRINKAGES: dict[str, type[AbstractThreshold]] = {"l1": SoftThreshold, "l0": HardThreshold}
+        return threshold("soft" if self.penalty == "l1" else "hard", observed, np.asarray(level))

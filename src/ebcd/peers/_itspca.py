@@ -5,22 +5,20 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ebcd._numerics import Array
 from ebcd._parameters import MAX_ITER, NON_NEGATIVE, NONE, choice
 from ebcd.data import AbstractCovariance, Input
 from ebcd.estimators._shrinkage import Shrinkage
-from ebcd.peers._alternate import Derived
-from ebcd.peers._sparse import Found, SparsePeer
-from ebcd.penalties import L0, L1, SCAD
+from ebcd.estimators._sparse import Found, SparseDecomposition
+from ebcd.fitting._deflation import Selected
+from ebcd.fitting._methods import METHODS, Components, threshold
 
 _MOST_STEPS = 5000
 _EQUAL = 1e-6  # relative difference of variances that are equal but for rounding
-_THICK = 1e-12  # what is left of a column beside those before it, of its length
 
 
-class ITSPCA(SparsePeer):
+class ITSPCA(SparseDecomposition):
     """Iterative thresholding of Ma (2013): orthogonal iteration with thresholds.
 
     Repeats ``Q <- QR(threshold(S Q))`` from the principal components of the features with large
@@ -105,7 +103,7 @@ class ITSPCA(SparsePeer):
     array([0, 1, 2, 3, 4])
     """
 
-    _declared: ClassVar = SparsePeer._declared | {
+    _declared: ClassVar = SparseDecomposition._declared | {
         "thresholding": choice("hard", "soft", "scad"),
         "gamma": NON_NEGATIVE,
         "alpha": NON_NEGATIVE,
@@ -147,60 +145,34 @@ class ITSPCA(SparsePeer):
         values = np.maximum(values, noise)
         levels = self.gamma * np.sqrt(noise * values[:k] * log_size / n)
         steps = self.max_iter or enough_steps(values / noise, k, log_size)
+        method = METHODS["ITSPCA"]
+        shrinkage = method.shrinkage(self.thresholding, levels)
         tol = 1 / n**2 if self.tol is None else self.tol
-        converged, alive, observed = False, np.arange(k), q
-        changes: list[float] = []
-        while not converged and len(changes) < steps and alive.size:
-            product = covariance.matmul(q)
-            lengths = np.sqrt((q * product).sum(axis=0))
-            new, kept = orthonormal(THRESHOLDS[self.thresholding](product, levels[alive]))
-            observed, lengths = product[:, kept] / lengths[kept], lengths[kept]
-            changes.append(turned(q, new) if kept.all() else np.nan)
-            converged = changes[-1] <= tol
-            q, alive = new, alive[kept]
-        size = np.sqrt(np.maximum((q * covariance.matmul(q)).sum(axis=0), 0.0))
+        fit = method.fit(covariance, shrinkage, q[None], tol=tol, max_iter=steps)
+        q, b = fit.loadings, method.rotation(covariance, fit.loadings)
+        size = np.sqrt(np.maximum(np.vecdot(q, b), 0.0))[:, None]
         size = np.where(size > 0, size, 1.0)
-        converged = converged or alive.size == 0
-        levels = levels[alive]
-        return Found(
-            *((q * size).T, q / size, len(changes), converged, observed.T, levels / lengths),
-            detail=levels * covariance.unit**2,
-            changes=changes,
+        found = Components(
+            q * size, q / size, fit.observed / size, fit.path, fit.path.size, fit.converged
         )
+        return Found(found, levels / size[:, 0], levels * covariance.unit**2)
 
-    def _store(self, found: Found, covariance: AbstractCovariance, data: Input) -> None:
-        super()._store(found, covariance, data)
-        self.change_path_ = np.array(found.changes, dtype=np.float64)
+    def _store_path(self, path: Array, covariance: AbstractCovariance) -> None:
+        self.change_path_ = path[: self.n_iter_]
 
     def _threshold(self, observed: Array, level: float) -> Array:
-        return THRESHOLDS[self.thresholding](observed, np.asarray(level))
+        return threshold(self.thresholding, observed, np.asarray(level))
 
     def _shrinkage(self, k: int) -> Shrinkage:
-        """Give the threshold; the QR step comes after it."""
+        """Return the threshold; the QR step comes after it."""
         observed, level = self._observed[k], float(self._levels[k])
         return Shrinkage(
             observed, lambda x: self._threshold(x, level), result="loading before the QR step"
         )
 
 
-def _hard(t: Array, levels: Array) -> Array:
-    return L0().prox(t, levels**2 / 2)
-
-
-def _soft(t: Array, levels: Array) -> Array:
-    return L1().prox(t, levels)
-
-
-def _scad(t: Array, levels: Array) -> Array:
-    unit = np.where(levels > 0, levels, 1.0)
-    return np.where(levels > 0, unit * SCAD().prox(t / unit, 1.0), t)
-
-
-THRESHOLDS = {"hard": _hard, "soft": _soft, "scad": _scad}
-
-
 def noise_variance(covariance: AbstractCovariance) -> float:
-    """Median variance of the features, of those that vary."""
+    """Compute the median variance of the features that vary."""
     variances = covariance.diagonal()
     return float(np.median(variances[variances > 0]))
 
@@ -208,7 +180,7 @@ def noise_variance(covariance: AbstractCovariance) -> float:
 def diagonal_thresholding(
     covariance: AbstractCovariance, k: int, least: float
 ) -> tuple[Array, Array]:
-    """Give k + 1 eigenvalues and k eigenvectors (p x k) of the features with large variances.
+    """Compute k + 1 eigenvalues and k eigenvectors (k x p) of the features with large variances.
 
     The last eigenvalue is zero if there are only k features.
     """
@@ -217,52 +189,15 @@ def diagonal_thresholding(
     if chosen.size < k:
         equal = np.ptp(variances) < _EQUAL * variances.max()
         chosen = np.argsort(-variances, kind="stable")[: None if equal else k]
-    values, vectors = Chosen(covariance, chosen).leading(min(k + 1, chosen.size))
-    q = np.zeros((covariance.n_features, k))
-    q[chosen] = vectors[:, :k]
+    values, vectors = Selected(covariance, chosen).leading(min(k + 1, chosen.size))
+    q = np.zeros((k, covariance.n_features))
+    q[:, chosen] = vectors[:, :k].T
     return np.append(values, np.zeros(k + 1 - values.size)), q
 
 
-class Chosen(Derived):
-    """Covariance of some of the features."""
-
-    def __init__(self, covariance: AbstractCovariance, chosen: NDArray[np.intp]) -> None:
-        super().__init__(covariance, chosen.size)
-        self._chosen = chosen
-
-    def matmul(self, v: Array) -> Array:
-        """Product with the submatrix."""
-        padded = np.zeros((self._covariance.n_features, v.shape[1]))
-        padded[self._chosen] = v
-        return np.asarray(self._covariance.matmul(padded)[self._chosen])
-
-    def diagonal(self) -> Array:
-        """Variances of the features."""
-        return np.asarray(self._covariance.diagonal()[self._chosen])
-
-
 def enough_steps(values: Array, k: int, log_size: float) -> int:
-    """Give the number of iterations, from eigenvalues in units of the noise."""
+    """Compute the number of iterations from eigenvalues in units of the noise."""
     gap = max(values[k - 1] - values[k], 1e-12)
     excess = (values[0] - 1) ** 2 / values[0]
     terms = (1 + 1 / np.log(2)) * log_size + max(0.0, float(np.log(max(excess, 1e-300))))
     return int(np.clip(np.ceil(1.1 * values[0] / gap * terms), 1, _MOST_STEPS))
-
-
-def orthonormal(columns: Array) -> tuple[Array, NDArray[np.bool_]]:
-    """Orthonormal basis by QR with a positive diagonal, and which columns it stands for."""
-    kept = np.asarray(columns.any(axis=0))
-    while True:
-        q, r = np.linalg.qr(columns[:, kept])
-        diagonal = np.diagonal(r)
-        thin = np.abs(diagonal) <= _THICK * np.linalg.norm(columns[:, kept], axis=0)
-        if not thin.any():
-            return q * np.where(diagonal < 0, -1.0, 1.0), kept
-        # one at a time: those after it lost a direction to it
-        kept[np.flatnonzero(kept)[thin.argmax()]] = False
-
-
-def turned(old: Array, new: Array) -> float:
-    """Squared sine of the largest angle between two subspaces of the same dimension."""
-    left = new - old @ (old.T @ new)
-    return float(np.linalg.norm(left, 2) ** 2)

@@ -9,8 +9,10 @@ import numpy as np
 from ebcd._numerics import Array
 from ebcd._parameters import as_generator, choice, integer, or_list, real
 from ebcd.data import AbstractCovariance, Input, is_sparse
-from ebcd.peers._alternate import AbstractShrinkage, ScoresRemoved, climb
-from ebcd.peers._sparse import Found, SparsePeer, directions
+from ebcd.estimators._sparse import Found, SparseDecomposition
+from ebcd.fitting._alternate import Shrink
+from ebcd.fitting._deflation import Deflated
+from ebcd.fitting._methods import METHODS, threshold_for_sum, unit_rows
 from ebcd.penalties import L1
 
 _CANDIDATES = 25
@@ -18,7 +20,7 @@ _FOLD_STEPS = 5
 _ROOM = 1e-9  # for rounding of sqrt(p)
 
 
-class SPC(SparsePeer):
+class SPC(SparseDecomposition):
     """Sparse principal components of Witten, Tibshirani and Hastie (2009), their Algorithm 2.
 
     One component after the other: scores ``u`` and loadings ``v`` that maximise ``u'Xv`` with
@@ -95,13 +97,14 @@ class SPC(SparsePeer):
     array([0, 1, 2, 3, 4])
     """
 
-    _declared: ClassVar = SparsePeer._declared | {
+    _declared: ClassVar = SparseDecomposition._declared | {
         "sumabs": choice("cv") | or_list(real("a number of at least 1", lambda value: value >= 1)),
         "cv": integer(2),
     }
     _lists = ("sumabs",)
     _remedy = "raise sumabs"
     _detail = "sumabs_"
+    _degree = 1
     _criterion = "standard deviations of components, to be large"
 
     def __init__(
@@ -139,93 +142,27 @@ class SPC(SparsePeer):
             )
 
     def _find(self, covariance: AbstractCovariance, principal: Array, data: Input, X: Any) -> Found:
+        method, count = METHODS["SPC"], len(principal)
         choose = isinstance(self.sumabs, str)
+        sums = np.zeros(count) if choose else self._per_component("sumabs")[:count]
         x = _working_data(data, covariance, X) if choose else np.empty((0, 0))
-        given = np.empty(0) if choose else self._per_component("sumabs")
         rng = as_generator(self.random_state, default=0)
-        p = covariance.n_features
-        components, maps, b = np.empty((0, p)), np.empty((p, 0)), np.empty((0, p))
-        observed, levels, path = np.empty((0, p)), [], [0.0]
-        sums, n_iter, converged = [], 0, True
-        for number in range(len(principal)):
-            left = ScoresRemoved(covariance, b)
-            sums.append(best_sumabs(x, self.cv, rng) if choose else given[number])
-            start = (left.leading(1)[1].T if number else principal[:1])[None]
-            ball = L1Ball(np.array([sums[-1]]))
-            fit = climb(left, ball, start, tol=self.tol, max_iter=self.max_iter)
-            v = fit.loadings[0]
-            image = left.matmul(v[:, None])[:, 0]
-            size = np.sqrt(v @ image)
-            # the scores X v without those before them, of mean square one
-            w = (v - maps @ (b @ v)) / size
-            components, observed = np.vstack([components, v * size]), np.vstack([observed, fit.b])
-            levels.append(threshold_for_sum(fit.b, np.array(sums[-1]))[0])
-            path += [path[-1] + value for value in fit.path]
-            maps, b = np.column_stack([maps, w]), np.vstack([b, image / size])
-            n_iter, converged = n_iter + fit.n_iter, converged and fit.converged
-            if choose:
-                z = x @ v / np.linalg.norm(x @ v)
-                x = x - np.outer(z, z @ x)
-        levels_, sums_ = np.array(levels), np.array(sums)
-        return Found(components, maps, n_iter, converged, observed, levels_, path[1:], sums_)
 
-    def _store(self, found: Found, covariance: AbstractCovariance, data: Input) -> None:
-        super()._store(found, covariance, data)
-        self._store_path(found.path, covariance.unit)
+        def prepare(k: int, left: AbstractCovariance) -> tuple[Shrink, Array]:
+            nonlocal x
+            if choose:
+                x = left.deflate(x) if isinstance(left, Deflated) else x
+                sums[k] = best_sumabs(x, self.cv, rng)
+            start = left.leading(1)[1].T if k else principal[:1]
+            return method.shrinkage(sums[k]), start[None]
+
+        fit = method.fit_one_by_one(
+            covariance, count, prepare, tol=self.tol, max_iter=self.max_iter
+        )
+        return Found(fit, threshold_for_sum(fit.observed, sums), sums)
 
     def _threshold(self, observed: Array, level: float) -> Array:
         return L1().prox(observed, np.asarray(level))
-
-
-class L1Ball(AbstractShrinkage):
-    """Directions of length one that are closest to `b` within ``||v||_1 <= sumabs``.
-
-    Parameters
-    ----------
-    sumabs : array
-        One value for all starts, or one for each; a start is one component.
-    """
-
-    def __init__(self, sumabs: Array) -> None:
-        self._sumabs = sumabs
-
-    def shrink(self, b: Array) -> tuple[Array, Array]:
-        """Soft threshold at the level at which the sum of magnitudes is right."""
-        rows = b[:, 0]
-        level = threshold_for_sum(rows, self._sumabs)
-        v = directions(L1().prox(rows, level[:, None]))
-        return v[:, None], np.einsum("sp,sp->s", rows, v)
-
-
-def threshold_for_sum(rows: Array, sumabs: Array) -> Array:
-    """Level of the soft threshold after which ``||v||_1 / ||v||`` of each row is `sumabs`.
-
-    Zero where that ratio is small enough without. With the m largest magnitudes ``a`` left, the
-    ratio is ``c`` at ``(s - c sqrt((m q - s^2) / (m - c^2))) / m``, where ``s`` and ``q`` are the
-    sums of ``a`` and ``a^2``; m is the number for which this lies between the m-th and the next.
-    """
-    magnitude = np.sort(np.abs(rows), axis=-1)[:, ::-1]
-    c = np.broadcast_to(sumabs, len(rows))[:, None]
-    top = magnitude[:, :1]
-    a = magnitude / np.where(top > 0, top, 1.0)
-    count = np.arange(1, a.shape[1] + 1)
-    s, q = np.cumsum(a, axis=1), np.cumsum(a * a, axis=1)
-    following = np.column_stack([a[:, 1:], np.zeros(len(a))])
-    # sums if the level is the next magnitude
-    sum_there = s - count * following
-    square_there = q - 2 * following * s + count * following**2
-    enough = sum_there**2 >= c**2 * square_there * (1 - 1e-12)
-    enough &= square_there > 0  # unequal to the largest
-    at = np.where(enough.any(axis=1), enough.argmax(axis=1), a.shape[1] - 1)[:, None]
-    m = count[at]
-    s, q, lower = (np.take_along_axis(sums, at, axis=1) for sums in (s, q, following))
-    room = np.where(m > c**2, m - c**2, 1.0)
-    spread = m * q - s * s
-    level = (s - c * np.sqrt(np.maximum(spread, 0.0) / room)) / m
-    # equal magnitudes stay equal at any level, so that the ratio cannot fall
-    solved = (m > c**2) & (spread > 1e-14 * m * q)
-    level = np.where(solved, np.maximum(level, lower), lower)
-    return np.asarray((level * top)[:, 0])
 
 
 def best_sumabs(x: Array, n_folds: int, rng: np.random.Generator) -> float:
@@ -245,10 +182,10 @@ def _held_out_error(x: Array, held_out: Array, candidates: Array, start: Array) 
     """
     known, v = np.where(held_out, 0.0, x), start
     for _ in range(_FOLD_STEPS):
-        b = directions(v @ known.T) @ known
-        v = directions(L1().prox(b, threshold_for_sum(b, candidates)[:, None]))
+        b = unit_rows(v @ known.T) @ known
+        v = unit_rows(L1().prox(b, threshold_for_sum(b, candidates)[:, None]))
     scores = v @ known.T
-    u = directions(scores)
+    u = unit_rows(scores)
     size = np.einsum("cn,cn->c", u, scores)
     cross = np.einsum("cn,cn->c", u, v @ (x - known).T)
     square = np.einsum("cn,cn->c", u**2, v**2 @ held_out.T.astype(np.float64))
@@ -257,7 +194,7 @@ def _held_out_error(x: Array, held_out: Array, candidates: Array, start: Array) 
 
 def _first_direction(x: Array) -> Array:
     if x.shape[0] < x.shape[1]:
-        return directions(np.linalg.eigh(x @ x.T)[1][:, -1] @ x)
+        return unit_rows(np.linalg.eigh(x @ x.T)[1][:, -1] @ x)
     return np.asarray(np.linalg.eigh(x.T @ x)[1][:, -1])
 
 

@@ -9,12 +9,13 @@ import numpy as np
 from ebcd._numerics import Array
 from ebcd._parameters import COUNT, N_TRIALS, NONE, as_generator, choice
 from ebcd.data import AbstractCovariance, Input
-from ebcd.peers._alternate import AbstractShrinkage, climb
-from ebcd.peers._sparse import Found, SparsePeer, with_polar_scores
+from ebcd.estimators._sparse import Found, SparseDecomposition
+from ebcd.fitting._methods import METHODS, Components
+from ebcd.fitting._rotation import rotate
 from ebcd.peers._starts import how_many, joint_starts
 
 
-class USLPCA(SparsePeer):
+class USLPCA(SparseDecomposition):
     """Unrestricted sparse loadings of Adachi and Trendafilov (2016), with a given cardinality.
 
     Fits ``X = Z L' + error`` by least squares, with uncorrelated scores ``Z`` of mean square one
@@ -79,12 +80,13 @@ class USLPCA(SparsePeer):
     ['topdiam', 'length', 'bowdist', 'whorls']
     """
 
-    _declared: ClassVar = SparsePeer._declared | {
+    _declared: ClassVar = SparseDecomposition._declared | {
         "n_nonzero": COUNT | NONE,
         "n_starts": N_TRIALS | choice("auto"),
     }
     _remedy = "raise n_nonzero or use fewer components"
     _criterion = "explained variance, to be large"
+    _degree = 2
 
     def __init__(
         self,
@@ -123,42 +125,17 @@ class USLPCA(SparsePeer):
             )
 
     def _find(self, covariance: AbstractCovariance, principal: Array, data: Input, X: Any) -> Found:
-        number = min(self.n_nonzero or principal.size, principal.size)
+        method = METHODS["USLPCA"]
+        shrinkage = method.shrinkage(min(self.n_nonzero or principal.size, principal.size))
         rng = as_generator(self.random_state, default=0)
         starts = joint_starts(covariance, principal, how_many(self.n_starts, covariance), rng)
-        fit = climb(covariance, Largest(number), starts, tol=self.tol, max_iter=self.max_iter)
-        maps, b = with_polar_scores(covariance, fit.loadings)
-        components = np.where(fit.loadings != 0, b, 0.0)
-        smallest = np.abs(fit.loadings[fit.loadings != 0]).min(initial=np.inf)
-        levels = np.full(len(components), smallest)
-        return Found(components, maps, fit.n_iter, fit.converged, fit.b, levels, fit.path)
-
-    def _store(self, found: Found, covariance: AbstractCovariance, data: Input) -> None:
-        super()._store(found, covariance, data)
-        self._store_path(found.path, covariance.unit**2)
+        fit = method.fit(covariance, shrinkage, starts, tol=self.tol, max_iter=self.max_iter)
+        weights, b = rotate(covariance, fit.loadings)
+        loadings = np.where(fit.loadings != 0, b, 0.0)
+        found = Components(loadings, weights, b, fit.path, fit.path.size, fit.converged)
+        smallest = np.abs(loadings[loadings != 0]).min(initial=np.inf)
+        return Found(found, np.full(len(b), smallest))
 
     def _threshold(self, observed: Array, level: float) -> Array:
         # a number of entries is kept: those from the smallest of them on
         return np.where(np.abs(observed) >= level, observed, 0.0)
-
-
-class Largest(AbstractShrinkage):
-    """Keep a number of entries, in all components together; the criterion is their sum of squares.
-
-    Parameters
-    ----------
-    number : int
-        How many entries.
-    """
-
-    def __init__(self, number: int) -> None:
-        self._number = number
-
-    def shrink(self, b: Array) -> tuple[Array, Array]:
-        """Set all but the largest entries of each start to zero."""
-        flat = b.reshape(len(b), -1)
-        kept = np.zeros_like(flat)
-        place = np.argpartition(-np.abs(flat), self._number - 1, axis=1)[:, : self._number]
-        values = np.take_along_axis(flat, place, axis=1)
-        np.put_along_axis(kept, place, values, axis=1)
-        return kept.reshape(b.shape), (values**2).sum(axis=1)

@@ -1,8 +1,7 @@
-"""Penalties on loadings: what they cost, and what they make of an entry."""
+"""Penalties on loadings: values and proximal maps."""
 
 from ebcd.penalties._concave import L0, MCP, SCAD
-from ebcd.penalties._convex import L1, ElasticNet, NoPenalty
-from ebcd.penalties._nonnegative import NonNegative
+from ebcd.penalties._convex import L1, ElasticNet, NonNegative, NoPenalty
 from ebcd.penalties._penalty import AbstractPenalty
 from ebcd.penalties._registry import PENALTIES, as_penalty, make_penalty
 

@@ -32,7 +32,7 @@ class L0(AbstractPenalty):
     name: ClassVar[str] = "l0"
 
     def value(self, v: ArrayLike) -> Array:
-        """One for every entry that is not zero."""
+        """Return one for every entry that is not zero."""
         return np.asarray(np.asarray(v) != 0, dtype=np.float64)
 
     def prox(self, v: ArrayLike, step: ArrayLike) -> Array:
@@ -52,10 +52,10 @@ class _Flattening(AbstractPenalty):
 
     @abstractmethod
     def _minima(self, size: Array, step: Array) -> list[Array]:
-        """Minimum of each piece, for non-negative arguments, in increasing order."""
+        """Return the minimum of each piece for non-negative arguments, in increasing order."""
 
     def prox(self, v: ArrayLike, step: ArrayLike) -> Array:
-        """Best of the minima of the pieces."""
+        """Choose the best of the minima of the pieces."""
         v, step = np.broadcast_arrays(
             np.asarray(v, dtype=np.float64), np.asarray(step, dtype=np.float64)
         )
@@ -68,18 +68,8 @@ class _Flattening(AbstractPenalty):
             best, lowest = np.where(better, u, best), np.where(better, excess, lowest)
         return np.asarray(np.copysign(best, v) + 0.0)  # no negative zeros
 
-    def slope(self, v: ArrayLike, step: ArrayLike) -> Array:
-        """Slope of the piece in which the minimum lies."""
-        step = np.asarray(step, dtype=np.float64)
-        u = np.abs(self.prox(v, step))
-        return np.where(u >= self.gamma, 1.0, self._inner_slope(u, step))
-
-    @abstractmethod
-    def _inner_slope(self, u: Array, step: Array) -> Array:
-        """Slope of the proximal map where its result `u` is below `gamma`."""
-
-    def reach(self, alpha: ArrayLike) -> Array:
-        """Thresholds grow with the strength."""
+    def threshold(self, alpha: ArrayLike) -> Array:
+        """Return the strength, with which thresholds grow."""
         alpha = np.asarray(alpha, dtype=np.float64)
         return np.where(alpha > 0, alpha, 1.0)
 
@@ -95,6 +85,12 @@ class SCAD(_Flattening):
     ----------
     gamma : float, default 3.7
         Where the penalty becomes constant, in units of the threshold; above 1.
+
+    Examples
+    --------
+    >>> from ebcd.penalties import SCAD
+    >>> SCAD().value([0.5, 1.0, 3.7, 10.0])
+    array([0.5 , 1.  , 2.35, 2.35])
     """
 
     gamma: float = 3.7
@@ -105,7 +101,7 @@ class SCAD(_Flattening):
             raise ValueError(f"gamma of scad must be above 1 and finite, got {self.gamma}")
 
     def value(self, v: ArrayLike) -> Array:
-        """Penalty of each entry."""
+        """Compute the penalty of each entry."""
         size = np.abs(np.asarray(v, dtype=np.float64))
         bent = np.clip(size, 1.0, self.gamma) - 1.0
         return np.asarray(np.minimum(size, 1.0) + bent - 0.5 * bent**2 / (self.gamma - 1))
@@ -121,10 +117,6 @@ class SCAD(_Flattening):
             np.maximum(size, self.gamma),
         ]
 
-    def _inner_slope(self, u: Array, step: Array) -> Array:
-        divisor = np.maximum(1 - step / (self.gamma - 1), 1e-3)
-        return np.where(u > 1, 1 / divisor, (u > 0).astype(np.float64))
-
 
 @dataclass(frozen=True)
 class MCP(_Flattening):
@@ -136,6 +128,12 @@ class MCP(_Flattening):
     ----------
     gamma : float, default 3.0
         Where the penalty becomes constant, in units of the threshold; above 0.
+
+    Examples
+    --------
+    >>> from ebcd.penalties import MCP
+    >>> MCP().value([0.0, 3.0, 10.0])
+    array([0. , 1.5, 1.5])
     """
 
     gamma: float = 3.0
@@ -146,7 +144,7 @@ class MCP(_Flattening):
             raise ValueError(f"gamma of mcp must be positive and finite, got {self.gamma}")
 
     def value(self, v: ArrayLike) -> Array:
-        """Penalty of each entry."""
+        """Compute the penalty of each entry."""
         size = np.minimum(np.abs(np.asarray(v, dtype=np.float64)), self.gamma)
         return np.asarray(size * (1 - 0.5 * size / self.gamma))
 
@@ -155,6 +153,3 @@ class MCP(_Flattening):
         divisor = np.where(convex, 1 - step / self.gamma, 1.0)
         inner = np.clip((size - step) / divisor, 0.0, self.gamma)
         return [np.where(convex, inner, 0.0), np.maximum(size, self.gamma)]
-
-    def _inner_slope(self, u: Array, step: Array) -> Array:
-        return (u > 0) / np.maximum(1 - step / self.gamma, 1e-3)

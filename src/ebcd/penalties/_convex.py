@@ -1,8 +1,8 @@
-"""Convex penalties."""
+"""Convex penalties, and non-negativity with any penalty on top."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 import numpy as np
@@ -23,26 +23,26 @@ def soft_threshold(v: ArrayLike, threshold: ArrayLike) -> Array:
 
 @dataclass(frozen=True)
 class NoPenalty(AbstractPenalty):
-    """No penalty: ``value(v) = 0``."""
+    """No penalty: ``value(v) = 0``.
+
+    Examples
+    --------
+    >>> from ebcd.penalties import NoPenalty
+    >>> NoPenalty().prox([-3.0, 0.5, 2.0], 1.0)
+    array([-3. ,  0.5,  2. ])
+    """
 
     name: ClassVar[str] = "none"
-
-    @property
-    def homogeneous(self) -> bool:
-        """It is."""
-        return True
+    homogeneous: ClassVar[bool] = True
 
     def value(self, v: ArrayLike) -> Array:
-        """Zeros."""
+        """Return zeros."""
         return np.zeros(np.shape(v))
 
     def prox(self, v: ArrayLike, step: ArrayLike) -> Array:
-        """Give `v` itself."""
-        return np.array(np.broadcast_to(np.asarray(v, dtype=np.float64), _shape(v, step)))
-
-    def slope(self, v: ArrayLike, step: ArrayLike) -> Array:
-        """Ones."""
-        return np.ones(_shape(v, step))
+        """Return a copy of `v`."""
+        shape = np.broadcast_shapes(np.shape(v), np.shape(step))
+        return np.array(np.broadcast_to(np.asarray(v, dtype=np.float64), shape))
 
 
 @dataclass(frozen=True)
@@ -57,23 +57,15 @@ class L1(AbstractPenalty):
     """
 
     name: ClassVar[str] = "l1"
-
-    @property
-    def homogeneous(self) -> bool:
-        """It is."""
-        return True
+    homogeneous: ClassVar[bool] = True
 
     def value(self, v: ArrayLike) -> Array:
-        """Magnitudes."""
+        """Return magnitudes."""
         return np.abs(np.asarray(v, dtype=np.float64))
 
     def prox(self, v: ArrayLike, step: ArrayLike) -> Array:
-        """Soft thresholding."""
+        """Apply the soft threshold."""
         return soft_threshold(v, step)
-
-    def slope(self, v: ArrayLike, step: ArrayLike) -> Array:
-        """One beyond the threshold."""
-        return (np.abs(v) > step).astype(np.float64)
 
 
 @dataclass(frozen=True)
@@ -84,6 +76,12 @@ class ElasticNet(AbstractPenalty):
     ----------
     l1_ratio : float, default 0.5
         The share ``r`` of the magnitudes, between 0 and 1, as in scikit-learn.
+
+    Examples
+    --------
+    >>> from ebcd.penalties import ElasticNet
+    >>> ElasticNet(l1_ratio=0.5).prox([-3.0, 0.5, 2.0], 2.0)
+    array([-1. ,  0. ,  0.5])
     """
 
     l1_ratio: float = 0.5
@@ -94,20 +92,46 @@ class ElasticNet(AbstractPenalty):
             raise ValueError(f"l1_ratio must lie between 0 and 1, got {self.l1_ratio}")
 
     def value(self, v: ArrayLike) -> Array:
-        """Weighted magnitudes and squares."""
+        """Return weighted magnitudes and squares."""
         size = np.abs(np.asarray(v, dtype=np.float64))
         return np.asarray(size * (self.l1_ratio + 0.5 * (1 - self.l1_ratio) * size))
 
     def prox(self, v: ArrayLike, step: ArrayLike) -> Array:
-        """Soft thresholding, then division."""
+        """Apply the soft threshold, then divide."""
         step = np.asarray(step, dtype=np.float64)
         return soft_threshold(v, step * self.l1_ratio) / (1 + step * (1 - self.l1_ratio))
 
-    def slope(self, v: ArrayLike, step: ArrayLike) -> Array:
-        """Inverse of the divisor beyond the threshold."""
-        step = np.asarray(step, dtype=np.float64)
-        return (np.abs(v) > step * self.l1_ratio) / (1 + step * (1 - self.l1_ratio))
 
+@dataclass(frozen=True)
+class NonNegative(AbstractPenalty):
+    """No negative entries: ``value(v)`` is infinite for ``v < 0``, else that of another penalty.
 
-def _shape(v: ArrayLike, step: ArrayLike) -> tuple[int, ...]:
-    return np.broadcast_shapes(np.shape(v), np.shape(step))
+    Parameters
+    ----------
+    penalty : AbstractPenalty, default no penalty
+        Penalty of the entries that are not negative; it must not fall between zero and infinity
+        and be the same for ``v`` and ``-v``.
+
+    Examples
+    --------
+    >>> from ebcd.penalties import L1, NonNegative
+    >>> NonNegative(L1()).prox([-3.0, 0.5, 2.0], 1.0)
+    array([0., 0., 1.])
+    """
+
+    penalty: AbstractPenalty = field(default_factory=NoPenalty)
+    name: ClassVar[str] = "nonnegative"
+    one_sided: ClassVar[bool] = True
+
+    def value(self, v: ArrayLike) -> Array:
+        """Return infinity for negative entries."""
+        v = np.asarray(v, dtype=np.float64)
+        return np.where(v < 0, np.inf, self.penalty.value(v))
+
+    def prox(self, v: ArrayLike, step: ArrayLike) -> Array:
+        """Apply the other penalty's proximal map; negative entries become zero."""
+        return self.penalty.prox(np.maximum(np.asarray(v, dtype=np.float64), 0.0), step)
+
+    def threshold(self, alpha: ArrayLike) -> Array:
+        """Return the threshold of the other penalty."""
+        return self.penalty.threshold(alpha)

@@ -14,25 +14,21 @@ from ebcd._numerics import Array
 class AbstractPenalty(ABC):
     """A penalty on loadings, a sum over entries.
 
-    A subclass has `value` and `prox`, which is all that a penalty of your own needs as well: any
-    object with these two methods may be given where a penalty is asked for.
+    A subclass has `value` and `prox`, which is all that a custom penalty needs: any object with
+    these two methods may be given where a penalty is asked for.
     """
 
     name: ClassVar[str] = ""
     one_sided: ClassVar[bool] = False  # whether only non-negative entries are allowed
-
-    @property
-    def homogeneous(self) -> bool:
-        """Whether ``value(c v) = c value(v)`` for every positive number ``c``."""
-        return False
+    homogeneous: ClassVar[bool] = False  # whether value(c v) = c value(v) for every c > 0
 
     @abstractmethod
     def value(self, v: ArrayLike) -> Array:
-        """Penalty of each entry of `v`."""
+        """Compute the penalty of each entry of `v`."""
 
     @abstractmethod
     def prox(self, v: ArrayLike, step: ArrayLike) -> Array:
-        """Entries ``u`` that minimise ``(u - v)**2 / 2 + step * value(u)``.
+        """Minimise ``(u - v)**2 / 2 + step * value(u)`` over ``u``, entry by entry.
 
         Parameters
         ----------
@@ -46,19 +42,15 @@ class AbstractPenalty(ABC):
             A global minimiser of each entry; where there are two, that of smaller magnitude.
         """
 
-    def slope(self, v: ArrayLike, step: ArrayLike) -> Array:
-        """Give the derivative of `prox` in `v` where it has one; only used to speed up a fit."""
-        return np.asarray(self.prox(v, step) != 0, dtype=np.float64)
-
-    def reach(self, alpha: ArrayLike) -> Array:
-        """Length ``r`` with which a penalty of strength `alpha` is ``alpha r value(v / r)``.
+    def threshold(self, alpha: ArrayLike) -> Array:
+        """Length ``t`` with which a penalty of strength `alpha` is ``alpha t value(v / t)``.
 
         It is one where the strength simply multiplies the penalty.
         """
         return np.ones_like(alpha, dtype=np.float64)
 
 
-class OwnPenalty(AbstractPenalty):
+class CustomPenalty(AbstractPenalty):
     """Any object with `value` and `prox` as a penalty.
 
     Parameters
@@ -67,25 +59,21 @@ class OwnPenalty(AbstractPenalty):
         Its methods get one-dimensional arrays and a number as `step`.
     """
 
-    name: ClassVar[str] = "own"
+    name: ClassVar[str] = "custom"
 
     def __init__(self, penalty: Any) -> None:
         self._penalty = penalty
 
     def value(self, v: ArrayLike) -> Array:
-        """Penalty of each entry."""
-        rows = np.asarray(v, dtype=np.float64)
-        return self._checked(self._penalty.value(rows.ravel()), rows.size, "value").reshape(
-            rows.shape
-        )
+        """Compute the penalty of each entry."""
+        v = np.asarray(v, dtype=np.float64)
+        return self._checked(self._penalty.value(v.ravel()), v.size, "value").reshape(v.shape)
 
     def prox(self, v: ArrayLike, step: ArrayLike) -> Array:
-        """Proximal map, one call for each step."""
-        v = np.asarray(v, dtype=np.float64)
-        steps = np.asarray(step, dtype=np.float64)
-        if v.ndim < 2 or steps.size == 1:
-            single = float(steps.reshape(-1)[0]) if steps.size == 1 else steps
-            flat = self._penalty.prox(v.ravel(), single)
+        """Apply the proximal map, one call for each step."""
+        v, steps = np.asarray(v, dtype=np.float64), np.asarray(step, dtype=np.float64)
+        if steps.size == 1:
+            flat = self._penalty.prox(v.ravel(), float(steps.reshape(-1)[0]))
             return self._checked(flat, v.size, "prox").reshape(v.shape)
         steps = np.broadcast_to(steps, (*v.shape[:-1], 1))
         rows = zip(v.reshape(-1, v.shape[-1]), steps.ravel(), strict=True)
@@ -95,11 +83,11 @@ class OwnPenalty(AbstractPenalty):
         array = np.asarray(result, dtype=np.float64)
         if array.shape != (size,):
             raise ValueError(
-                f"{method} of the penalty {self._penalty!r} must give one number for each of "
+                f"{method} of the penalty {self._penalty!r} must return one number for each of "
                 f"{size} entries, got shape {array.shape}"
             )
         if np.isnan(array).any():
-            raise ValueError(f"{method} of the penalty {self._penalty!r} gave NaN")
+            raise ValueError(f"{method} of the penalty {self._penalty!r} returned NaN")
         return array
 
     def __repr__(self) -> str:

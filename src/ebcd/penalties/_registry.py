@@ -2,41 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from types import MappingProxyType
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from ebcd._lookup import check_options, unknown_name
 from ebcd._parameters import shown
 from ebcd.penalties._concave import L0, MCP, SCAD
-from ebcd.penalties._convex import L1, ElasticNet, NoPenalty
-from ebcd.penalties._nonnegative import NonNegative
-from ebcd.penalties._penalty import AbstractPenalty, OwnPenalty
+from ebcd.penalties._convex import L1, ElasticNet, NonNegative, NoPenalty
+from ebcd.penalties._penalty import AbstractPenalty, CustomPenalty
 
-_PLAIN: tuple[type[AbstractPenalty], ...] = (NoPenalty, L1, L0, ElasticNet, SCAD, MCP)
-
-
-def _maker(name: str, made: type[AbstractPenalty]) -> Callable[..., AbstractPenalty]:
-    def make(**options: Any) -> AbstractPenalty:
-        check_options("penalty", name, made, options)
-        return made(**options)
-
-    return make
+_PREFIX = "nonnegative_"
 
 
-def _nonnegative_maker(name: str, made: type[AbstractPenalty]) -> Callable[..., AbstractPenalty]:
-    plain = _maker(name, made)
-    return lambda **options: NonNegative(plain(**options))
+def _nonnegative(made: type[AbstractPenalty], **options: Any) -> AbstractPenalty:
+    return NonNegative(made(**options))
 
 
-PENALTIES: Mapping[str, Callable[..., AbstractPenalty]] = MappingProxyType(
-    {made.name: _maker(made.name, made) for made in _PLAIN}
-    | {"nonnegative": _maker("nonnegative", NonNegative)}
-    | {
-        f"nonnegative_{made.name}": _nonnegative_maker(f"nonnegative_{made.name}", made)
-        for made in _PLAIN[1:]
-    }
-)
+PENALTIES: dict[str, Callable[..., AbstractPenalty]] = {
+    made.name: made for made in (NoPenalty, L1, L0, ElasticNet, SCAD, MCP, NonNegative)
+} | {_PREFIX + made.name: partial(_nonnegative, made) for made in (L1, L0, ElasticNet, SCAD, MCP)}
 
 
 def make_penalty(name: str, **options: Any) -> AbstractPenalty:
@@ -59,11 +44,13 @@ def make_penalty(name: str, **options: Any) -> AbstractPenalty:
     """
     if name not in PENALTIES:
         raise unknown_name("penalty", name, PENALTIES)
+    made: Any = PENALTIES[name.removeprefix(_PREFIX)]
+    check_options("penalty", name, made, options)
     return PENALTIES[name](**options)
 
 
 def as_penalty(penalty: Any) -> AbstractPenalty:
-    """Take a name, a penalty, or any object with `value` and `prox`."""
+    """Return a penalty, from its name, itself, or any object with `value` and `prox`."""
     if isinstance(penalty, str):
         return make_penalty(penalty)
     if isinstance(penalty, AbstractPenalty):
@@ -78,4 +65,4 @@ def as_penalty(penalty: Any) -> AbstractPenalty:
             "penalty must be a name or an object with methods value(v) and prox(v, step), got "
             f"{shown(penalty)}; names are {', '.join(PENALTIES)}"
         )
-    return OwnPenalty(penalty)
+    return CustomPenalty(penalty)

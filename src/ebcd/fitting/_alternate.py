@@ -1,0 +1,196 @@
+"""The plain alternating loop of sparse PCA: rotate the scores, shrink the loadings, repeat.
+
+Several fits run together as one stack of loadings, fits x k x p, so that an iteration is a few
+large products: several starts of one fit, or every strength of a penalty on every fold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ebcd._numerics import Array
+
+Index = NDArray[np.integer[Any]]
+# From loadings to ``B = X'Z / n``, for the given fits of a stack.
+Rotate = Callable[[Array, Index], Array]
+# From ``B`` to loadings and the criterion, to be large; None if the method has no criterion.
+Shrink = Callable[[Array, Index], tuple[Array, Array | None]]
+Progress = Callable[[int, Array, Array], None]
+
+
+@dataclass(frozen=True)
+class LoopSettings:
+    """When several starts compete, and how an iteration is lengthened."""
+
+    # After so many iterations only so many starts go on: starts that end higher are ahead by then.
+    cuts: tuple[tuple[int, int], ...] = ((10, 12), (30, 1))
+    # Relative gain below which momentum sets in. Long steps early on lead to other optima than the
+    # start would, and on average not to better ones.
+    small_gain: float = 1e-5
+    # Largest share of the last step that is added to the next; more overshoots near the end.
+    momentum: float = 0.95
+
+
+SETTINGS = LoopSettings()
+
+
+class Fit(NamedTuple):
+    """Where one fit of a stack ended; all arrays are k x p.
+
+    Attributes
+    ----------
+    loadings : array
+        After the last shrinkage.
+    observed : array
+        What that shrinkage was applied to.
+    path : array
+        The criterion after every iteration; if the method has none, how far each iteration turned
+        the subspace of the loadings (squared sine of the largest angle).
+    converged : bool
+    """
+
+    loadings: Array
+    observed: Array
+    path: Array
+    converged: bool
+
+
+@dataclass
+class _Stack:
+    """The fits that still run; arrays have one entry for each of them."""
+
+    fits: Index
+    loadings: Array
+    b: Array
+    value: Array
+    age: Array  # iterations with small gains since momentum began
+
+    def only(self, kept: NDArray[np.bool_]) -> None:
+        """Go on with some of the fits."""
+        if kept.all():
+            return
+        for name, array in vars(self).items():
+            setattr(self, name, array[kept])
+
+
+def alternate(
+    rotate: Rotate,
+    shrink: Shrink,
+    starts: Array,
+    *,
+    tol: float,
+    max_iter: int,
+    size: Array | None = None,
+    momentum: bool = False,
+    compete: bool = False,
+    rival: float = -np.inf,
+    progress: Progress | None = None,
+) -> list[Fit]:
+    """Alternate rotation and shrinkage from every start until the criteria stop rising.
+
+    A criterion that is convex in the scores, as all in this package are, rises in every plain
+    iteration (Journée et al. 2010).
+
+    Parameters
+    ----------
+    rotate, shrink : callable
+        The two steps of the method.
+    starts : array, fits x k x p
+        Loadings to start from.
+    tol : float
+        Relative gain of an iteration at which a fit has converged.
+    max_iter : int
+        Largest number of iterations.
+    size : array, one for each fit, optional
+        What gains are relative to; by default the criterion itself.
+    momentum : bool
+        Whether to lengthen iterations by part of the one before. A step that lowers the criterion
+        is taken back.
+    compete : bool
+        Whether the starts compete, so that only promising ones are followed to the end.
+    rival : float
+        Criterion that a start must exceed after one iteration to be followed any further.
+    progress : callable, optional
+        Called after every iteration with its number, the criteria and the loadings.
+
+    Returns
+    -------
+    list of Fit
+        In the order of the starts; those that were not followed to the end are left out.
+    """
+    count = len(starts)
+    fits = np.arange(count)
+    stack = _Stack(fits, starts, rotate(starts, fits), np.full(count, -np.inf), np.zeros(count))
+    history: list[tuple[Index, Array]] = []
+    ended: dict[int, tuple[Array, Array, bool]] = {}
+    values = np.full(count, -np.inf)
+    for iteration in range(1, max_iter + 1):
+        observed = stack.b
+        path, rising = _step(stack, rotate, shrink, tol, size, momentum)
+        history.append((stack.fits, path))
+        values[stack.fits] = stack.value
+        if progress is not None:
+            progress(iteration, path, stack.loadings)
+        stays = rising if iteration < max_iter else np.zeros_like(rising)
+        for i in np.flatnonzero(~stays):
+            ended[int(stack.fits[i])] = stack.loadings[i], observed[i], not rising[i]
+        if iteration == 1 and rival > -np.inf:
+            stays = stays & (stack.value > rival)
+        if compete and iteration in (cuts := dict(SETTINGS.cuts)):
+            rivals = np.sort(values[[*ended, *stack.fits[stays]]])
+            stays = stays & (stack.value >= rivals[-cuts[iteration] :][0])
+        stack.only(stays)
+        if stack.fits.size == 0:
+            break
+    table = np.full((len(history), count), np.nan)
+    for row, (which, path) in zip(table, history, strict=True):
+        row[which] = path
+    lengths = np.bincount(np.concatenate([which for which, _ in history]), minlength=count)
+    return [
+        Fit(loadings, observed, table[: lengths[fit], fit], converged)
+        for fit, (loadings, observed, converged) in sorted(ended.items())
+    ]
+
+
+def _step(
+    stack: _Stack, rotate: Rotate, shrink: Shrink, tol: float, size: Array | None, momentum: bool
+) -> tuple[Array, NDArray[np.bool_]]:
+    """Shrink and rotate, in place; return what goes on the paths, and which fits still rise."""
+    new, criterion = shrink(stack.b, stack.fits)
+    if criterion is None:
+        turn, stack.loadings = _turned(stack.loadings, new), new
+        stack.b = rotate(new, stack.fits)
+        return turn, ~(turn <= tol) & new.any(axis=(1, 2))
+    overshot = (stack.age > 0) & (criterion < stack.value)
+    if overshot.any():
+        new = np.where(overshot[:, None, None], stack.loadings, new)
+        criterion = np.where(overshot, stack.value, criterion)
+    unit = np.abs(criterion) if size is None else size[stack.fits]
+    gain = criterion - stack.value
+    proposal = new
+    if momentum:
+        stack.age = np.where(overshot | (gain > SETTINGS.small_gain * unit), 0.0, stack.age + 1)
+        if stack.age.any():
+            share = np.minimum(stack.age / (stack.age + 3), SETTINGS.momentum)
+            proposal = new - stack.loadings
+            proposal *= share[:, None, None] * new.any(axis=2, keepdims=True)  # empty ones stay so
+            proposal += new
+    stack.loadings, stack.value = new, criterion
+    stack.b = rotate(proposal, stack.fits)
+    return criterion, overshot | (gain > tol * unit)
+
+
+def _turned(old: Array, new: Array) -> Array:
+    """Squared sine of the largest angle between subspaces with orthonormal rows.
+
+    NaN where the dimension has changed, since there is no such angle then.
+    """
+    left = new - (new @ old.swapaxes(1, 2)) @ old
+    angle = np.linalg.norm(left, 2, axis=(1, 2)) ** 2
+    same = (old.any(axis=2) == new.any(axis=2)).all(axis=1)
+    return np.where(same, angle, np.nan)

@@ -1,0 +1,341 @@
+"""Sparse PCA methods as rows of one table: a shrinkage, a rotation, perhaps a deflation.
+
+This is Table 1 of Kang and Stephens. Loadings are rows throughout (k x p), several fits a stack of
+those (fits x k x p), and ``B = X'Z / n`` are least-squares loadings for scores ``Z`` of mean square
+one. A rotation leads from loadings to the scores that suit them, and thus to ``B``; a shrinkage
+leads from ``B`` to loadings and to the value of the criterion that they maximise. `alternate`
+repeats the two; EBCD has a loop of its own, which also fits priors and the noise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ebcd._numerics import Array
+from ebcd.data import AbstractCovariance
+from ebcd.fitting._alternate import Fit, Index, Shrink, alternate
+from ebcd.fitting._deflation import Deflated, without_direction, without_scores
+from ebcd.fitting._rotation import multiply, orthonormal_rows, polar
+from ebcd.fitting._shrinkers import EmpiricalBayesShrinker
+from ebcd.penalties import L0, L1, SCAD, AbstractPenalty, as_penalty
+
+_NO_SIZE = 1e-12  # in working units: what a threshold leaves of a component by rounding
+
+
+class Strength:
+    """A penalty of given strengths, on arguments in units of some length.
+
+    Parameters
+    ----------
+    penalty : AbstractPenalty
+    alpha : array
+        Strengths; of a shape that broadcasts to that of the arguments, the last length being 1.
+    length : array or float
+        What an argument of one stands for.
+    """
+
+    def __init__(self, penalty: AbstractPenalty, alpha: Array, length: Array | float) -> None:
+        # any threshold serves a homogeneous penalty: one that saves multiplications
+        threshold = np.asarray(length) if penalty.homogeneous else penalty.threshold(alpha)
+        self._penalty = penalty
+        self._step = alpha / threshold
+        self._factor = np.asarray(length / threshold)
+        self._plain = bool((self._factor == 1).all())
+        self._weight = np.squeeze(self._step / self._factor**2, axis=-1)
+
+    def prox(self, v: Array) -> Array:
+        """Minimise ``(u - v)^2 / 2`` plus the penalty, both in units of the squared length."""
+        if self._plain:
+            return self._penalty.prox(v, self._step)
+        return self._penalty.prox(v * self._factor, self._step) / self._factor
+
+    def value(self, v: Array) -> Array:
+        """Compute the penalty of each row of `v`, in units of the squared length."""
+        values = self._penalty.value(v if self._plain else v * self._factor)
+        return np.asarray(values.sum(axis=-1) * self._weight)
+
+
+class ProximalMap:
+    """Shrinkage of penalised PCA; the criterion is what the penalised squared error falls by.
+
+    The paper's criterion, for ``Z'Z = I``, is ``||X - Z L'||^2 / 2 + sum_k P(l_k; alpha_k)``. For
+    ``Z'Z = n I`` and data in working units it becomes, over the unit squared,
+
+        n [(tr S - 2 <B, L> + ||L||^2) / 2 + sum_k P(length l_k; alpha_k) / length^2].
+
+    Parameters
+    ----------
+    penalty : AbstractPenalty
+    alpha, length : array, fits x k x 1
+        Strengths, and ``sqrt(n)`` times the unit; axes of length one serve all fits or components.
+    n_samples : array, one for each fit, or one for all
+    """
+
+    def __init__(
+        self, penalty: AbstractPenalty, alpha: Array, length: Array, n_samples: Array
+    ) -> None:
+        self._penalty, self._alpha, self._length = penalty, alpha, length
+        self._n_samples = n_samples
+
+    def __call__(self, b: Array, fits: Index) -> tuple[Array, Array]:
+        """Apply the proximal map of the penalty."""
+        strength = Strength(self._penalty, _of(self._alpha, fits), _of(self._length, fits))
+        loadings = strength.prox(b)
+        fall = np.vecdot(loadings, b) - 0.5 * np.vecdot(loadings, loadings)
+        fall -= strength.value(loadings)
+        return loadings, _of(self._n_samples, fits) * fall.sum(axis=-1)
+
+
+def _of(values: Array, fits: Index) -> Array:
+    """Take the values of some fits, or the one that serves all."""
+    return values if len(values) == 1 else values[fits]
+
+
+@dataclass(frozen=True)
+class L1Ball:
+    """Shrinkage of SPC: directions of length one, closest to `b` with ``||v||_1 <= sumabs``.
+
+    Parameters
+    ----------
+    sumabs : float or array
+        One value for all fits, or one for each; a fit is one component.
+    """
+
+    sumabs: Any
+
+    def __call__(self, b: Array, fits: Index) -> tuple[Array, Array]:
+        """Soft threshold at the level at which the sum of magnitudes is right."""
+        rows = b[:, 0]
+        v = unit_rows(L1().prox(rows, threshold_for_sum(rows, self.sumabs)[:, None]))
+        return v[:, None], np.vecdot(rows, v)
+
+
+@dataclass(frozen=True)
+class ScaledThreshold:
+    """Shrinkage of GPower: thresholds of the components, which are then weighted by `mu`.
+
+    Parameters
+    ----------
+    penalty : "l1" or "l0"
+        Soft thresholds, after which rows have length mu, and the criterion is the sum of their
+        weighted lengths before that; or hard thresholds, and the criterion is the weighted sum of
+        what squares exceed the squared level by.
+    levels, mu : array of length k
+    """
+
+    penalty: str
+    levels: Array
+    mu: Array
+
+    def __call__(self, b: Array, fits: Index) -> tuple[Array, Array]:
+        """Apply thresholds and weights."""
+        levels = self.levels[:, None]
+        kept = as_penalty(self.penalty).prox(b, levels if self.penalty == "l1" else levels**2 / 2)
+        if self.penalty == "l1":
+            return unit_rows(kept) * self.mu[:, None], np.linalg.norm(kept, axis=-1) @ self.mu
+        excess = np.maximum(b**2 - levels**2, 0.0).sum(axis=-1)
+        return kept * (self.mu**2)[:, None], excess @ self.mu**2
+
+
+@dataclass(frozen=True)
+class OrthonormalThreshold:
+    """Shrinkage of ITSPCA: thresholds, then a QR decomposition. It has no criterion.
+
+    Parameters
+    ----------
+    kind : "hard", "soft" or "scad"
+    levels : array of length k
+    """
+
+    kind: str
+    levels: Array
+
+    def __call__(self, b: Array, fits: Index) -> tuple[Array, None]:
+        """Set small entries to zero, perhaps move the others, and orthonormalise rows."""
+        kept = threshold(self.kind, b, self.levels[:, None])
+        return np.array([orthonormal_rows(rows) for rows in kept]), None
+
+
+@dataclass(frozen=True)
+class Largest:
+    """Shrinkage of USLPCA: keep `number` entries of all components together.
+
+    The criterion is the sum of their squares.
+    """
+
+    number: int
+
+    def __call__(self, b: Array, fits: Index) -> tuple[Array, Array]:
+        """Set all but the largest entries of each fit to zero."""
+        flat = b.reshape(len(b), -1)
+        kept = np.zeros_like(flat)
+        place = np.argpartition(-np.abs(flat), self.number - 1, axis=1)[:, : self.number]
+        values = np.take_along_axis(flat, place, axis=1)
+        np.put_along_axis(kept, place, values, axis=1)
+        return kept.reshape(b.shape), (values**2).sum(axis=1)
+
+
+class Components(NamedTuple):
+    """Components that a method found, in working units; one a row.
+
+    Attributes
+    ----------
+    loadings, weights : array, k x p
+        Loadings for scores ``X weights'`` of mean square one. Rows of zeros are empty components.
+    observed : array, k x p
+        What the last shrinkage was applied to.
+    path : array
+        See `Fit`; summed up over components that were found one by one.
+    n_iter : int
+    converged : bool
+    """
+
+    loadings: Array
+    weights: Array
+    observed: Array
+    path: Array
+    n_iter: int
+    converged: bool
+
+
+@dataclass(frozen=True)
+class Method:
+    """A sparse PCA method.
+
+    Attributes
+    ----------
+    shrinkage : callable
+        Makes the shrinkage step from the method's parameters.
+    rotation : callable
+        From the covariance and loadings to ``B``.
+    deflation : callable, optional
+        From the covariance, the weights of a component's scores and its ``B`` to what is left for
+        the next component; None if components are found together.
+    """
+
+    shrinkage: Callable[..., Any]
+    rotation: Callable[[AbstractCovariance, Array], Array]
+    deflation: Callable[[AbstractCovariance, Array, Array], Deflated] | None = None
+
+    def fit(
+        self,
+        covariance: AbstractCovariance,
+        shrinkage: Shrink,
+        starts: Array,
+        *,
+        tol: float,
+        max_iter: int,
+    ) -> Fit:
+        """Alternate from several starts, which compete, and return the best fit."""
+        fits = alternate(
+            lambda loadings, _: self.rotation(covariance, loadings),
+            shrinkage,
+            starts,
+            tol=tol,
+            max_iter=max_iter,
+            compete=True,
+        )
+        return best_of(fits)
+
+    def fit_one_by_one(
+        self,
+        covariance: AbstractCovariance,
+        count: int,
+        prepare: Callable[[int, AbstractCovariance], tuple[Shrink, Array]],
+        *,
+        tol: float,
+        max_iter: int,
+    ) -> Components:
+        """Fit one component after the other, each to what the ones before it left.
+
+        `prepare` returns the shrinkage and the starts of a component, from its number and what is
+        left of the covariance.
+        """
+        if self.deflation is None:
+            raise ValueError("this method has no deflation")
+        left, deflations = covariance, list[Deflated]()
+        loadings, weights, observed = np.zeros((3, count, covariance.n_features))
+        paths, converged = list[Array](), True
+        for k in range(count):
+            fit = self.fit(left, *prepare(k, left), tol=tol, max_iter=max_iter)
+            paths.append(fit.path + (paths[-1][-1] if paths else 0.0))
+            converged, observed[k] = converged and fit.converged, fit.observed[0]
+            v = unit_rows(fit.loadings[0])
+            product = left.matmul(v[:, None])[:, 0]
+            size = np.sqrt(max(float(v @ product), 0.0))
+            if size < _NO_SIZE:
+                continue
+            loadings[k], weights[k] = v * size, v / size
+            for deflation in reversed(deflations):  # scores are those of the deflated data
+                weights[k] = deflation.undeflated(weights[k])
+            left = self.deflation(left, v / size, product / size)
+            deflations.append(left)
+        path = np.concatenate(paths)
+        return Components(loadings, weights, observed, path, path.size, converged)
+
+
+METHODS = {
+    "EBCD": Method(EmpiricalBayesShrinker, polar),
+    "PenalizedPCA": Method(ProximalMap, polar),
+    "SPC": Method(L1Ball, polar, without_scores),
+    "GPower": Method(ScaledThreshold, polar),
+    "GPower, one by one": Method(ScaledThreshold, polar, without_direction),
+    "ITSPCA": Method(OrthonormalThreshold, multiply),  # the rotation is the QR decomposition
+    "USLPCA": Method(Largest, polar),
+}
+
+
+def best_of(fits: list[Fit]) -> Fit:
+    """Return the fit with the largest criterion."""
+    return max(fits, key=lambda fit: float(fit.path[-1]))
+
+
+def unit_rows(rows: Array) -> Array:
+    """Scale rows to length one; rows of zeros stay."""
+    size = np.linalg.norm(rows, axis=-1, keepdims=True)
+    return np.asarray(rows / np.where(size > 0, size, 1.0))
+
+
+def threshold(kind: str, v: Array, level: Array) -> Array:
+    """Apply hard, soft or SCAD (Fan and Li 2001) thresholding at a level."""
+    if kind == "hard":
+        return L0().prox(v, level**2 / 2)
+    if kind == "soft":
+        return L1().prox(v, level)
+    unit = np.where(level > 0, level, 1.0)
+    return np.where(level > 0, unit * SCAD().prox(v / unit, 1.0), v)
+
+
+def threshold_for_sum(rows: Array, sumabs: Array) -> Array:
+    """Level of the soft threshold after which ``||v||_1 / ||v||`` of each row is `sumabs`.
+
+    Zero where that ratio is small enough without. With the m largest magnitudes ``a`` left, the
+    ratio is ``c`` at ``(s - c sqrt((m q - s^2) / (m - c^2))) / m``, where ``s`` and ``q`` are the
+    sums of ``a`` and ``a^2``; m is the number for which this lies between the m-th and the next.
+    """
+    magnitude = np.sort(np.abs(rows), axis=-1)[:, ::-1]
+    c = np.broadcast_to(sumabs, len(rows))[:, None]
+    top = magnitude[:, :1]
+    a = magnitude / np.where(top > 0, top, 1.0)
+    count = np.arange(1, a.shape[1] + 1)
+    s, q = np.cumsum(a, axis=1), np.cumsum(a * a, axis=1)
+    following = np.column_stack([a[:, 1:], np.zeros(len(a))])
+    # sums if the level is the next magnitude
+    sum_there = s - count * following
+    square_there = q - 2 * following * s + count * following**2
+    enough = sum_there**2 >= c**2 * square_there * (1 - 1e-12)
+    enough &= square_there > 0  # unequal to the largest
+    at = np.where(enough.any(axis=1), enough.argmax(axis=1), a.shape[1] - 1)[:, None]
+    m = count[at]
+    s, q, lower = (np.take_along_axis(sums, at, axis=1) for sums in (s, q, following))
+    room = np.where(m > c**2, m - c**2, 1.0)
+    spread = m * q - s * s
+    level = (s - c * np.sqrt(np.maximum(spread, 0.0) / room)) / m
+    # equal magnitudes stay equal at any level, so that the ratio cannot fall
+    solved = (m > c**2) & (spread > 1e-14 * m * q)
+    level = np.where(solved, np.maximum(level, lower), lower)
+    return np.asarray((level * top)[:, 0])
