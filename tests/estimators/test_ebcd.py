@@ -9,8 +9,8 @@ import pytest
 from scipy import sparse, stats
 from sklearn.exceptions import ConvergenceWarning
 
-from ebcd import EBCD, Gram, ebnm
-from ebcd.metrics import bures_wasserstein, component_angles
+from ebcd import EBCD, Gram
+from ebcd.metrics import component_angles
 from ebcd.priors import PRIORS, make_family, make_prior
 
 
@@ -238,43 +238,6 @@ class TestEquivalences:
         check_same(
             EBCD(k, center=False).fit(sparse.csr_array(C), n_samples=len(X)), reference, 1e-8
         )
-
-    def test_scale_of_the_main_text(self):
-        # there Z'Z = I: loadings and their noise are sqrt(n) times ours
-        X, k = DATA["tall"]
-        model = EBCD(k, tol=1e-10).fit(X)
-        centred, n = X - X.mean(axis=0), len(X)
-        L = np.sqrt(n) * model.components_.T
-        left, _, right = np.linalg.svd(centred @ L, full_matrices=False)
-        Z = left @ right
-        np.testing.assert_allclose(Z.T @ Z, np.eye(k), atol=1e-10)
-        np.testing.assert_allclose(Z @ L.T, model.transform(X) @ model.components_, atol=1e-6)
-        for loading, score in zip(L.T, Z.T, strict=True):
-            fit = ebnm(centred.T @ score, np.sqrt(model.noise_variance_), "point_laplace")
-            assert relative(fit.mean, loading) < 1e-4
-        variances = n * model.components_sd_**2
-        squares = ((centred - Z @ L.T) ** 2).sum() + variances.sum()
-        assert squares / X.size == pytest.approx(model.noise_variance_, rel=1e-6)
-
-    @pytest.mark.parametrize("shape", [(40, 10), (8, 20)])
-    def test_bures_wasserstein(self, shape):
-        rng = np.random.default_rng(0)
-        X, L = rng.normal(size=shape), rng.normal(size=(shape[1], 3))
-        left, _, right = np.linalg.svd(X @ L, full_matrices=False)
-        least = np.linalg.norm(X - left @ right @ L.T)
-        assert bures_wasserstein(X.T @ X, L @ L.T) == pytest.approx(least, rel=1e-9)
-        for _ in range(20):
-            Z = np.linalg.qr(rng.normal(size=(shape[0], 3)))[0]
-            assert np.linalg.norm(X - Z @ L.T) >= least
-
-    def test_bures_wasserstein_of_a_fit(self):
-        X, k = DATA["tall"]
-        model = EBCD(k).fit(X)
-        residual = np.linalg.norm(X - model.inverse_transform(model.transform(X)))
-        L = np.sqrt(len(X)) * model.components_.T
-        centred = X - X.mean(axis=0)
-        distance = bures_wasserstein(centred.T @ centred, L @ L.T)
-        assert distance == pytest.approx(residual, rel=1e-9)
 
 
 class TestScores:
