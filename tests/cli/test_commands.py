@@ -21,7 +21,7 @@ from typer.testing import CliRunner
 
 import ebcd
 import ebcd.cli
-from ebcd.cli import _fit
+from ebcd.cli import _results
 from ebcd.cli._app import app
 from ebcd.cli._errors import one_line_errors
 
@@ -221,9 +221,7 @@ def test_changes_are_from_the_earlier_to_the_later_row(date, order, tmp_path):
     out = tmp_path / "out"
     result = ok("fit", tmp_path / "prices.csv", "-o", out, "-k", 1, *QUICK, "--log-returns")
     span = f"{date.format(1)} to {date.format(30)}"
-    assert f"note: rows were put in the order of their dates for --log-returns: {span}" in (
-        result.stderr
-    )
+    assert f"note: rows were sorted by date for --log-returns: {span}" in (result.stderr)
     expected = ebcd.EBCD(1, start="svd").fit_transform(np.diff(np.log(prices), axis=0))
     _, rows, scores = read(out / "scores.csv")
     assert rows == [date.format(i) for i in range(2, 31)]
@@ -436,13 +434,17 @@ def test_force_never_destroys_other_files(table, tmp_path):
     (tmp_path / "thesis.tex").write_text("years of work")
     assert "thesis.tex" in error("fit", table, "-o", tmp_path, "--force")
     assert "is a file" in error("fit", table, "-o", table, "--force")
-    assert "is a file" in error("fit", table, "-o", table / "out")
+    assert "cannot be created: Not a directory" in error("fit", table, "-o", table / "out")
     assert (tmp_path / "thesis.tex").read_text() == "years of work"
 
 
 def test_no_permission_to_write_is_said_before_the_fit(table, tmp_path, monkeypatch):
-    monkeypatch.setattr(os, "access", lambda path, mode, **options: mode != os.W_OK)
-    assert "no permission" in error("fit", table, "-o", tmp_path / "out")
+    def denied(self, *arguments, **options):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "mkdir", denied)
+    message = error("fit", tmp_path / "would take an hour.csv", "-o", tmp_path / "out")
+    assert "out cannot be created: Permission denied" in message
 
 
 @pytest.mark.parametrize("existing", [False, True])
@@ -454,7 +456,7 @@ def test_failure_while_writing_leaves_everything_as_it_was(table, tmp_path, monk
     def full(*arguments, **options):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(_fit, "write_report", full)
+    monkeypatch.setattr(_results, "write_report", full)
     message = error("fit", table, "-o", out, "-k", 2, *QUICK, "--force")
     assert "No space left on device" in message
     assert out.exists() == existing
@@ -467,7 +469,7 @@ def test_interrupted(table, tmp_path, monkeypatch):
     def interrupt(*arguments, **options):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(_fit, "write_report", interrupt)
+    monkeypatch.setattr(_results, "write_report", interrupt)
     result = run("fit", table, "-o", tmp_path / "out", "-k", 1, *QUICK)
     assert result.exit_code == 130
     assert "interrupted" in result.stderr
@@ -530,7 +532,7 @@ def test_transform(fitted, tmp_path):
     np.testing.assert_allclose(read(scores)[2], read(out / "scores.csv")[2], rtol=1e-12)
     assert "--force" in error("transform", out, path, "-o", scores)
     ok("transform", out / "model.npz", path, "-o", scores, "--force", "--quiet")
-    assert "is a directory" in error("transform", out, path, "-o", tmp_path)
+    assert "is a folder" in error("transform", out, path, "-o", tmp_path)
     printed = ok("transform", out, path, "--quiet").stdout
     assert printed == scores.read_text(encoding="utf-8")
 

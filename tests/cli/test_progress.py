@@ -14,8 +14,8 @@ pytest.importorskip("typer")
 from rich.console import Console
 
 from ebcd.cli import _progress
-from ebcd.cli._fit import fit_model
 from ebcd.cli._progress import Watcher, seconds_left, watch
+from ebcd.cli._results import fit_model
 from ebcd.data.files._table import Table
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import io
 import sys
 from pathlib import Path
 from typing import Annotated, Any
@@ -10,11 +11,15 @@ from typing import Annotated, Any
 import typer
 
 import ebcd
+from ebcd import _store
 from ebcd.cli import _options as o
 from ebcd.cli._compare import METHODS, SLOW_FAMILIES, check_methods, compare, print_outcomes
-from ebcd.cli._data import Steps, divided, load_covariance, load_data, standard_deviations
+from ebcd.cli._data import Steps, load_covariance, load_data, scores_of, standardized
 from ebcd.cli._errors import Commands, one_line_errors
-from ebcd.cli._fit import (
+from ebcd.cli._folder import claimed
+from ebcd.cli._progress import Watcher, watch
+from ebcd.cli._results import (
+    as_json,
     fit_model,
     make_model,
     pca_shares,
@@ -22,10 +27,8 @@ from ebcd.cli._fit import (
     report_again,
     summarise,
     write_results,
+    write_scores,
 )
-from ebcd.cli._output import as_json, check_file, check_folder, whole_file, write_scores
-from ebcd.cli._progress import Watcher, watch
-from ebcd.cli._transform import scores_of
 from ebcd.data.files._table import Table
 from ebcd.datasets import load_us_employment
 
@@ -95,7 +98,6 @@ def fit(
     """Find the components of a table and write them, the scores and a report to a folder."""
     reading = o.reading(locals())
     with one_line_errors():
-        check_folder(output, force)
         model = make_model(
             n_components,
             prior,
@@ -110,39 +112,31 @@ def fit(
             random_state=seed,
         )
         steps = Steps(transpose, log_returns, difference, standardize)
-        with watch(quiet) as watcher:
-            table, sd = _read(
-                path,
-                steps,
-                watcher,
-                center=center,
-                n_samples=_covariance_size(covariance, n_samples),
-                **reading,
-            )
-            title = f"Components of {path.name if str(path) != '-' else 'standard input'}"
-            summary = _fit_and_write(
-                model, table, n_samples, output, watcher, title, str(path), steps, sd
-            )
-        _tell(model, summary, output, json, quiet)
+        _check_covariance(covariance, n_samples)
+        title = f"Components of {path.name if str(path) != '-' else 'standard input'}"
+        with claimed(output, force) as part, watch(quiet) as watcher:
+            table, sd = _read(path, steps, watcher, center, n_samples, reading)
+            about = {"source": str(path), "title": title, "output": str(output)}
+            summary = _fit(model, table, n_samples, part, watcher, steps, sd, **about)
+        _print_summary(model, summary, output, json, quiet)
 
 
-def _covariance_size(covariance: bool, n_samples: int | None) -> int | None:
+def _check_covariance(covariance: bool, n_samples: int | None) -> None:
     if covariance and n_samples is None:
         raise ValueError("--covariance needs the number of samples behind it: --n-samples N")
     if n_samples is not None and not covariance:
         raise ValueError("--n-samples goes with --covariance; data have as many as they have rows")
-    return n_samples
 
 
 def _read(
     path: Path,
     steps: Steps,
     watcher: Watcher,
-    *,
     center: bool,
     n_samples: int | None,
-    **reading: Any,
+    reading: dict[str, Any],
 ) -> tuple[Table, Any | None]:
+    """Read and prepare data, or with `n_samples` a covariance matrix."""
     watcher.stage(f"reading {path}")
     if n_samples is None:
         table, sd = load_data(path, steps, center=center, **reading)
@@ -156,38 +150,38 @@ def _read(
     return table, sd
 
 
-def _fit_and_write(
+def _fit(
     model: ebcd.EBCD,
     table: Table,
     n_samples: int | None,
-    output: Path,
+    folder: Path,
     watcher: Watcher,
-    title: str,
-    source: str,
     steps: Steps,
     sd: Any | None,
+    **about: str,
 ) -> dict[str, Any]:
+    """Fit, write the results to a folder and return the summary."""
     scores, warned, seconds = fit_model(model, table, n_samples, watcher)
     for warning in warned:
         watcher.note(f"warning: {warning}")
     watcher.stage("writing the results")
     summary = summarise(
         model,
-        source,
-        title,
-        dataclasses.asdict(steps),
+        **about,
+        steps=dataclasses.asdict(steps),
         pca_explained_variance_ratio=pca_shares(model, table, n_samples),
         seconds=round(seconds, 3),
         notes=table.notes,
         warnings=warned,
-        output=str(output),
         **({} if sd is None else {"standard_deviations": sd}),
     )
-    write_results(output, model, summary, scores, table)
+    write_results(folder, model, summary, scores, table)
     return summary
 
 
-def _tell(model: ebcd.EBCD, summary: dict[str, Any], output: Path, json: bool, quiet: bool) -> None:
+def _print_summary(
+    model: ebcd.EBCD, summary: dict[str, Any], output: Path, json: bool, quiet: bool
+) -> None:
     if json:
         summary.pop("standard_deviations", None)  # one for each feature; they are in the file
         typer.echo(as_json(summary))
@@ -205,31 +199,23 @@ def demo(
 ) -> None:
     """Try it on packaged data: what moved US employment in 15 sectors, 2006 to 2015."""
     with one_line_errors():
-        check_folder(output, force)
         jobs = load_us_employment()
         names = [name.replace("_", " ") for name in jobs.feature_names]
         steps = Steps(log_returns=True, standardize=True)
-        table = steps.apply(Table(jobs.data, names, jobs.dates, "month"))
-        sd = standard_deviations(table.values)
-        table = dataclasses.replace(table, values=divided(table.values, sd))
+        table, sd = standardized(steps.apply(Table(jobs.data, names, jobs.dates, "month")))
         model = ebcd.EBCD(3)
-        with watch(quiet) as watcher:
+        about = {
+            "source": "monthly growth of employment, standardised; US Bureau of Labor Statistics",
+            "title": "What moved US employment, 2006 to 2015?",
+            "output": str(output),
+        }
+        with claimed(output, force) as part, watch(quiet) as watcher:
             watcher.note(
                 "US employment in 15 sectors, January 2006 to December 2015: monthly growth, "
                 "standardised"
             )
-            summary = _fit_and_write(
-                model,
-                table,
-                None,
-                output,
-                watcher,
-                "What moved US employment, 2006 to 2015?",
-                "monthly growth of employment, standardised; US Bureau of Labor Statistics",
-                steps,
-                sd,
-            )
-        _tell(model, summary, output, json, quiet)
+            summary = _fit(model, table, None, part, watcher, steps, sd, **about)
+        _print_summary(model, summary, output, json, quiet)
 
 
 @app.command()
@@ -239,7 +225,7 @@ def report(
         typer.Argument(metavar="OUT", help="Folder that ebcd fit wrote.", show_default=False),
     ],
 ) -> None:
-    """Make the report of a finished fit again."""
+    """Write the report of a finished fit again."""
     with one_line_errors():
         typer.echo(report_again(folder))
 
@@ -270,7 +256,7 @@ def compare_methods(
         list[str] | None,
         typer.Option(
             metavar="NAME",
-            help="Only this method or family of priors; may be given several times. By default "
+            help="Only this method or prior family; may be given several times. By default "
             f"{', '.join(METHODS)}.",
             autocompletion=lambda incomplete: [m for m in METHODS if m.startswith(incomplete)],
             show_default=False,
@@ -278,24 +264,19 @@ def compare_methods(
     ] = None,
     every: Annotated[
         bool,
-        typer.Option("--all", help=f"Also what takes long: {', '.join(SLOW_FAMILIES)}."),
+        typer.Option("--all", help=f"Also the slow families: {', '.join(SLOW_FAMILIES)}."),
     ] = False,
     json: o.Json = False,
     quiet: o.Quiet = False,
 ) -> None:
-    """Fit families of priors and methods of others to the same table, side by side."""
+    """Fit several prior families and other methods to the same table, side by side."""
     reading = o.reading(locals())
     with one_line_errors():
         methods = check_methods(method or [], every)
+        steps = Steps(transpose, log_returns, difference, standardize)
+        _check_covariance(covariance, n_samples)
         with watch(quiet) as watcher:
-            table, _ = _read(
-                path,
-                Steps(transpose, log_returns, difference, standardize),
-                watcher,
-                center=center,
-                n_samples=_covariance_size(covariance, n_samples),
-                **reading,
-            )
+            table, _ = _read(path, steps, watcher, center, n_samples, reading)
             k = int(n_components) if n_components.isdigit() else n_components
             outcomes = list(compare(table, n_samples, k, center, methods, watcher))
         if json:
@@ -336,26 +317,31 @@ def transform(
     force: o.Force = False,
     quiet: o.Quiet = False,
 ) -> None:
-    """Give the scores of new data, prepared as those of the fit were; columns match by name."""
+    """Compute the scores of new data, prepared as those of the fit; columns match by name."""
     reading = o.reading(locals())
     with one_line_errors():
         if output is not None:
-            check_file(output, force)
+            _check_file(output, force)
         fitted, summary = read_results(model)
         with watch(quiet) as watcher:
             watcher.stage(f"reading {path}")
-            scores, table = scores_of(
-                fitted,
-                summary,
-                path,
-                **reading,
-            )
+            scores, table = scores_of(fitted, summary, path, **reading)
             for note in table.notes:
                 watcher.note(f"note: {note}")
         if output is None:
-            write_scores(sys.stdout, scores, table.row_names, table.index_name)
+            write_scores(sys.stdout, scores, table)
             return
-        with whole_file(output) as part, part.open("w", encoding="utf-8", newline="") as file:
-            write_scores(file, scores, table.row_names, table.index_name)
+        output.parent.mkdir(parents=True, exist_ok=True)
+        text = io.StringIO(newline="")
+        write_scores(text, scores, table)
+        with _store.replacing(output) as file:
+            file.write(text.getvalue().encode())
         if not quiet:
             typer.echo(f"scores of {len(scores)} rows: {output}")
+
+
+def _check_file(path: Path, force: bool) -> None:
+    if path.is_dir():
+        raise ValueError(f"{path} is a folder; give the name of a file")
+    if path.exists() and not force:
+        raise ValueError(f"{path} exists; choose another name, or replace it with --force")

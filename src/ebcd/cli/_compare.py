@@ -1,4 +1,4 @@
-"""Families of priors and methods of others on the same data."""
+"""Prior families and other methods on the same data."""
 
 from __future__ import annotations
 
@@ -20,14 +20,7 @@ from ebcd.cli._progress import Watcher
 from ebcd.data.files._table import Table
 from ebcd.peers import EBMF, EBPCA, ITSPCA, SPC, USLPCA, GPower
 
-FAMILIES = (
-    "point_laplace",
-    "point_normal",
-    "laplace",
-    "normal",
-    "horseshoe",
-    "point_exponential",
-)
+FAMILIES = ("point_laplace", "point_normal", "laplace", "normal", "horseshoe", "point_exponential")
 SLOW_FAMILIES = ("normal_scale_mixture", "unimodal", "npmle")
 PEERS: dict[str, Callable[..., Any]] = {
     "PCA": lambda k, **o: ebcd.PenalizedPCA(k, penalty="none", start="svd", max_iter=1, **o),
@@ -39,11 +32,15 @@ PEERS: dict[str, Callable[..., Any]] = {
     "EBPCA": EBPCA,
 }
 METHODS = (*FAMILIES, *PEERS)
+_LEGEND = """
+variance: share of the total variance; features used: loadings of each component that are not
+zero, or have a clear sign (lfsr < 0.05); ELBO: bound on the log-likelihood, comparable between
+prior families of EBCD only, where more flexible ones reach higher values"""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What one method found; `trouble` says why it found nothing, or what it warned of."""
+    """What one method found; `trouble` is its error or warning."""
 
     method: str
     kind: str
@@ -56,7 +53,7 @@ class Outcome:
 
 
 def check_methods(methods: list[str], slow: bool) -> list[str]:
-    """Check names of methods; without any, give the usual ones, and the `slow` ones if wanted."""
+    """Check names of methods; without any, return the usual ones, and the slow ones if wanted."""
     known = {name.lower(): name for name in (*METHODS, *ebcd.priors.PRIORS)}
     for method in methods:
         if method.lower() not in known:
@@ -89,23 +86,17 @@ def compare(
             yield reference
             continue
         watcher.stage(f"fitting {method}")
-        yield _run(method, k, first, table, n_samples, center)
-
-
-def _run(
-    method: str, k: int, first: ebcd.EBCD, table: Table, n_samples: int | None, center: bool
-) -> Outcome:
-    kind = "other" if method in PEERS else "EBCD"
-    options: dict[str, Any] = {"center": center}
-    if method == "USLPCA":  # it has no number of its own
-        options["n_nonzero"] = max(int((first.lfsr_ < 0.05).sum()), k)
-    make: Callable[..., Any] = PEERS.get(method, partial(ebcd.EBCD, prior=method))
-    began = time.monotonic()
-    try:
-        model = _fitted(make(k, **options), table, n_samples)
-    except (ValueError, TypeError, AttributeError, np.linalg.LinAlgError) as error:
-        return Outcome(method, kind, trouble=" ".join(str(error).split()))
-    return _outcome(method, kind, model, time.monotonic() - began)
+        kind = "other" if method in PEERS else "EBCD"
+        make: Callable[..., Any] = PEERS.get(method, partial(ebcd.EBCD, prior=method))
+        if method == "USLPCA":  # which needs a number of loadings
+            make = partial(make, n_nonzero=max(int((first.lfsr_ < 0.05).sum()), k))
+        began = time.monotonic()
+        try:
+            model = _fitted(make(k, center=center), table, n_samples)
+        except (ValueError, TypeError, AttributeError, np.linalg.LinAlgError) as error:
+            yield Outcome(method, kind, trouble=" ".join(str(error).split()))
+        else:
+            yield _outcome(method, kind, model, time.monotonic() - began)
 
 
 def _fitted(model: Any, table: Table, n_samples: int | None) -> Any:
@@ -120,8 +111,6 @@ def _fitted(model: Any, table: Table, n_samples: int | None) -> Any:
 
 def _outcome(method: str, kind: str, model: Any, seconds: float) -> Outcome:
     used = model.lfsr_ < 0.05 if hasattr(model, "lfsr_") else model.components_ != 0
-    # bounds of other models are not comparable
-    elbo = float(model.elbo_) if kind == "EBCD" else None
     ratio = getattr(model, "explained_variance_ratio_", None)
     return Outcome(
         method,
@@ -129,7 +118,7 @@ def _outcome(method: str, kind: str, model: Any, seconds: float) -> Outcome:
         n_components=len(model.components_),
         explained_variance_ratio=None if ratio is None else float(np.sum(ratio)),
         n_nonzero=[int(count) for count in used.sum(axis=1)],
-        elbo=elbo,
+        elbo=float(model.elbo_) if kind == "EBCD" else None,  # other bounds are not comparable
         seconds=seconds,
         trouble="did not converge" if getattr(model, "converged_", True) is False else None,
     )
@@ -145,24 +134,19 @@ def print_outcomes(outcomes: list[Outcome]) -> None:
         name = f"EBCD {outcome.method}" if outcome.kind == "EBCD" else outcome.method
         if outcome.n_components is None:
             grid.add_row(name, f"[dim]{outcome.trouble}[/dim]")
-        else:
-            share, elbo = outcome.explained_variance_ratio, outcome.elbo
-            grid.add_row(
-                name,
-                str(outcome.n_components),
-                "" if share is None else f"{100 * share:.1f} %",
-                ", ".join(map(str, outcome.n_nonzero or [])),
-                "" if elbo is None else f"{elbo:.2f}",
-                f"{outcome.seconds:.2f}",
-            )
+            continue
+        share, elbo = outcome.explained_variance_ratio, outcome.elbo
+        grid.add_row(
+            name,
+            str(outcome.n_components),
+            "" if share is None else f"{100 * share:.1f} %",
+            ", ".join(map(str, outcome.n_nonzero or [])),
+            "" if elbo is None else f"{elbo:.2f}",
+            f"{outcome.seconds:.2f}",
+        )
     console = Console()
     if not console.is_terminal:
         console = Console(width=160)
     with console.capture() as text:
         console.print(grid)
-    typer.echo(text.get(), nl=False)
-    typer.echo(
-        "\nvariance: share that the components claim; features used: loadings of each component "
-        "that are\nnot zero, or whose sign is sure (lfsr < 0.05); ELBO: bound on the "
-        "log-likelihood, for priors\nof EBCD only; families with more freedom reach higher ones"
-    )
+    typer.echo(text.get() + _LEGEND)

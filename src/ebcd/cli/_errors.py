@@ -1,4 +1,4 @@
-"""How commands end that cannot do what was asked: one line, and an exit code."""
+"""How commands end that cannot do what was asked: with one line and an exit code."""
 
 from __future__ import annotations
 
@@ -12,29 +12,25 @@ import numpy as np
 import typer
 from typer.core import TyperGroup
 
-_UsageError: Any = typer.BadParameter.__mro__[1]  # whichever Click there is, or a copy of it
+_UsageError: Any = typer.BadParameter.__mro__[1]  # of Click, or of the copy in newer Typers
 _MISTAKE, _INTERRUPTED, _NOBODY_READS = 2, 130, 141  # the last two as a shell has them
 
 
 class Commands(TyperGroup):
-    """Commands whose options may be mistyped: that is one line as well, not a box."""
+    """Commands whose usage errors are one line as well, not a box."""
 
     def main(self, *args: Any, **options: Any) -> NoReturn:
         """Run a command and end the process."""
         try:
             code = super().main(*args, **{**options, "standalone_mode": False})
         except _UsageError as error:
-            _say_usage(error)
+            command = error.ctx.command_path if error.ctx else "ebcd"
+            # some releases begin with what kind of error it is in their code
+            words = " ".join(error.format_message().removesuffix(".").split())
+            words = words.replace(": Value error, ", ": ", 1)
+            _print(f"{words}. Try '{command} --help'.")
+            code = _MISTAKE
         sys.exit(code)
-
-
-def _say_usage(error: Any) -> NoReturn:
-    command = error.ctx.command_path if error.ctx else "ebcd"
-    # some releases begin with what kind of error it is in their code
-    words = " ".join(error.format_message().removesuffix(".").split())
-    words = words.replace(": Value error, ", ": ", 1)
-    _print(f"{words}. Try '{command} --help'.")
-    sys.exit(_MISTAKE)
 
 
 @contextlib.contextmanager
@@ -44,27 +40,24 @@ def one_line_errors() -> Iterator[None]:
         yield
         sys.stdout.flush()
     except BrokenPipeError:  # the reader of our output, such as head, has seen enough
-        _forget_output()
+        _discard_output()
         raise typer.Exit(_NOBODY_READS) from None
     except (ValueError, TypeError, ImportError, OSError, np.linalg.LinAlgError) as error:
-        _fail(" ".join(str(error).split()))
+        _print(" ".join(str(error).split()))
+        raise typer.Exit(_MISTAKE) from None
     except MemoryError:
-        _fail("the data do not fit into memory; use fewer columns (--columns), or ebcd.Gram")
+        _print("the data do not fit into memory; use fewer columns (--columns), or ebcd.Gram")
+        raise typer.Exit(_MISTAKE) from None
     except KeyboardInterrupt:
         typer.echo("interrupted; nothing was written", err=True)
         raise typer.Exit(_INTERRUPTED) from None
 
 
-def _forget_output() -> None:
-    """Let what is still to be printed go nowhere, or Python complains when it ends."""
+def _discard_output() -> None:
+    """Send what is still to be printed nowhere, or Python complains when it ends."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, sys.stdout.fileno())
     os.close(nowhere)
-
-
-def _fail(message: str) -> NoReturn:
-    _print(message)
-    raise typer.Exit(_MISTAKE)
 
 
 def _print(message: str) -> None:

@@ -10,85 +10,66 @@ import typer
 
 from ebcd.priors import PRIORS
 
-_READING = "Reading the file"
-_PREPARING = "Preparing the data"
-_MODEL = "The model"
-_RESULTS = "Results"
-
-_OF_READING = (
-    *("index", "columns", "drop", "drop_missing", "separator", "decimal", "header"),
-    *("skip_lines", "sheet", "key", "layer"),
+_READING = (
+    *("index", "columns", "drop", "drop_missing", "separator", "decimal", "header", "skip_lines"),
+    *("sheet", "key", "layer"),
 )
 _MARKS = {"tab": "\t", "\\t": "\t", "comma": ",", "semicolon": ";", "space": " ", "pipe": "|"}
 
-
-class Missing(enum.StrEnum):
-    """What to leave out where cells are missing."""
-
-    rows = "rows"
-    columns = "columns"
+Missing = enum.StrEnum("Missing", ["rows", "columns"])
+Decimal = enum.StrEnum("Decimal", {"point": ".", "comma": ","})
+Noise = enum.StrEnum("Noise", ["constant", "per_feature"])
+Start = enum.StrEnum("Start", ["auto", "greedy", "svd", "varimax"])
 
 
-class Decimal(enum.StrEnum):
-    """Decimal mark."""
-
-    point = "."
-    comma = ","
-
-
-class Noise(enum.StrEnum):
-    """Model of the noise."""
-
-    constant = "constant"
-    per_feature = "per_feature"
+def reading(given: dict[str, Any]) -> dict[str, Any]:
+    """Pick the options of the panel "Reading the file", as `read_table` takes them."""
+    chosen = {name: given[name] for name in _READING if given.get(name) is not None}
+    return {
+        name: value.value if isinstance(value, enum.Enum) else value
+        for name, value in chosen.items()
+    }
 
 
-class Start(enum.StrEnum):
-    """Where to start."""
-
-    auto = "auto"
-    greedy = "greedy"
-    svd = "svd"
-    varimax = "varimax"
-
-
-def number_or_rule(value: str) -> str:
-    """Check a number of components as it was typed."""
+def _number_or_rule(value: str) -> str:
     if value in ("auto", "paper") or (value.isdigit() and int(value) > 0):
         return value
     raise typer.BadParameter(f'{value!r} is neither a number from 1 on, nor "auto" or "paper"')
 
 
-def separator_mark(value: str | None) -> str | None:
-    """Give the letter that a name of a separator stands for."""
-    if value is None:
-        return None
-    mark = _MARKS.get(value.lower(), value)
-    if len(mark) != 1:
+def _separator_mark(value: str | None) -> str | None:
+    mark = None if value is None else _MARKS.get(value.lower(), value)
+    if mark is not None and len(mark) != 1:
         raise typer.BadParameter(f"{value!r} is not one letter, nor one of {', '.join(_MARKS)}")
     return mark
 
 
-def complete_prior(incomplete: str) -> list[str]:
-    """Names of families that start like this."""
-    return [name for name in PRIORS if name.startswith(incomplete)]
+def _option(panel: str, help_text: str, *names: str, **settings: Any) -> Any:
+    settings = {"show_default": False, **settings}
+    return typer.Option(*names, help=help_text, rich_help_panel=panel, **settings)
 
 
-def reading(given: dict[str, Any]) -> dict[str, Any]:
-    """Pick the options of the panel "Reading the file", as `read_table` takes them."""
-    chosen = {name: given[name] for name in _OF_READING if name in given}
-    return {
-        name: value.value if isinstance(value, enum.Enum) else value
-        for name, value in chosen.items()
-        if value is not None
-    }
+def _read(help_text: str, *names: str, **settings: Any) -> Any:
+    return _option("Reading the file", help_text, *names, **settings)
+
+
+def _prepare(help_text: str, *names: str, **settings: Any) -> Any:
+    return _option("Preparing the data", help_text, *names, **settings)
+
+
+def _model(help_text: str, *names: str, **settings: Any) -> Any:
+    return _option("The model", help_text, *names, **{"show_default": True, **settings})
+
+
+def _result(help_text: str, *names: str, **settings: Any) -> Any:
+    return _option("Results", help_text, *names, **settings)
 
 
 InputFile = Annotated[
     Path,
     typer.Argument(
         metavar="INPUT",
-        readable=False,  # whether it can be read is found out, and said in one line, by reading it
+        readable=False,  # reading it finds out, and says in one line what is wrong
         help="CSV, TSV, Excel, Parquet, NPY, NPZ, Matrix Market or h5ad file, plain or compressed; "
         "rows are samples, columns are features. - reads standard input.",
         show_default=False,
@@ -96,268 +77,142 @@ InputFile = Annotated[
 ]
 Index = Annotated[
     str | None,
-    typer.Option(
+    _read(
+        'Column with the names or dates of the rows; "none" if there is none. By default the first '
+        "column, if it looks like names or dates.",
         metavar="NAME",
-        help='Column with the names or dates of the rows; "none" if there is none. By default the '
-        "first column, if it looks like that.",
-        rich_help_panel=_READING,
-        show_default=False,
     ),
 ]
 Columns = Annotated[
     list[str] | None,
-    typer.Option(
-        "--columns",
-        "--features",
+    _read(
+        "Columns to use, all by default: names separated by commas; * and ? are wildcards. May be "
+        "given several times.",
+        *("--columns", "--features"),
         metavar="NAMES",
-        help="Columns to use, all by default: names with commas between them, * and ? stand for "
-        "letters. May be given several times.",
-        rich_help_panel=_READING,
-        show_default=False,
     ),
 ]
-Drop = Annotated[
-    list[str] | None,
-    typer.Option(
-        metavar="NAMES",
-        help="Columns to leave out, in the same way.",
-        rich_help_panel=_READING,
-        show_default=False,
-    ),
-]
+Drop = Annotated[list[str] | None, _read("Columns to leave out, given likewise.", metavar="NAMES")]
 DropMissing = Annotated[
     Missing | None,
-    typer.Option(
-        help="Leave out rows (or columns) with missing cells; otherwise these are an error.",
-        rich_help_panel=_READING,
-        show_default=False,
-    ),
+    _read("Leave out rows (or columns) with missing cells, which otherwise are an error."),
 ]
 Separator = Annotated[
     str | None,
-    typer.Option(
-        callback=separator_mark,
-        metavar="MARK",
-        help="Separator of a text table: a letter, or tab, comma, semicolon, space, pipe. Found "
+    _read(
+        "Separator of a text table: a character, or tab, comma, semicolon, space, pipe. Detected "
         "by default.",
-        rich_help_panel=_READING,
-        show_default=False,
+        callback=_separator_mark,
+        metavar="MARK",
     ),
 ]
 DecimalMark = Annotated[
-    Decimal | None,
-    typer.Option(
-        "--decimal",
-        help="Decimal mark of a text table. Found by default.",
-        rich_help_panel=_READING,
-        show_default=False,
-    ),
+    Decimal | None, _read("Decimal mark of a text table. Detected by default.", "--decimal")
 ]
 Header = Annotated[
     bool | None,
-    typer.Option(
+    _read(
+        "Whether the first row of a table has the names of the columns. Detected by default.",
         "--header/--no-header",
-        help="Whether the first row of a text table has names. Found by default.",
-        rich_help_panel=_READING,
-        show_default=False,
     ),
 ]
-SkipLines = Annotated[
-    int,
-    typer.Option(
-        min=0, metavar="N", help="Lines above a text table to skip.", rich_help_panel=_READING
-    ),
-]
+SkipLines = Annotated[int, _read("Lines above a table to skip.", min=0, metavar="N")]
 Sheet = Annotated[
     str | None,
-    typer.Option(
-        metavar="NAME",
-        help="Sheet of an Excel or OpenDocument file; the first by default.",
-        rich_help_panel=_READING,
-        show_default=False,
-    ),
+    _read("Sheet of an Excel or OpenDocument file; the first by default.", metavar="NAME"),
 ]
-Key = Annotated[
-    str | None,
-    typer.Option(
-        metavar="NAME", help="Array of an NPZ file.", rich_help_panel=_READING, show_default=False
-    ),
-]
-Layer = Annotated[
-    str | None,
-    typer.Option(
-        metavar="NAME",
-        help="Layer of an h5ad file; X by default.",
-        rich_help_panel=_READING,
-        show_default=False,
-    ),
-]
+Key = Annotated[str | None, _read("Array of an NPZ file.", metavar="NAME")]
+Layer = Annotated[str | None, _read("Layer of an h5ad file; X by default.", metavar="NAME")]
 Transpose = Annotated[
-    bool,
-    typer.Option(
-        "--transpose",
-        help="Exchange rows and columns, for files with a feature in each row.",
-        rich_help_panel=_PREPARING,
-    ),
+    bool, _prepare("Exchange rows and columns, for files with one feature per row.", "--transpose")
 ]
 LogReturns = Annotated[
     bool,
-    typer.Option(
-        "--log-returns",
-        help="Take differences of logarithms from row to row, as for prices.",
-        rich_help_panel=_PREPARING,
-    ),
+    _prepare("Take differences of logarithms from row to row, as for prices.", "--log-returns"),
 ]
-Difference = Annotated[
-    bool,
-    typer.Option(
-        "--difference", help="Take differences from row to row.", rich_help_panel=_PREPARING
-    ),
-]
+Difference = Annotated[bool, _prepare("Take differences from row to row.", "--difference")]
 Center = Annotated[
     bool,
-    typer.Option(
-        "--center/--no-center",
-        help="Subtract the mean of every column.",
-        rich_help_panel=_PREPARING,
-    ),
+    _prepare("Subtract the mean of every column.", "--center/--no-center", show_default=True),
 ]
 Scale = Annotated[
     bool,
-    typer.Option(
+    _prepare(
+        "Divide every column by its standard deviation for the fit only; results are in the units "
+        "of the data.",
         "--scale",
-        help="Divide every column by its standard deviation for the fit only; results are in the "
-        "units of the data.",
-        rich_help_panel=_PREPARING,
     ),
 ]
 Standardize = Annotated[
     bool,
-    typer.Option(
+    _prepare(
+        "Divide every column by its standard deviation before anything else, so that loadings of "
+        "columns in different units can be compared.",
         "--standardize",
-        help="Divide every column by its standard deviation before anything else, so that loadings "
-        "of columns in different units can be compared.",
-        rich_help_panel=_PREPARING,
     ),
 ]
 Covariance = Annotated[
     bool,
-    typer.Option(
-        "--covariance",
-        help="INPUT is a covariance matrix (divided by n); needs --n-samples.",
-        rich_help_panel=_PREPARING,
-    ),
+    _prepare("INPUT is a covariance matrix (divided by n); needs --n-samples.", "--covariance"),
 ]
 NSamples = Annotated[
-    int | None,
-    typer.Option(
-        min=1,
-        metavar="N",
-        help="Number of samples behind the covariance matrix.",
-        rich_help_panel=_PREPARING,
-        show_default=False,
-    ),
+    int | None, _prepare("Number of samples behind the covariance matrix.", min=1, metavar="N")
 ]
 NComponents = Annotated[
     str,
-    typer.Option(
-        "-k",
-        "--n-components",
-        metavar="auto|paper|N",
-        callback=number_or_rule,
-        help="Number of components: as many as stand out from noise, those of the paper's rule, "
+    _model(
+        "Number of components: as many as stand out from noise, as many as the paper's rule finds, "
         "or a number.",
-        rich_help_panel=_MODEL,
+        *("-k", "--n-components"),
+        metavar="auto|paper|N",
+        callback=_number_or_rule,
     ),
 ]
 Prior = Annotated[
     str,
-    typer.Option(
-        autocompletion=complete_prior,
+    _model(
+        "Prior family, or several separated by commas, one for each component.",
+        autocompletion=lambda incomplete: [n for n in PRIORS if n.startswith(incomplete)],
         metavar="NAME",
-        help="Family of priors, or several with commas between them, one for each component.",
-        rich_help_panel=_MODEL,
     ),
 ]
 NoiseModel = Annotated[
-    Noise,
-    typer.Option(
-        "--noise",
-        help="Whether all columns have the same noise variance.",
-        rich_help_panel=_MODEL,
-    ),
+    Noise, _model("Whether all columns have the same noise variance.", "--noise")
 ]
 StartFrom = Annotated[
     Start,
-    typer.Option(
+    _model(
+        "Where to start: the best of several starts, as in the paper, or principal components.",
         "--start",
-        help="Where to start: the best of several, as in the paper, or principal components.",
-        rich_help_panel=_MODEL,
     ),
 ]
 Tol = Annotated[
     float | None,
-    typer.Option(
+    _model(
+        "Gain of the ELBO in an iteration below which the fit stops.",
         min=0.0,
         metavar="X",
-        help="Gain of the ELBO in an iteration below which the fit stops.",
-        rich_help_panel=_MODEL,
         show_default="by the size of the data",
     ),
 ]
-MaxIter = Annotated[
-    int,
-    typer.Option(min=1, metavar="N", help="Largest number of iterations.", rich_help_panel=_MODEL),
-]
+MaxIter = Annotated[int, _model("Largest number of iterations.", min=1, metavar="N")]
 MaxTime = Annotated[
     float | None,
-    typer.Option(
-        metavar="SECONDS",
-        help="Stop after so many seconds, with the best found so far.",
-        rich_help_panel=_MODEL,
-    ),
+    _model("Stop after so many seconds, with the best found so far.", metavar="SECONDS"),
 ]
 Checkpoint = Annotated[
     Path | None,
-    typer.Option(
-        metavar="FILE",
-        help="Keep the state of the fit here; the same command goes on from it.",
-        rich_help_panel=_MODEL,
-    ),
+    _model("Save the state of the fit here; the same command goes on from it.", metavar="FILE"),
 ]
-Seed = Annotated[
-    int,
-    typer.Option(min=0, metavar="N", help="Seed of the random starts.", rich_help_panel=_MODEL),
-]
+Seed = Annotated[int, _model("Seed of the random starts.", min=0, metavar="N")]
 OutputFolder = Annotated[
     Path,
-    typer.Option(
-        "-o",
-        "--output",
-        readable=False,
-        metavar="FOLDER",
-        help="Folder to write the results to.",
-        rich_help_panel=_RESULTS,
-        show_default=False,
+    _result(
+        "Folder to write the results to.", *("-o", "--output"), readable=False, metavar="FOLDER"
     ),
 ]
-Force = Annotated[
-    bool,
-    typer.Option(
-        "--force", help="Replace results that are already there.", rich_help_panel=_RESULTS
-    ),
-]
+Force = Annotated[bool, _result("Replace existing results.", "--force")]
 Json = Annotated[
-    bool,
-    typer.Option(
-        "--json",
-        help="Print the summary as JSON, for scripts, instead of words.",
-        rich_help_panel=_RESULTS,
-    ),
+    bool, _result("Print the summary as JSON, for scripts, instead of words.", "--json")
 ]
-Quiet = Annotated[
-    bool,
-    typer.Option(
-        "-q", "--quiet", help="Print no progress and no summary.", rich_help_panel=_RESULTS
-    ),
-]
+Quiet = Annotated[bool, _result("Print no progress and no summary.", *("-q", "--quiet"))]

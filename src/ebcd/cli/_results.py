@@ -1,25 +1,20 @@
-"""Fit, and write all results to a folder."""
+"""Fit a model, and write and read what a fit leaves behind."""
 
 from __future__ import annotations
 
 import contextlib
+import csv
 import json
+import math
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
 
 import ebcd
-from ebcd.cli._output import (
-    as_json,
-    read_scores,
-    whole_folder,
-    write_components,
-    write_scores,
-)
 from ebcd.cli._progress import Watcher
 from ebcd.data.files._table import Table
 from ebcd.io import load, save
@@ -29,7 +24,7 @@ _TOP = 10  # features of each component in the summary
 
 
 def make_model(n_components: str, prior: str, **parameters: Any) -> ebcd.EBCD:
-    """Make an estimator from what was typed, and check that before a large file is read."""
+    """Make an estimator from what was typed, and check it before a large file is read."""
     k = int(n_components) if n_components.isdigit() else n_components
     priors = prior.split(",") if "," in prior else prior
     model = ebcd.EBCD(k, prior=priors, **parameters)
@@ -40,7 +35,7 @@ def make_model(n_components: str, prior: str, **parameters: Any) -> ebcd.EBCD:
 def fit_model(
     model: ebcd.EBCD, table: Table, n_samples: int | None, watcher: Watcher
 ) -> tuple[Any, list[str], float]:
-    """Fit and give the scores, what was warned of, and the seconds it took.
+    """Fit, and return the scores, the warnings and the seconds it took.
 
     With `n_samples` the table is a covariance matrix, and there are no scores.
     """
@@ -48,7 +43,7 @@ def fit_model(
     watcher.limit(model.max_time)
     model._display = watcher
     try:
-        with gathered_warnings() as warned:
+        with _gathered_warnings() as warned:
             if n_samples is None:
                 scores: Any = model.fit_transform(table.values)
             else:
@@ -62,8 +57,8 @@ def fit_model(
 
 
 @contextlib.contextmanager
-def gathered_warnings() -> Iterator[list[str]]:
-    """Gather what is warned of, instead of printing it with a line of code."""
+def _gathered_warnings() -> Iterator[list[str]]:
+    """Gather warnings, instead of printing them with a line of code."""
     messages: list[str] = []
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -72,22 +67,19 @@ def gathered_warnings() -> Iterator[list[str]]:
 
 
 def pca_shares(model: ebcd.EBCD, table: Table, n_samples: int | None) -> list[float]:
-    """Share of the variance of as many principal components, to compare with."""
-    k = model.n_components_
-    if n_samples is None:
-        names = model.feature_names_in_
-        del model.feature_names_in_  # the data are an array here
-        shares = pca_variance_ratio(model, table.values)
-        model.feature_names_in_ = names
-        return [float(share) for share in shares]
-    values = np.linalg.eigvalsh(table.values)[::-1][:k]
-    return [float(value) for value in values / np.trace(table.values)]
+    """Return the share of the variance of as many principal components, to compare with."""
+    if n_samples is not None:
+        values = np.linalg.eigvalsh(table.values)[::-1][: model.n_components_]
+        return [float(value) for value in values / np.trace(table.values)]
+    names = model.feature_names_in_
+    del model.feature_names_in_  # the data are an array here
+    shares = pca_variance_ratio(model, table.values)
+    model.feature_names_in_ = names
+    return [float(share) for share in shares]
 
 
-def summarise(
-    model: ebcd.EBCD, source: str, title: str, steps: dict[str, bool], **more: Any
-) -> dict[str, Any]:
-    """Summary for scripts."""
+def summarise(model: ebcd.EBCD, source: str, title: str, **more: Any) -> dict[str, Any]:
+    """Return the summary for scripts."""
     parameters = model.get_params(deep=False)
     parameters.pop("verbose")
     return {
@@ -103,7 +95,6 @@ def summarise(
         "n_iter": model.n_iter_,
         "converged": model.converged_,
         "parameters": parameters,
-        "steps": steps,
         **more,
         "components": [_component(model, k) for k in range(model.n_components_)],
     }
@@ -122,17 +113,16 @@ def _component(model: ebcd.EBCD, k: int) -> dict[str, Any]:
 def write_results(
     folder: Path, model: ebcd.EBCD, summary: dict[str, Any], scores: Any, table: Table
 ) -> None:
-    """Write everything to a folder, or nothing."""
-    with whole_folder(folder) as part:
-        with _new_text(part / "components.csv") as file:
-            write_components(file, model, table.column_names)
-        if scores is not None:
-            with _new_text(part / "scores.csv") as file:
-                write_scores(file, scores, table.row_names, table.index_name)
-        with _new_text(part / "summary.json") as file:
-            file.write(as_json(summary) + "\n")
-        save(model, part / "model.npz")
-        _write_report(part, model, summary, scores, table.row_names)
+    """Write all files of results to an empty folder."""
+    with _new_text(folder / "components.csv") as file:
+        _write_components(file, model, table.column_names)
+    if scores is not None:
+        with _new_text(folder / "scores.csv") as file:
+            write_scores(file, scores, table)
+    with _new_text(folder / "summary.json") as file:
+        file.write(as_json(summary) + "\n")
+    save(model, folder / "model.npz")
+    _write_report(folder, model, summary, scores, table.row_names)
 
 
 def _new_text(path: Path) -> IO[str]:
@@ -153,6 +143,42 @@ def _write_report(
     )
 
 
+def _write_components(file: IO[str], model: ebcd.EBCD, names: Sequence[str]) -> None:
+    """Write one row per feature: every component's loading, sd, lfsr and credible interval."""
+    header, columns = ["feature"], []
+    lower, upper = model.credible_intervals()
+    for k in range(model.n_components_):
+        header += [f"component_{k}{of}" for of in ("", "_sd", "_lfsr", "_lower", "_upper")]
+        columns += [model.components_[k], model.components_sd_[k], model.lfsr_[k]]
+        columns += [lower[k], upper[k]]
+    _write_rows(file, header, names, np.array(columns).reshape(len(columns), len(names)).T)
+
+
+def write_scores(file: IO[str], scores: Any, table: Table) -> None:
+    """Write one row per sample: its name, or its number from 0, and its scores."""
+    labels = table.row_names
+    header = [table.index_name or ("name" if labels else "row")]
+    header += [f"component_{k}" for k in range(scores.shape[1])]
+    _write_rows(file, header, labels or [str(i) for i in range(len(scores))], scores)
+
+
+def _write_rows(file: IO[str], header: list[str], labels: Sequence[str], values: Any) -> None:
+    """Write CSV from which every number can be read back exactly."""
+    writer = csv.writer(file, lineterminator="\n")
+    writer.writerow(header)
+    for label, row in zip(labels, values, strict=True):
+        writer.writerow([label, *row.tolist()])
+
+
+def _read_scores(path: Path) -> tuple[list[str] | None, Any]:
+    """Read the names of the samples, if they have any, and their scores."""
+    with path.open(encoding="utf-8", newline="") as file:
+        header, *rows = csv.reader(file)
+    scores = np.array([[float(cell) for cell in row[1:]] for row in rows])
+    labels = None if header[0] == "row" else [row[0] for row in rows]
+    return labels, scores.reshape(len(rows), len(header) - 1)
+
+
 def read_results(folder: Path) -> tuple[Any, dict[str, Any]]:
     """Read the model and the summary of a folder of results, or of a model file in one."""
     if not folder.exists():
@@ -169,15 +195,28 @@ def read_results(folder: Path) -> tuple[Any, dict[str, Any]]:
 
 
 def report_again(folder: Path) -> Path:
-    """Make the report of a folder of results again."""
+    """Write the report of a folder of results again."""
     if folder.is_file():
         raise ValueError(f"{folder} is a file; give the folder that ebcd fit wrote")
     model, summary = read_results(folder)
     if not summary:
         raise ValueError(f"{folder} has no summary.json that can be read; run ebcd fit again")
-    scores, rows = None, None
-    if (folder / "scores.csv").exists():
-        index_name, rows, scores = read_scores(folder / "scores.csv")
-        rows = None if index_name == "row" else rows
+    has_scores = (folder / "scores.csv").exists()
+    rows, scores = _read_scores(folder / "scores.csv") if has_scores else (None, None)
     _write_report(folder, model, summary, scores, rows)
     return folder / "report.html"
+
+
+def as_json(summary: Any) -> str:
+    """Return JSON of plain values, with null for what is not finite."""
+    return json.dumps(_plain(summary), indent=2, ensure_ascii=False, allow_nan=False)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple | np.ndarray):
+        return [_plain(item) for item in value]
+    if isinstance(value, np.generic):
+        value = value.item()
+    return None if isinstance(value, float) and not math.isfinite(value) else value
