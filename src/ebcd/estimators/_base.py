@@ -279,7 +279,7 @@ class Decomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         return np.asarray(data + self.mean_ if hasattr(self, "mean_") else data)
 
     def get_covariance(self) -> Array:
-        """Return the covariance that the fit implies: ``components_.T @ components_`` plus noise."""
+        """Return the implied covariance: ``components_.T @ components_`` plus noise."""
         check_is_fitted(self)
         covariance = self.components_.T @ self.components_
         covariance[np.diag_indices_from(covariance)] += self._feature_noise()

@@ -85,7 +85,7 @@ class AbstractSlabKind(ABC):
 
     @abstractmethod
     def mean_slope(self, columns: Columns, noise: Noise, ratio: Ratio, variance: Array) -> Array:
-        """Derivative of the posterior mean under the slab in the log scale; a new array."""
+        """Return the derivative of the posterior mean under the slab in the log scale."""
 
     @abstractmethod
     def rarer_sign(self, columns: Columns, noise: Noise, ratio: Ratio) -> Array:
@@ -222,7 +222,7 @@ class LaplaceSlab(AbstractSlabKind):
         return mean, variance
 
     def mean_slope(self, columns: Columns, noise: Noise, ratio: Ratio, variance: Array) -> Array:
-        """Derivative of the mean in the log scale: ``rate cov(t, |t|)``, towards z."""
+        """Return the derivative of the mean in the log scale, ``rate cov(t, |t|)`` towards z."""
         (odds, _, lean), rate = ratio, noise.rate
         slope = rate * lean / odds
         slope -= columns.size * (1 - lean) * (1 + lean)
@@ -288,7 +288,7 @@ class ExponentialSlab(AbstractSlabKind):
         return mean, np.subtract(1, hazard, out=hazard)
 
     def mean_slope(self, columns: Columns, noise: Noise, ratio: Ratio, variance: Array) -> Array:
-        """Derivative of the mean in the log scale."""
+        """Return the derivative of the mean in the log scale."""
         return np.asarray(noise.rate * variance)
 
     def rarer_sign(self, columns: Columns, noise: Noise, ratio: Ratio) -> Array:
@@ -336,7 +336,7 @@ class NormalSlab(AbstractSlabKind):
         return mean, np.broadcast_to(ratio.inner, mean.shape).copy()
 
     def mean_slope(self, columns: Columns, noise: Noise, ratio: Ratio, variance: Array) -> Array:
-        """Derivative of the mean in the log scale."""
+        """Return the derivative of the mean in the log scale."""
         return np.asarray(2 * (noise.rate * ratio.inner) ** 2 * columns.z)
 
     def rarer_sign(self, columns: Columns, noise: Noise, ratio: Ratio) -> Array:

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -122,7 +122,8 @@ def evaluate_two_groups(
     )
     size = max(1, _BLOCK // p)
     for rows in (slice(i, i + size) for i in range(0, c, size)):
-        block = Evaluation(*(None if part is None else part[rows] for part in found))
+        parts: list[Any] = [None if part is None else part[rows] for part in found]
+        block = Evaluation(*parts)
         columns, noise = Columns(z[rows], np.ones((1, 1))), rate[rows]
         _evaluate_block(slab, columns, Noise(noise, float(noise.max())), weight[rows], block)
     if not has_spike:
