@@ -1,7 +1,7 @@
 """Find what moved US employment from 2006 to 2015, and draw it.
 
-The pictures of the documentation: `python examples/demo.py --output DIRECTORY`. `ebcd demo` makes a
-report of the same data.
+Draws figures of the documentation: `python examples/demo.py --output DIRECTORY`. `ebcd demo`
+writes a report of the same data.
 """
 
 import argparse
@@ -14,15 +14,15 @@ import numpy as np
 import ebcd
 
 RECESSION = (2007 + 11 / 12, 2009 + 6 / 12)  # NBER: from December 2007 to June 2009
-NEGATIVE, POSITIVE, UNSURE = "#d1661f", "#3b6fb6", "0.75"
+NEGATIVE, POSITIVE, UNCLEAR = "#d1661f", "#3b6fb6", "0.75"
 
-# What a person makes of the components; the program only finds them.
+# Our interpretation of the components.
 MEANINGS = {
     "the business cycle": "The private economy rises and falls together, and the recession is "
     "its score.",
     "outside the cycle": "Three sectors that do not follow the cycle. The jump of May 2010 and "
     "the falls after it are temporary staff of the census, in government.",
-    "mining": "Mining goes its own way, and takes durable goods and wholesale trade along a "
+    "mining": "Mining follows its own cycle, and durable goods and wholesale trade follow it a "
     "little: the fall of the oil price in 2015 is deeper here than the recession.",
 }
 NAMES = tuple(MEANINGS)
@@ -51,15 +51,15 @@ def fit_components(X):
 
 
 def print_words(model, scores, months, sectors):
-    """Say for each component what it is, which sectors it moves, and when it was at its lowest."""
-    print("\nIn words, with the sectors whose sign is sure (lfsr < 0.05):")
+    """Describe each component: what it is, which sectors it moves, and when it was lowest."""
+    print("\nIn words, with the sectors that have a clear sign (lfsr < 0.05):")
     for k, (name, meaning) in enumerate(MEANINGS.items()):
         features = model.top_features(k, len(sectors), feature_names=sectors)
-        sure = ", ".join(feature.name for feature in features if feature.lfsr < 0.05)
+        clear = ", ".join(feature.name for feature in features if feature.lfsr < 0.05)
         worst = ", ".join(months[i] for i in np.argsort(scores[:, k])[:3])
         share = 100 * model.explained_variance_ratio_[k]
         print(f"\n  component {k}: {name}, {share:.0f} % of the variance")
-        for line in (meaning, f"Sectors: {sure}.", f"Lowest scores: {worst}."):
+        for line in (meaning, f"Sectors: {clear}.", f"Lowest scores: {worst}."):
             print(textwrap.indent(textwrap.fill(line, 92), "    "))
 
 
@@ -93,7 +93,7 @@ def draw_loadings(ax, model, k):
     loading = model.components_[k, order]
     lower, upper = model.credible_intervals()[:, k, order]
     colour = np.where(loading > 0, POSITIVE, NEGATIVE)
-    colour = np.where(model.lfsr_[k, order] < 0.05, colour, UNSURE)
+    colour = np.where(model.lfsr_[k, order] < 0.05, colour, UNCLEAR)
     places = np.arange(loading.size)
     ax.hlines(places, lower, upper, color=colour, linewidth=2)
     ax.scatter(loading, places, color=colour, s=28, zorder=3)

