@@ -32,10 +32,10 @@ from benchmarks.arithmetic import Rates, fit_seconds
 from benchmarks.bench_curves import RESULTS, where
 from benchmarks.bench_dask import draw, like, one_machine, seconds
 from benchmarks.bench_scale import clock, forget_peak, resident
-from ebcd.data import _inputs
-from ebcd.data._dask import Blocks
-from ebcd.data._dask_blocks import block_moments, block_product
-from ebcd.data._streamed import StreamedCovariance
+from ebcd.data._dask import DaskRows
+from ebcd.data._moments import block_moments
+from ebcd.data._rows import block_product
+from ebcd.data._streamed import ChunkRows
 from experiments.records import write_json
 
 SINGLE = np.float32
@@ -62,11 +62,11 @@ def rates_of_blocks(design: Design, path: Path) -> Rates:
     rng = np.random.default_rng(1)
     widths, times = (k, 2 * k, 4 * k), []
     for width in widths:
-        V, shift = rng.normal(size=(p, width)), np.zeros(width)
-        taken = seconds(lambda: block_product(X, SINGLE, V, shift), 3 * repeats)  # noqa: B023
+        V, mean = rng.normal(size=(width, p)), np.zeros(p)
+        taken = seconds(lambda: block_product(X, V, mean, False), 3 * repeats)  # noqa: B023
         times.append(taken / X.size)
     (entry, column), _ = nnls(np.column_stack([np.ones(3), widths]), times)
-    moments = seconds(lambda: block_moments(X, SINGLE, False), repeats) / X.size
+    moments = seconds(lambda: block_moments(X, cross=False), repeats) / X.size
     read = seconds(lambda: read_and_centre(path), repeats) / np.load(path, mmap_mode="r").size
     return {
         "entry": float(entry),
@@ -92,8 +92,9 @@ def rates_of_tasks(design: Design, blocks: int) -> Rates:
     for p in (16, design.p):
         tiny = da.zeros((blocks, p), chunks=(1, p), dtype=SINGLE).persist()
         wait(tiny)
-        V, shift = np.ones((p, k)), np.zeros(k)
-        taken[p] = seconds(lambda: Blocks.of(tiny).product(V, shift), design.repeats) / blocks  # noqa: B023
+        V, mean = np.ones((k, p)), np.zeros(p)
+        rows = DaskRows(tiny)
+        taken[p] = seconds(lambda: rows.product(V, mean, False, 1.0), design.repeats) / blocks  # noqa: B023
     workers = 2  # deal with answers at the same time
     return {"task": taken[16], "answer": max(taken[design.p] - taken[16], 0.0) * workers / k}
 
@@ -103,10 +104,7 @@ def watched() -> Iterator[list[tuple[int, float]]]:
     """List the passes of fits in the block: columns multiplied (0 in the first), and seconds."""
     passes: list[tuple[int, float]] = []
     places: list[tuple[Any, str]] = [
-        (StreamedCovariance, "matmul"),
-        (Blocks, "product"),
-        (Blocks, "moments"),
-        (_inputs, "stream_moments"),
+        (kind, name) for kind in (ChunkRows, DaskRows) for name in ("product", "moments")
     ]
     old = [(place, name, vars(place)[name]) for place, name in places]
 
@@ -114,7 +112,7 @@ def watched() -> Iterator[list[tuple[int, float]]]:
         def wrapped(*args: Any, **kwargs: Any) -> Any:
             begin = time.perf_counter()
             result = function(*args, **kwargs)
-            width = 0 if name.endswith("moments") else args[1].shape[1]
+            width = 0 if name == "moments" else args[1].shape[0]
             passes.append((width, time.perf_counter() - begin))
             return result
 

@@ -24,8 +24,9 @@ from distributed import Client, LocalCluster, wait
 from threadpoolctl import threadpool_limits
 
 import ebcd
-from ebcd.data import _dask, from_dask
-from ebcd.data._dask_blocks import block_moments, block_product
+from ebcd.data import _dask, as_input
+from ebcd.data._moments import block_moments
+from ebcd.data._rows import block_product
 
 
 def draw(n: int, p: int, seed: int = 0, k: int = 5) -> np.ndarray:
@@ -109,7 +110,7 @@ def bytes_sent(options: argparse.Namespace) -> None:
     with one_machine() as cluster, Client(cluster) as client:
         for p, k, blocks in ((5_000, 10, 8), (5_000, 10, 32), (20_000, 10, 8), (5_000, 40, 8)):
             array = da.random.random((blocks * 100, p), chunks=(100, p)).persist()
-            covariance = from_dask(array, True, False).covariance
+            covariance = as_input(array, True, False).covariance
             V = np.ones((p, k))
             before = sent(client)
             for _ in range(options.repeats):
@@ -126,15 +127,15 @@ def rates(options: argparse.Namespace) -> None:
     for k in (5, 10, 20):
         for dtype in (np.float64, np.float32):
             X = np.random.default_rng(0).normal(size=(1_500, p)).astype(dtype)
-            V = np.random.default_rng(1).normal(size=(p, k))
-            taken = seconds(lambda: block_product(X, dtype, V, np.zeros(k)), 2 * options.repeats)  # noqa: B023
+            V, mean = np.random.default_rng(1).normal(size=(k, p)), np.zeros(p)
+            taken = seconds(lambda: block_product(X, V, mean, False), 2 * options.repeats)  # noqa: B023
             print(f"    k = {k:2}   {dtype.__name__}   {X.size / taken:.2e}")
     print("  cross-products: entries a second, and products of k = 10 that take as long")
     for width in (500, 1_000, 2_000, 4_000):
         X = np.random.default_rng(0).normal(size=(6_000_000 // width, width))
-        V = np.random.default_rng(1).normal(size=(width, 10))
-        cross = seconds(lambda: block_moments(X, np.float64, True), options.repeats)  # noqa: B023
-        once = seconds(lambda: block_product(X, np.float64, V, np.zeros(10)), options.repeats)  # noqa: B023
+        V, mean = np.random.default_rng(1).normal(size=(10, width)), np.zeros(width)
+        cross = seconds(lambda: block_moments(X, cross=True), options.repeats)  # noqa: B023
+        once = seconds(lambda: block_product(X, V, mean, False), options.repeats)  # noqa: B023
         print(f"    p = {width:5,}   {X.size / cross:.2e}   {cross / once:.1f}")
 
 

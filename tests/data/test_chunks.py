@@ -4,13 +4,14 @@ import gzip
 import pickle
 import sys
 import tracemalloc
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from scipy import sparse
 
 from ebcd import Chunks
-from ebcd.data import Reader, _sources, as_covariance, comes_in_chunks
+from ebcd.data import _sources, as_input, as_rows, comes_in_chunks
 from ebcd.data._sources import is_mapped, release_pages
 
 NAMES = ["a", "b", "c d", "e"]
@@ -111,8 +112,8 @@ class TestSources:
             Chunks(draw(), rows_per_chunk=bad)
 
     def test_columns_as_in_fit(self):
-        with pytest.raises(ValueError, match="X has 4 features, but 5 are expected, as in fit"):
-            Reader(Chunks(draw())).expect(5, None)
+        with pytest.raises(ValueError, match=r"X has 4 features, but .* is expecting 5"):
+            as_rows(Chunks(draw())).check_columns(SimpleNamespace(n_features_in_=5), reset=False)
 
 
 class TestMemoryMaps:
@@ -124,7 +125,7 @@ class TestMemoryMaps:
         assert is_mapped(mapped)
         assert comes_in_chunks(mapped)
         np.testing.assert_array_equal(whole(Chunks(mapped, rows_per_chunk=7)), X)
-        data = as_covariance(mapped, True, False)
+        data = as_input(mapped, True, False)
         np.testing.assert_allclose(data.variances, X.astype(float).var(axis=0), rtol=1e-12)
 
     def test_part_of_a_map(self, tmp_path):
@@ -148,7 +149,7 @@ class TestMemoryMaps:
         for mode in ("c", "r+"):
             mapped = np.load(tmp_path / "x.npy", mmap_mode=mode)
             mapped[7, 3] = 99.0
-            as_covariance(Chunks(mapped, rows_per_chunk=100), True, False)
+            as_input(Chunks(mapped, rows_per_chunk=100), True, False)
             release_pages(mapped)
             assert mapped[7, 3] == 99.0
 
@@ -162,7 +163,7 @@ class TestMemoryMaps:
         np.save(tmp_path / "x.npy", draw(200_000, 20))
         mapped = np.load(tmp_path / "x.npy", mmap_mode="r")
         tracemalloc.start()
-        as_covariance(mapped, True, True)
+        as_input(mapped, True, True)
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
         assert peak < mapped.nbytes / 4
@@ -222,6 +223,22 @@ class TestNpy:
             Chunks.from_npy(tmp_path / "x.npy")
 
 
+class TestStamps:
+    """What tells whether files are the same in another process."""
+
+    def test_maps_that_can_be_written_to_have_none(self, tmp_path):
+        np.save(tmp_path / "x.npy", draw())
+        for mode, known in (("r", True), ("r+", False), ("c", False)):
+            array = np.load(tmp_path / "x.npy", mmap_mode=mode)
+            assert (as_rows(array).stamp is not None) == known
+
+    def test_parts_of_a_map_have_their_own(self, tmp_path):
+        np.save(tmp_path / "x.npy", draw())
+        array = np.load(tmp_path / "x.npy", mmap_mode="r")
+        parts = (array, array[1:], array[:-1], array[::2], array[:, 1:], array[:, ::-1])
+        assert len({str(as_rows(part).stamp) for part in parts}) == len(parts)
+
+
 def write_csv(path, X, names=NAMES, delimiter=","):
     lines = [delimiter.join(names)] if names else []
     lines += [delimiter.join(map(repr, row)) for row in X.tolist()]
@@ -245,14 +262,14 @@ class TestCsv:
         assert max(len(chunk) for chunk in chunks) == 300
         for _ in range(2):
             np.testing.assert_array_equal(whole(chunks), X)
-        assert list(as_covariance(chunks, True, False).names) == NAMES
+        assert list(as_input(chunks, True, False).rows.names) == NAMES
 
     def test_delimiter_and_no_names(self, tmp_path):
         X = draw()
         path = write_csv(tmp_path / "x.tsv", X, names=None, delimiter="\t")
         chunks = Chunks.from_csv(path, delimiter="\t", header=False)
         np.testing.assert_array_equal(whole(chunks), X)
-        assert as_covariance(chunks, True, False).names is None
+        assert as_input(chunks, True, False).rows.names is None
 
     def test_columns(self, tmp_path):
         X = draw()
@@ -301,7 +318,7 @@ class TestCsv:
         path = tmp_path / "x.csv"
         path.write_text("a,b\n1,2\n3,\n", encoding="utf-8")
         with pytest.raises(ValueError, match=r"NaN: .* in row 1, column 'b'"):
-            as_covariance(Chunks.from_csv(path), True, False)
+            as_input(Chunks.from_csv(path), True, False)
 
     def test_ragged(self, tmp_path):
         path = tmp_path / "x.csv"
@@ -342,7 +359,7 @@ class TestParquet:
         assert max(len(chunk) for chunk in chunks) == 17
         np.testing.assert_array_equal(whole(chunks), X)
         assert whole(chunks).dtype == (np.float32 if dtype == np.float32 else np.float64)
-        assert list(as_covariance(chunks, True, False).names) == NAMES
+        assert list(as_input(chunks, True, False).rows.names) == NAMES
         assert repr(chunks) == "Chunks(100 rows, 4 columns)"
 
     def test_several_files_and_columns(self, tmp_path):
@@ -370,8 +387,9 @@ class TestParquet:
 
     def test_other_columns_than_in_fit(self, tmp_path):
         path = self.write(tmp_path / "x.parquet", {"a": [1.0], "b": [2.0]})
+        model = SimpleNamespace(n_features_in_=2, feature_names_in_=["b", "a"])
         with pytest.raises(ValueError, match="the column 'a' where 'b' is expected"):
-            Reader(Chunks.from_parquet(path)).expect(2, ["b", "a"])
+            as_rows(Chunks.from_parquet(path)).check_columns(model, reset=False)
 
     def test_no_parquet(self, tmp_path):
         (tmp_path / "x.csv").write_text("a,b\n1,2\n")
@@ -406,7 +424,7 @@ class TestParquet:
         values = self.arrow.array([1, 2, None, 4], getattr(self.arrow, kind)())
         path = self.write(tmp_path / "x.parquet", {"a": [1.0, 2.0, 3.0, 4.0], "b": values})
         with pytest.raises(ValueError, match=r"NaN: .* in row 2, column 'b'"):
-            as_covariance(Chunks.from_parquet(path), True, False)
+            as_input(Chunks.from_parquet(path), True, False)
 
 
 class TestHdf5:
@@ -428,7 +446,7 @@ class TestHdf5:
         with self.h5py.File(tmp_path / "x.h5", "w") as file:
             dataset = file.create_dataset("x", data=X)
             assert comes_in_chunks(dataset)
-            data = as_covariance(dataset, True, False)
+            data = as_input(dataset, True, False)
             np.testing.assert_allclose(data.variances, X.var(axis=0))
 
     def test_not_there(self, tmp_path):
@@ -466,7 +484,7 @@ class TestH5ad:
         assert [chunk.shape[0] for chunk in chunks] == [30, 30, 30, 10]
         np.testing.assert_array_equal(whole(chunks), X)
         np.testing.assert_array_equal(whole(Chunks.from_h5ad(path, layer="doubled")), 2 * X)
-        assert list(as_covariance(chunks, True, False).names) == NAMES
+        assert list(as_input(chunks, True, False).rows.names) == NAMES
 
     def test_stored_by_columns(self, tmp_path):
         path = self.write(tmp_path / "x.h5ad", sparse.csc_matrix(draw()))
@@ -485,7 +503,7 @@ class TestH5ad:
         backed = self.anndata.read_h5ad(path, backed="r")
         try:
             assert comes_in_chunks(backed.X)
-            data = as_covariance(backed.X, True, False)
+            data = as_input(backed.X, True, False)
         finally:
             backed.file.close()
         np.testing.assert_allclose(data.variances, X.var(axis=0))

@@ -8,7 +8,7 @@ from scipy import sparse
 
 from ebcd.data import (
     CovarianceMatrix,
-    DataMatrix,
+    DataCovariance,
     LowRank,
     column_moments,
     from_covariance,
@@ -58,7 +58,7 @@ MATRICES = {
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("center", [True, False])
 @pytest.mark.parametrize("scale", [True, False])
-class TestDataMatrix:
+class TestDataCovariance:
     def test_is_the_covariance(self, kind, shape, center, scale):
         X = draw(SHAPES[shape])
         mean, divisor, S = truth(X, center, scale)
@@ -112,7 +112,7 @@ def check_leading(covariance, S, k, accuracy=1e-7):
 class TestRoute:
     def test_few_features_take_the_covariance(self):
         covariance = from_matrix(draw((300, 10)), True, False, None).covariance
-        assert isinstance(covariance, DataMatrix)
+        assert isinstance(covariance, DataCovariance)
         assert isinstance(covariance.best_route(2), CovarianceMatrix)
 
     def test_more_features_than_samples_never_do(self):
@@ -277,7 +277,7 @@ def test_variances_keep_their_digits_whatever_the_first_row_is():
         mean, variance = column_moments(X, True)
         assert (np.abs(mean - X.mean(axis=0)) <= 1e-14 * np.abs(X).max(axis=0)).all()
         np.testing.assert_allclose(variance, X.var(axis=0), rtol=1e-13, atol=1e-20)
-        assert mean[3] == 7.1
+        assert mean[3] == pytest.approx(7.1, rel=1e-15)
         assert variance[3] == 0.0
 
 

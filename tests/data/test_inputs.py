@@ -3,8 +3,17 @@
 import numpy as np
 import pytest
 
-from ebcd import Gram
-from ebcd.data import check_covariance, from_covariance, from_gram, from_matrix
+from ebcd import EBCD, Gram
+from ebcd.data import (
+    AbstractRows,
+    _inputs,
+    as_input,
+    check_covariance,
+    from_covariance,
+    from_matrix,
+)
+from ebcd.data._moments import block_moments, merge_moments
+from ebcd.data._rows import block_product
 
 
 def draw(n=20, p=5):
@@ -78,7 +87,7 @@ class TestGram:
     @pytest.mark.parametrize("scale", [True, False])
     def test_equals_the_data(self, center, scale):
         X = draw()
-        gram = from_gram(Gram().update(X[:7]) + Gram().update(X[7:]), center, scale)
+        gram = as_input(Gram().update(X[:7]) + Gram().update(X[7:]), center, scale)
         data = from_matrix(X, center, scale, None)
         np.testing.assert_allclose(gram.mean, data.mean, rtol=1e-12)
         np.testing.assert_allclose(gram.scale, data.scale, rtol=1e-12)
@@ -124,3 +133,42 @@ class TestTallData:
         X[:, [3, 8]] = 3.3, 1e9
         covariance = from_matrix(X, True, scale, None).covariance.best_route(2)
         assert not covariance.matmul(np.eye(20))[[3, 8]].any()
+
+
+class Generated:
+    """A kind of input that the package does not know: rows that are made when they are needed."""
+
+    def __init__(self, n_rows, n_features):
+        self.shape = n_rows, n_features
+
+    def row(self, i):
+        return np.random.default_rng(i).normal(size=self.shape[1]) * np.arange(1, 1 + self.shape[1])
+
+
+class GeneratedRows(AbstractRows):
+    def __init__(self, x):
+        self._x, (self.n_rows, self.n_features) = x, x.shape
+
+    def _rows(self):
+        return (self._x.row(i)[None] for i in range(self.n_rows))
+
+    def moments(self, cross):
+        return merge_moments([block_moments(row, cross) for row in self._rows()])
+
+    def product(self, v, mean, far, weight):
+        return weight * sum(block_product(row, v, mean, far) for row in self._rows())
+
+    def map(self, part, finish, shape, dtype=None):
+        return np.vstack([finish(part(row, slice(None))) for row in self._rows()])
+
+
+@pytest.mark.parametrize("scale", [True, False])
+def test_a_new_kind_of_input_is_a_class_and_a_line(monkeypatch, scale):
+    kind = (lambda x, _: isinstance(x, Generated), lambda x, _: GeneratedRows(x))
+    monkeypatch.setattr(_inputs, "KINDS", [kind, *_inputs.KINDS])
+    data = Generated(60, 8)
+    X = np.array([data.row(i) for i in range(60)])
+    ours, theirs = EBCD(2, scale=scale).fit(data), EBCD(2, scale=scale).fit(X)
+    assert ours.elbo_ == pytest.approx(theirs.elbo_, abs=1e-3)
+    scores = theirs.transform(X)
+    np.testing.assert_allclose(theirs.transform(data), scores, rtol=1e-12, atol=1e-12)

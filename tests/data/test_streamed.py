@@ -1,6 +1,7 @@
 """Data in chunks against the same data in memory: products, places of bad entries, memory."""
 
 import tracemalloc
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,36 +11,42 @@ from scipy import sparse
 
 from ebcd import Chunks, Gram
 from ebcd.data import (
-    Budget,
     CovarianceMatrix,
-    DataMatrix,
-    Progress,
-    Reader,
-    StreamedCovariance,
-    _inputs,
-    as_covariance,
+    DataCovariance,
+    Memory,
+    PassPrinter,
+    Reading,
+    _settings,
+    as_input,
+    as_rows,
     comes_in_chunks,
-    from_chunks,
-    map_rows,
 )
 
-ROUTES = {"together": DataMatrix, "gathered": CovarianceMatrix, "streamed": StreamedCovariance}
+ROUTES = {
+    "together": {},
+    "gathered": {"small": 0},
+    "streamed": {"small": 0, "moderate": 0},
+}
+
+
+def use(monkeypatch, **settings):
+    monkeypatch.setattr(_settings, "SETTINGS", replace(_settings.SETTINGS, **settings))
 
 
 @pytest.fixture(params=ROUTES)
 def route(request, monkeypatch):
-    """Make all data go one way, however small they are; give the class it ends in."""
-    if request.param != "together":
-        monkeypatch.setattr(_inputs, "_SMALL", 0)
-    if request.param == "streamed":
-        monkeypatch.setattr(_inputs, "_MODERATE", 0)
-    return ROUTES[request.param]
+    """Make all data go one way, however small they are."""
+    use(monkeypatch, **ROUTES[request.param])
+    return request.param
 
 
 @pytest.fixture
 def streamed(monkeypatch):
-    monkeypatch.setattr(_inputs, "_SMALL", 0)
-    monkeypatch.setattr(_inputs, "_MODERATE", 0)
+    use(monkeypatch, **ROUTES["streamed"])
+
+
+def is_streamed(data):
+    return isinstance(data.covariance, DataCovariance) and data.matrix is None
 
 
 def draw(n=60, p=7, seed=0):
@@ -99,14 +106,13 @@ class TestCovariance:
         if kind == "very sparse":
             X[np.random.default_rng(1).random(X.shape) < 0.95] = 0.0
         mean, divisor, S = truth(X, center, scale)
-        data = as_covariance(KINDS[kind](X), center, scale)
+        data = as_input(KINDS[kind](X), center, scale)
         covariance, unit = data.covariance, data.covariance.unit
-        assert type(covariance) is route
+        assert isinstance(covariance, CovarianceMatrix) == (route == "gathered")
+        assert is_streamed(data) == (route == "streamed")
         assert (covariance.n_samples, covariance.n_features) == X.shape
         # single precision is kept in products, but not where sums are taken
-        accuracy = (
-            1e-5 if kind in ("single precision", "mixed") and route is StreamedCovariance else 1e-12
-        )
+        accuracy = 1e-5 if kind in ("single precision", "mixed") and route == "streamed" else 1e-12
         size = float(np.abs(S).max())
         V = np.random.default_rng(1).normal(size=(X.shape[1], 3))
         close = np.testing.assert_allclose
@@ -130,9 +136,8 @@ class TestCovariance:
         X[:, 3] = offset  # constant
         _, _, S = truth(X, True, scale)
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(_inputs, "_SMALL", 0)
-            patch.setattr(_inputs, "_MODERATE", 0 if streamed else 10)
-            data = as_covariance(np.split(X, sorted(cuts)), True, scale)
+            use(patch, small=0, moderate=0 if streamed else 10)
+            data = as_input(np.split(X, sorted(cuts)), True, scale)
         ours = data.covariance.matmul(np.eye(4)) * data.covariance.unit**2
         spread = np.sqrt(np.diag(S).astype(float))
         # what the rounding of the data themselves amounts to
@@ -142,43 +147,43 @@ class TestCovariance:
         assert data.variances[3] == 0.0
 
     def test_chunks_of_moderate_size_equal_a_gram(self, monkeypatch):
-        monkeypatch.setattr(_inputs, "_SMALL", 0)
+        use(monkeypatch, small=0)
         X = draw(500, 30)
-        gram = as_covariance(Gram().update(X), True, True)
-        data = as_covariance(cut(X, 100, 200), True, True)
+        gram = as_input(Gram().update(X), True, True)
+        data = as_input(cut(X, 100, 200), True, True)
         V = np.eye(30)
         np.testing.assert_allclose(data.covariance.matmul(V), gram.covariance.matmul(V), atol=1e-13)
 
     def test_fewer_rows_than_columns_are_not_gathered(self, monkeypatch):
-        monkeypatch.setattr(_inputs, "_SMALL", 0)
+        use(monkeypatch, small=0)
         wide = draw(10, 30)
-        assert isinstance(as_covariance([wide], True, False).covariance, StreamedCovariance)
+        assert is_streamed(as_input([wide], True, False))
         # an iterator must be
-        once = as_covariance(iter([wide]), True, False)
+        once = as_input(iter([wide]), True, False)
         assert isinstance(once.covariance, CovarianceMatrix)
 
     def test_single_precision_is_centred_in_double(self, streamed):
         X = (np.random.default_rng(0).normal(size=(400, 3)) + 1e4).astype(np.float32)
         _, _, S = truth(X, True, False)
-        covariance = as_covariance([X[:100], X[100:]], True, False).covariance
+        covariance = as_input([X[:100], X[100:]], True, False).covariance
         ours = covariance.matmul(np.eye(3)) * covariance.unit**2
         np.testing.assert_allclose(ours, S.astype(float), atol=1e-6 * float(np.abs(S).max()))
 
     @pytest.mark.parametrize("size", [1e-120, 1e120])
     def test_units(self, size, route):
         X = draw() * size
-        data = as_covariance(cut(X, 30), True, False)
+        data = as_input(cut(X, 30), True, False)
         assert 0.4 < data.covariance.trace() / 7 < 2.5
 
     def test_too_large_to_square(self, route):
         X = draw()
         X[3, 2] = 1e200
         with pytest.raises(ValueError, match="too large to square; divide"):
-            as_covariance(cut(X, 30), True, False)
+            as_input(cut(X, 30), True, False)
 
     def test_too_small_to_square(self, route):
         with pytest.raises(ValueError, match=r"above .*, too small to square; divide it by some"):
-            as_covariance(cut(draw() * 1e-170, 30), True, False)
+            as_input(cut(draw() * 1e-170, 30), True, False)
 
     def test_entries_in_parts(self, route):
         X = draw()
@@ -190,9 +195,9 @@ class TestCovariance:
         parts = sparse.csr_array((halves[order], place[1][order], starts), shape=(60, 7))
         assert not parts.has_canonical_format
         stored = parts.nnz
-        data = as_covariance([parts[:30], parts[30:]], True, False)
+        data = as_input([parts[:30], parts[30:]], True, False)
         np.testing.assert_allclose(data.variances, X.var(axis=0), rtol=1e-12)
-        as_covariance([parts], True, False)
+        as_input([parts], True, False)
         assert parts.nnz == stored  # left as it was
 
 
@@ -219,8 +224,6 @@ class TestWhatComesInChunks:
         X = draw()
         for data in (X, X.tolist(), sparse.csr_array(X), [], None, 3, {"a": X}, [X[0]]):
             assert not comes_in_chunks(data)
-            if not isinstance(data, str | dict | int | None):
-                assert as_covariance(data, True, False) is None
 
     def test_frames_do_not(self):
         pandas = pytest.importorskip("pandas")
@@ -231,29 +234,29 @@ class TestIterators:
     def test_one_pass_is_enough(self, monkeypatch):
         X = draw()
         for small in (0, 1000):
-            monkeypatch.setattr(_inputs, "_SMALL", small)
-            data = as_covariance((chunk for chunk in cut(X, 5, 40)), True, False)
+            use(monkeypatch, small=small)
+            data = as_input((chunk for chunk in cut(X, 5, 40)), True, False)
             np.testing.assert_allclose(data.variances, X.var(axis=0))
 
     def test_too_many_features(self, streamed):
         with pytest.raises(
             ValueError, match=r"read only once.*7 features would be too large.*give a list"
         ):
-            as_covariance(iter(cut(draw(), 30)), True, False)
+            as_input(iter(cut(draw(), 30)), True, False)
 
     def test_no_room(self, monkeypatch):
-        monkeypatch.setattr(_inputs, "_SMALL", 0)
-        budget = Budget(Budget(None, 2).needed(500, False) + 1000, 2)
+        use(monkeypatch, small=0)
+        memory = Memory(Memory(None, 2).needed(500, False) + 1000, 2)
         with pytest.raises(
             ValueError, match=r"read only once.* 500 features has no room in max_memory"
         ):
-            as_covariance(iter([draw(300, 500)]), True, False, budget=budget)
+            as_input(iter([draw(300, 500)]), True, False, reading=Reading(memory))
 
     def test_used_up(self):
         chunks = Chunks(iter([draw()]))
-        as_covariance(chunks, True, False)
+        as_input(chunks, True, False)
         with pytest.raises(ValueError, match="an iterator, which is used up after one pass"):
-            as_covariance(chunks, True, False)
+            as_input(chunks, True, False)
 
 
 class TestBadChunks:
@@ -263,34 +266,34 @@ class TestBadChunks:
         X = draw()
         X[43, 5] = X[43, 6] = X[50, 0] = bad
         kind = "NaN" if np.isnan(bad) else "infinity"
-        with pytest.raises(ValueError, match=f"contains {kind}: .* is in row 43, column 5"):
-            as_covariance([make(chunk) for chunk in cut(X, 10, 40)], True, False)
+        with pytest.raises(ValueError, match=f"contains {kind}: .* first in row 43, column 5"):
+            as_input([make(chunk) for chunk in cut(X, 10, 40)], True, False)
 
     def test_place_in_a_large_chunk(self, monkeypatch):
-        monkeypatch.setattr(_inputs, "_SMALL", 0)
+        use(monkeypatch, small=0)
         X = np.zeros((200_000, 3))
         X[150_001, 1] = np.nan
         for moderate in (0, 10):
-            monkeypatch.setattr(_inputs, "_MODERATE", moderate)
+            use(monkeypatch, moderate=moderate)
             with pytest.raises(ValueError, match="in row 150003, column 1"):
-                as_covariance([np.zeros((2, 3)), X], True, False)
+                as_input([np.zeros((2, 3)), X], True, False)
 
     def test_place_has_a_name(self, route):
         X = draw()
         X[30, 2] = np.nan
         with pytest.raises(ValueError, match="in row 30, column 'f2'"):
-            as_covariance(frames(X), True, False)
+            as_input(frames(X), True, False)
 
     def test_width(self, route):
         with pytest.raises(ValueError, match=r"chunk 1 has shape \(20, 6\), but .* 7 columns"):
-            as_covariance([draw(), draw(20, 6)], True, False)
+            as_input([draw(), draw(20, 6)], True, False)
 
     def test_kind_of_number(self):
         with pytest.raises(TypeError, match="chunk 1 must hold real numbers, got dtype complex"):
-            as_covariance([draw(), draw().astype(complex)], True, False)
+            as_input([draw(), draw().astype(complex)], True, False)
 
     def test_no_chunks(self):
-        for nothing in (Chunks, lambda make: as_covariance(make, True, False)):
+        for nothing in (Chunks, lambda make: as_input(make, True, False)):
             with pytest.raises(ValueError, match=r"there are no chunks.* read before has none"):
                 nothing(iter([]))
         with pytest.raises(ValueError, match="there are no chunks"):
@@ -299,27 +302,27 @@ class TestBadChunks:
     def test_path(self, tmp_path):
         for path in (tmp_path / "x.npy", str(tmp_path / "x.npy")):
             with pytest.raises(TypeError, match=r"X is the path '.*x.npy', not data; .*from_npy"):
-                as_covariance(path, True, False)
+                as_input(path, True, False)
 
     def test_only_empty_chunks(self, route):
         for make in (list, lambda chunks: Chunks(lambda: iter(chunks))):
             with pytest.raises(ValueError, match="no rows: every chunk is empty"):
-                as_covariance(make([np.empty((0, 3)), np.empty((0, 3))]), True, False)
+                as_input(make([np.empty((0, 3)), np.empty((0, 3))]), True, False)
 
     def test_no_columns(self):
         with pytest.raises(ValueError, match="the data have no columns"):
-            as_covariance([np.empty((3, 0))], True, False)
+            as_input([np.empty((3, 0))], True, False)
 
     def test_shape(self):
         with pytest.raises(ValueError, match=r"rows and columns, got shape \(7,\)"):
-            as_covariance(iter([draw()[0]]), True, False)
+            as_input(iter([draw()[0]]), True, False)
 
     def test_names_differ(self):
         pandas = pytest.importorskip("pandas")
         one, other = (pandas.DataFrame(draw(9, 2), columns=list(names)) for names in ("ab", "ba"))
         match = "chunk 1 has the column 'b' where 'a' is expected; all chunks must have the same"
         with pytest.raises(ValueError, match=match):
-            as_covariance([one, other], True, False)
+            as_input([one, other], True, False)
 
     @pytest.mark.parametrize(
         ("later", "count"), [([1], "30"), ([], "0"), ([1, 1, 1], "at least 90")]
@@ -331,7 +334,7 @@ class TestBadChunks:
             passes.append(1)
             return iter([X, X] if len(passes) < 3 else [X for _ in later])
 
-        data = as_covariance(Chunks(chunks), True, False)
+        data = as_input(Chunks(chunks), True, False)
         with pytest.raises(
             ValueError, match=f"have changed: they had 60 rows at first and {count}"
         ):
@@ -339,7 +342,7 @@ class TestBadChunks:
 
     def test_entries_become_bad(self, streamed):
         X = draw()
-        data = as_covariance([X[:30], X[30:]], True, False)
+        data = as_input([X[:30], X[30:]], True, False)
         X[3, 3] = np.nan
         with pytest.raises(ValueError, match="have changed: entries that are NaN or infinite"):
             data.covariance.matmul(np.ones((7, 1)))
@@ -359,24 +362,27 @@ class Recorder:
         return block.copy()
 
 
+def mapped(chunks, work):
+    return as_rows(chunks).map(lambda rows, _: work(rows), np.asarray, ())
+
+
 class TestMemory:
     @pytest.mark.parametrize("p", [20, 300])
     def test_chunks_are_small(self, p, route):
         n = 3_000_000 // p
         source = Recorder(np.ones((n, p)) * np.arange(p) + np.arange(n)[:, None] % 5)
-        matrix = route is not StreamedCovariance
-        budget = Budget(Budget(None, 2).needed(p, matrix) + 3_000_000, 2)
-        data = from_chunks(Chunks(source), True, False, budget)
+        memory = Memory(Memory(None, 2).needed(p, route != "streamed") + 3_000_000, 2)
+        data = as_input(Chunks(source), True, False, reading=Reading(memory))
         assert data.covariance.n_samples == n
         assert 0 < source.largest <= 1_000_000 + 8 * p
         assert source.read == n
         data.covariance.matmul(np.ones((p, 2)))
         assert source.largest <= 1_000_000 + 8 * p
-        assert source.read == n * (2 if isinstance(data.covariance, StreamedCovariance) else 1)
+        assert source.read == n * (2 if is_streamed(data) else 1)
 
     def test_rows_per_chunk(self, route):
         source = Recorder(draw(100, 3))
-        from_chunks(Chunks(source, rows_per_chunk=9), True, False, Budget())
+        as_input(Chunks(source, rows_per_chunk=9), True, False)
         assert source.largest == 9 * 3 * 8
 
     def test_whole_chunks_of_a_file(self):
@@ -389,16 +395,16 @@ class TestMemory:
         with pytest.raises(
             ValueError, match=r"max_memory is 20 MB, .* 9000 features needs at least"
         ):
-            from_chunks(Chunks([draw(3, 9000)]), True, False, Budget(20_000_000, 3))
+            as_input([draw(3, 9000)], True, False, reading=Reading(Memory(20_000_000, 3)))
 
     @pytest.mark.parametrize("p", [50, 400, 900])
-    def test_gathering_stays_within_the_budget(self, p, monkeypatch):
-        monkeypatch.setattr(_inputs, "_SMALL", 0)
+    def test_gathering_stays_within_memory(self, p, monkeypatch):
+        use(monkeypatch, small=0)
         X = np.random.default_rng(0).normal(size=(3_000_000 // p, p))
-        limit = Budget(None, 3).needed(p, True) + 1_000_000
+        limit = Memory(None, 3).needed(p, True) + 1_000_000
         for center, scale in ((True, False), (False, True)):
             tracemalloc.start()
-            data = from_chunks(Chunks(X), center, scale, Budget(limit, 3))
+            data = as_input(Chunks(X), center, scale, reading=Reading(Memory(limit, 3)))
             peak = tracemalloc.get_traced_memory()[1]
             tracemalloc.stop()
             assert isinstance(data.covariance, CovarianceMatrix)
@@ -407,7 +413,7 @@ class TestMemory:
     def test_results_are_not_held_twice(self):
         X = np.ones((400_000, 5))
         tracemalloc.start()
-        result = map_rows(Reader(Chunks(X)), lambda rows: rows[:, :1] * 2)
+        result = mapped(Chunks(X), lambda rows: rows[:, :1] * 2)
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
         assert result.shape == (400_000, 1)
@@ -418,51 +424,40 @@ class TestMapRows:
     def test_stacks(self):
         X = draw(500, 3)
         for chunks in (Chunks(cut(X, 100)), Chunks(lambda: iter(cut(X, 100)))):
-            result = map_rows(Reader(chunks), lambda rows: rows.sum(axis=1))
+            result = mapped(chunks, lambda rows: rows.sum(axis=1))
             np.testing.assert_array_equal(result, X.sum(axis=1))
 
     def test_double_precision_after_single(self):
         X = draw(50, 3)
         for chunks in ([X.astype(np.float32), X + 1e-9], [X + 1e-9, X.astype(np.float32)]):
-            result = map_rows(Reader(Chunks(chunks)), lambda rows: rows)
+            result = mapped(chunks, lambda rows: rows)
             np.testing.assert_array_equal(result, np.vstack(chunks))
 
     def test_place_of_what_is_not_finite(self):
         X = draw()
         X[43, 5] = np.nan
         with pytest.raises(ValueError, match="in row 43, column 5"):
-            map_rows(Reader(Chunks(cut(X, 40))), lambda rows: rows)
+            mapped(cut(X, 40), lambda rows: rows)
 
 
 class TestProgress:
     def test_lines(self, capsys):
         now = iter([0.0, 1.0, 10.0, 11.0, 100.0, 104.0])
-        progress = Progress(True, clock=lambda: next(now))
-        progress.begin(4000)
-        progress.read(100)  # too soon for a line
-        progress.read(1000)
-        progress.read(1500)
-        progress.begin(None)
-        progress.read(2000)
+        progress = PassPrinter(clock=lambda: next(now))
+        progress(1, 0, 4000)
+        progress(1, 100, 4000)  # too soon for a line
+        progress(1, 1000, 4000)
+        progress(1, 1500, 4000)
+        progress(2, 0, None)
+        progress(2, 2000, None)
         assert capsys.readouterr().out.splitlines() == [
             "pass 1: 1,000 rows of 4,000 (25%) in 10 s, 30 s left",
             "pass 2: 2,000 rows in 4 s",
         ]
 
-    def test_every_pass_is_reported(self, streamed, capsys):
-        clock = iter(range(0, 10_000, 5))
-        progress = Progress(True, clock=lambda: next(clock))
-        data = as_covariance(cut(draw(), 30), True, False, progress=progress)
+    def test_every_pass_is_reported(self, streamed):
+        calls = []
+        reading = Reading(progress=lambda *call: calls.append(call))
+        data = as_input(cut(draw(), 30), True, False, reading=reading)
         data.covariance.matmul(np.ones((7, 1)))
-        lines = capsys.readouterr().out.splitlines()
-        assert [line.partition(" in ")[0] for line in lines] == [
-            "pass 1: 30 rows of 60 (50%)",
-            "pass 1: 60 rows of 60 (100%)",
-            "pass 2: 30 rows of 60 (50%)",
-            "pass 2: 60 rows of 60 (100%)",
-        ]
-
-    def test_silent_by_default(self, capsys):
-        clock = iter(range(0, 10_000, 5))
-        as_covariance(cut(draw(), 30), True, False, progress=Progress(False, lambda: next(clock)))
-        assert capsys.readouterr().out == ""
+        assert calls == [(i, rows, 60) for i in (1, 2) for rows in (0, 30, 60)]

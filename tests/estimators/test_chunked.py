@@ -2,6 +2,7 @@
 
 import tracemalloc
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ from scipy import sparse
 from sklearn.base import clone
 
 from ebcd import EBCD, Chunks, PenalizedPCA, PenalizedPCACV
-from ebcd.data import Budget, _inputs
+from ebcd.data import Memory, PassPrinter, _settings
 from ebcd.peers import EBMF, EBPCA, ITSPCA, SPC, USLPCA, GPower
 
 K = 2
@@ -56,10 +57,9 @@ ESTIMATORS = {
 @pytest.fixture(params=["together", "gathered", "streamed"])
 def route(request, monkeypatch):
     """Make all data go one way, however small they are."""
-    if request.param != "together":
-        monkeypatch.setattr(_inputs, "_SMALL", 0)
-    if request.param == "streamed":
-        monkeypatch.setattr(_inputs, "_MODERATE", 0)
+    sizes = {"gathered": {"small": 0}, "streamed": {"small": 0, "moderate": 0}}
+    chosen = replace(_settings.SETTINGS, **sizes.get(request.param, {}))
+    monkeypatch.setattr(_settings, "SETTINGS", chosen)
     return request.param
 
 
@@ -174,7 +174,7 @@ class TestScores:
         pandas = pytest.importorskip("pandas")
         frame = pandas.DataFrame(draw(), columns=[f"f{j}" for j in range(15)])
         model = EBCD(K).fit(frame)
-        with pytest.raises(ValueError, match="X has 14 features, but 15 are expected"):
+        with pytest.raises(ValueError, match="X has 14 features, but EBCD is expecting 15"):
             model.transform([draw()[:, 1:]])
         swapped = frame[[*frame.columns[1:], frame.columns[0]]]
         with pytest.raises(ValueError, match="chunk 0 has the column 'f1' where 'f0' is expected"):
@@ -286,7 +286,7 @@ class TestMaxMemory:
     )
     def test_is_kept(self, estimator, shape, matrix):
         X = draw(*shape)
-        limit = Budget(None, 3).needed(shape[1], matrix) + 1_000_000
+        limit = Memory(None, 3).needed(shape[1], matrix) + 1_000_000
         model = clone(estimator).set_params(max_memory=limit, max_iter=5, tol=1.0)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)
@@ -300,9 +300,7 @@ class TestMaxMemory:
 
 
 def test_progress_is_for_the_verbose(capsys, monkeypatch):
-    from ebcd.data import _progress
-
-    monkeypatch.setattr(_progress, "_INTERVAL", 0.0)
+    monkeypatch.setattr(PassPrinter, "_interval", 0.0)
     EBCD(K).fit(cut(draw()))
     assert capsys.readouterr().out == ""
     EBCD(K, verbose=1).fit(cut(draw()))

@@ -3,6 +3,7 @@
 import os
 import signal
 import time
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -15,7 +16,8 @@ from ebcd.peers import EBMF, EBPCA, ITSPCA, SPC, USLPCA, GPower
 dask = pytest.importorskip("dask")
 da = pytest.importorskip("dask.array")
 
-from ebcd.data import _dask  # noqa: E402 - after the check for Dask
+from ebcd.data import _settings  # noqa: E402 - after the check for Dask
+from ebcd.data._dask import DaskRows  # noqa: E402
 
 CHUNKS = {
     "one block": (120, 20),
@@ -72,16 +74,19 @@ def frame_of(X, names, npartitions=3):
 
 def products_only(monkeypatch):
     """Make fits to data with more columns than rows pass through them once a product."""
-    monkeypatch.setattr(_dask, "_FEW", 0)
-    monkeypatch.setattr(_dask, "_MANY", 0)
-    original, calls = _dask.Blocks.product, []
+    use(monkeypatch, few_columns=0, many_columns=0)
+    original, calls = DaskRows._product, []
 
-    def product(blocks, v, shift):
+    def product(rows, v, *rest):
         calls.append(v.shape)
-        return original(blocks, v, shift)
+        return original(rows, v, *rest)
 
-    monkeypatch.setattr(_dask.Blocks, "product", product)
+    monkeypatch.setattr(DaskRows, "_product", product)
     return calls
+
+
+def use(monkeypatch, **settings):
+    monkeypatch.setattr(_settings, "SETTINGS", replace(_settings.SETTINGS, **settings))
 
 
 class TestSameAsInMemory:
@@ -115,7 +120,7 @@ class TestSameAsInMemory:
     def test_sparse_blocks(self, chunks):
         X = np.where(np.random.default_rng(1).random((120, 20)) < 0.4, 0.0, draw())
         blocks = da.from_array(X, chunks=CHUNKS[chunks]).map_blocks(sparse.csr_array)
-        assert_same(ebcd.EBCD(2).fit(blocks), ebcd.EBCD(2).fit(sparse.csr_array(X)))
+        assert_same(ebcd.EBCD(2).fit(blocks), ebcd.EBCD(2).fit(X))
 
     @pytest.mark.parametrize(
         "estimator",
@@ -173,7 +178,7 @@ class TestFrames:
         X = draw()
         X[70, 4] = X[80, 4] = X[90, 11] = np.nan
         frame = frame_of(X, self.names).astype({"gene 4": "Float64"})
-        message = r"3 entries .* row 70, column gene 4; by column: gene 4 \(2\), gene 11 \(1\)"
+        message = r"3 entries .* row 70, column 'gene 4'; by column: gene 4 \(2\), gene 11 \(1\)"
         with pytest.raises(ValueError, match=message):
             ebcd.EBCD(2).fit(frame)
 
@@ -332,7 +337,7 @@ class TestCluster:
     @pytest.mark.parametrize("large", [True, False])
     def test_a_pass_for_each_product(self, monkeypatch, large):
         calls = products_only(monkeypatch)
-        monkeypatch.setattr(_dask, "_LARGE", 0 if large else 1_000_000)
+        use(monkeypatch, broadcast_bytes=0 if large else 1_000_000)
         X = draw(30, 40)
         model = ebcd.PenalizedPCA(2, alpha=3.0, start="svd").fit(da.from_array(X, chunks=(16, 40)))
         assert len(calls) > 4
@@ -342,14 +347,14 @@ class TestCluster:
     def test_worker_killed_between_products(self, monkeypatch, client):
         """Half of the data, which were kept in its memory, are gone."""
         calls = products_only(monkeypatch)
-        original = _dask.Blocks.product
+        original = DaskRows._product
 
-        def product(blocks, v, shift):
+        def product(rows, v, *rest):
             if len(calls) == 3:
                 os.kill(next(iter(client.run(os.getpid).values())), signal.SIGKILL)
-            return original(blocks, v, shift)
+            return original(rows, v, *rest)
 
-        monkeypatch.setattr(_dask.Blocks, "product", product)
+        monkeypatch.setattr(DaskRows, "_product", product)
         X = draw(30, 40)
         array = da.from_array(X, chunks=(16, 20)).persist()
         model = ebcd.PenalizedPCA(2, alpha=3.0, start="svd").fit(array)

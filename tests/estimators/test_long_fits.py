@@ -1,5 +1,6 @@
 """Fits that are killed, interrupted or run out of time go on to the same result, bit by bit."""
 
+import dataclasses
 import json
 import pickle
 import signal
@@ -17,8 +18,7 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from ebcd import EBCD, Gram
-from ebcd.data import AbstractCovariance, _matrix
-from ebcd.data._matrix import DataMatrix
+from ebcd.data import AbstractCovariance, DataCovariance, _covariance, _settings
 from ebcd.estimators._resume import unfinished
 from ebcd.fitting import _checkpoint, _clock, _starts
 from ebcd.fitting._archive import write_archive
@@ -249,19 +249,20 @@ class TestHowOften:
     )
     def test_at_most_an_interval_is_lost(self, monkeypatch, tmp_path, clock, parameters):
         """Killed at any second, whatever it is doing; products with the data take their time."""
-        monkeypatch.setattr(_matrix, "_CHEAP", 0)
-        monkeypatch.setattr(AbstractCovariance, "block_size", lambda self, k: k)
-        data, matmul = draw(n=50, p=60), DataMatrix.matmul
+        exact = dataclasses.replace(_settings.SETTINGS, exact_operations=0)
+        monkeypatch.setattr(_settings, "SETTINGS", exact)
+        monkeypatch.setattr(_covariance, "_block_size", lambda k: k)
+        data, product = draw(n=50, p=60), DataCovariance.rows_product
         end = [np.inf]
 
         def slow(self, v):
             if clock.seconds >= end[0]:
                 raise Killed
             clock.seconds += 1
-            return matmul(self, v)
+            return product(self, v.T).T
 
-        monkeypatch.setattr(DataMatrix, "matmul", slow)
-        monkeypatch.setattr(DataMatrix, "rows_product", AbstractCovariance.rows_product)
+        monkeypatch.setattr(DataCovariance, "matmul", slow)
+        monkeypatch.setattr(DataCovariance, "rows_product", AbstractCovariance.rows_product)
         times, write = [0.0], _checkpoint.write_archive
         monkeypatch.setattr(
             _checkpoint, "write_archive", lambda *args: times.append(clock.seconds) or write(*args)

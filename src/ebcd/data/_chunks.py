@@ -9,9 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from ebcd._numerics import Array
-from ebcd.data._matrix import checked_sparse, is_sparse
-from ebcd.data._progress import Progress
+from ebcd.data import _settings
+from ebcd.data._moments import checked_sparse, is_sparse
 from ebcd.data._sources import (
     AbstractSource,
     ArraySource,
@@ -21,10 +20,9 @@ from ebcd.data._sources import (
     StrPath,
     is_mapped,
 )
+from ebcd.data._streamed import ChunkRows
 from ebcd.data.files import _chunks as files
 from ebcd.data.files._matrices import open_npy
-
-_READ_AT_ONCE = 16_000_000  # bytes
 
 
 class Chunks:
@@ -64,7 +62,7 @@ class Chunks:
     """
 
     def __init__(self, source: Any, rows_per_chunk: int | None = None) -> None:
-        self._source = _as_source(source, _check_rows(rows_per_chunk))
+        self.source = _as_source(source, _check_rows(rows_per_chunk))
 
     @classmethod
     def from_npy(cls, path: StrPath, *, rows_per_chunk: int | None = None) -> Chunks:
@@ -113,7 +111,7 @@ class Chunks:
             Most rows to give at once.
         """
         rows = _check_rows(rows_per_chunk)
-        return cls._of(files.CsvSource(Path(path), columns, drop, delimiter, header, rows))
+        return cls(files.CsvSource(Path(path), columns, drop, delimiter, header, rows))
 
     @classmethod
     def from_parquet(
@@ -137,7 +135,7 @@ class Chunks:
             Most rows to read at once.
         """
         paths = [Path(one) for one in path] if isinstance(path, list) else [Path(path)]
-        return cls._of(files.ParquetSource(paths, columns, drop, _check_rows(rows_per_chunk)))
+        return cls(files.ParquetSource(paths, columns, drop, _check_rows(rows_per_chunk)))
 
     @classmethod
     def from_hdf5(cls, path: StrPath, dataset: str, *, rows_per_chunk: int | None = None) -> Chunks:
@@ -151,7 +149,7 @@ class Chunks:
         rows_per_chunk : int, optional
             Most rows to read at once.
         """
-        return cls._of(files.Hdf5Source(Path(path), dataset, _check_rows(rows_per_chunk)))
+        return cls(files.Hdf5Source(Path(path), dataset, _check_rows(rows_per_chunk)))
 
     @classmethod
     def from_h5ad(
@@ -167,7 +165,7 @@ class Chunks:
         rows_per_chunk : int, optional
             Most rows to read at once.
         """
-        return cls._of(files.h5ad_source(Path(path), layer, _check_rows(rows_per_chunk)))
+        return cls(files.h5ad_source(Path(path), layer, _check_rows(rows_per_chunk)))
 
     @classmethod
     def from_zarr(
@@ -185,28 +183,24 @@ class Chunks:
             Most rows to read at once.
         """
         source = files.open_zarr(path, array)
-        return cls._of(ArraySource(source, _check_rows(rows_per_chunk)))
-
-    @classmethod
-    def _of(cls, source: AbstractSource) -> Chunks:
-        chunks = cls.__new__(cls)
-        chunks._source = source
-        return chunks
+        return cls(source, rows_per_chunk)
 
     def __iter__(self) -> Iterator[Any]:
-        for _, rows in Reader(self).blocks(_READ_AT_ONCE):
+        for _, rows in ChunkRows(self.source).blocks(_settings.SETTINGS.read):
             yield rows
 
     def __repr__(self) -> str:
-        rows = "" if self._source.n_rows is None else f"{self._source.n_rows} rows, "
-        return f"Chunks({rows}{self._source.n_features} columns)"
+        rows = "" if self.source.n_rows is None else f"{self.source.n_rows} rows, "
+        return f"Chunks({rows}{self.source.n_features} columns)"
 
 
 def _as_source(source: Any, rows: int | None) -> AbstractSource:
+    if isinstance(source, AbstractSource):
+        return source
     if is_mapped(source):
         return MappedSource(source, rows)
     if is_sparse(source):
-        return ArraySource(source.tocsr(), rows)
+        return ArraySource(checked_sparse(source).tocsr(), rows)
     if isinstance(source, list | tuple):
         return ListSource(list(source))
     if isinstance(source, str | PathLike):
@@ -249,125 +243,3 @@ def _check_rows(rows: Any) -> int | None:
     if rows < 1:
         raise ValueError(f"rows_per_chunk must be at least 1, got {rows}")
     return int(rows)
-
-
-def _as_numbers(rows: Any, names: Any, number: int) -> Any:
-    """Take truth values as 0 and 1, also in data frames, whose columns then differ in type."""
-    try:
-        return rows.astype(np.float64)
-    except (TypeError, ValueError) as error:
-        where = "" if names is None else f" in column {_first_text(rows, names)!r}"
-        raise TypeError(
-            f"chunk {number} must hold real numbers{where}: {error}; drop or encode such columns"
-        ) from None
-
-
-def _first_text(rows: Any, names: Any) -> Any:
-    for name, column in zip(names, rows.T, strict=True):
-        try:
-            column.astype(np.float64)
-        except (TypeError, ValueError):
-            return name
-    return None  # pragma: no cover - one of them it was
-
-
-class Reader:
-    """One user of chunks: reads them again and again, and sees to it that they stay the same.
-
-    Attributes
-    ----------
-    n_features : int
-    n_rows : int or None
-        Number of rows, once it is known.
-    names : array of str or None
-        Names of the columns.
-    once : bool
-        Whether there is only one pass.
-    stamp : list or None
-        What tells whether these are the same data in another process.
-    """
-
-    def __init__(self, chunks: Chunks, progress: Progress | None = None) -> None:
-        self._source = chunks._source
-        self._progress = Progress(False) if progress is None else progress
-        self._passes = 0
-        self.n_features, self.once = self._source.n_features, self._source.once
-        self.n_rows, self.stamp = self._source.n_rows, self._source.stamp
-        self._names = self._source.names
-        if self.n_features == 0:
-            raise ValueError("the data have no columns")
-
-    @property
-    def names(self) -> Array | None:
-        """Names of the columns, if they have any."""
-        return None if self._names is None else np.asarray(self._names, dtype=object)
-
-    def expect(self, n_features: int, names: Any) -> None:
-        """Say what columns the data must have: so many, with these names if they have any."""
-        if self.n_features != n_features:
-            raise ValueError(
-                f"X has {self.n_features} features, but {n_features} are expected, as in fit"
-            )
-        if self._names is not None and names is not None:
-            found, self._names = self._names, list(names)
-            self._check_names(found, 0)
-        elif names is not None:
-            self._names = list(names)
-
-    def blocks(self, size: int, begin: int = 0) -> Iterator[tuple[int, Any]]:
-        """Read all rows once; give the number of the first row of each block, and the block.
-
-        With a row to `begin` with, if there is a stamp.
-        """
-        self._passes += 1
-        self._progress.begin(self.n_rows, begin)
-        read = begin
-        for number, chunk in enumerate(self._source.blocks(size, begin)):
-            rows = self._checked(chunk, number)
-            if rows.shape[0]:
-                self._check_count(read + rows.shape[0], finished=False)
-                yield read, rows
-                read += rows.shape[0]
-                self._progress.read(read)
-        self._check_count(read, finished=True)
-        self.n_rows = read
-
-    def _check_count(self, read: int, finished: bool) -> None:
-        if finished and read == 0 and not self.n_rows:
-            raise ValueError("the data have no rows: every chunk is empty")
-        if self.n_rows is None or read == self.n_rows or (read < self.n_rows and not finished):
-            return
-        raise ValueError(
-            f"the data have changed: they had {self.n_rows} rows at first and "
-            f"{'' if finished else 'at least '}{read} in pass {self._passes}; chunks must be the "
-            "same whenever they are asked for"
-        )
-
-    def _checked(self, chunk: Any, number: int) -> Any:
-        names = getattr(chunk, "columns", None)
-        if is_sparse(chunk):
-            rows = checked_sparse(chunk).tocsr()
-        else:
-            rows = chunk if isinstance(chunk, np.ndarray) else np.asarray(chunk)
-        if rows.dtype.kind in "bO":
-            rows = _as_numbers(rows, names, number)
-        if rows.dtype.kind not in "iuf":
-            raise TypeError(f"chunk {number} must hold real numbers, got dtype {rows.dtype}")
-        if rows.ndim != 2 or rows.shape[1] != self.n_features:
-            raise ValueError(
-                f"chunk {number} has shape {rows.shape}, but the data have {self.n_features} "
-                "columns"
-            )
-        if names is not None and all(isinstance(name, str) for name in names):
-            self._check_names(list(names), number)
-        return rows
-
-    def _check_names(self, names: list[str], number: int) -> None:
-        if self._names is None and number == 0:
-            self._names = names
-        if self._names is not None and names != self._names:
-            j = next(j for j, name in enumerate(names) if name != self._names[j])
-            raise ValueError(
-                f"chunk {number} has the column {names[j]!r} where {self._names[j]!r} is expected; "
-                "all chunks must have the same columns in the same order"
-            )

@@ -12,14 +12,18 @@ from copy import copy
 import numpy as np
 
 from ebcd._numerics import Array
+from ebcd.data import _settings
 
+# Blocks of a Krylov space beside half the number of eigenpairs, and products with them: what
+# reaches the accuracy of randomised PCA with fewer products. A search for starts is content with
+# fewer.
 _OVERSAMPLING = 8
-PRODUCTS = 5
+_PRODUCTS = 5
 _SEARCH_PRODUCTS = 3
-_EXACT_UP_TO = 400
-_FACTOR_UP_TO = 200
-_NEGLIGIBLE = 1e-12  # of the largest eigenvalue
-_SAFE = 1e-6  # smallest eigenvalue of a Gram matrix of columns of length one
+# Share of the largest eigenvalue that is rounding, and the smallest eigenvalue of a Gram matrix of
+# columns of length one through which a basis is found without losing orthogonality.
+_NEGLIGIBLE = 1e-12
+_SAFE = 1e-6
 
 
 class AbstractCovariance(ABC):
@@ -33,10 +37,6 @@ class AbstractCovariance(ABC):
         Number of columns.
     unit : float
         Length in the units of the (scaled) data that is 1 here.
-    passes : tuple of str
-        Methods that go through all data, so that they take long where those are large.
-    divisible : tuple of str
-        Those of them that can be given a `slot`, where they leave their sums so far.
     """
 
     n_samples: int
@@ -53,6 +53,10 @@ class AbstractCovariance(ABC):
     def diagonal(self) -> Array:
         """Diagonal of ``S``."""
 
+    def trace(self) -> float:
+        """Trace of ``S``."""
+        return float(self.diagonal().sum())
+
     @property
     def factor(self) -> Array | None:
         """Rows whose cross-products are ``S``; None if those are not few rows in memory."""
@@ -62,25 +66,42 @@ class AbstractCovariance(ABC):
         """``rows @ S``, C-ordered and new, for a matrix of shape (k, n_features)."""
         return np.ascontiguousarray(self.matmul(rows.T).T)
 
-    def leading(
-        self, k: int, products: int = PRODUCTS, surplus: bool = False
-    ) -> tuple[Array, Array]:
-        """Give the `k` leading eigenvalues, decreasing, and eigenvectors (p x k).
+    def best_route(self, n_components: int) -> AbstractCovariance:
+        """Return the covariance matrix itself where that makes a fit cheaper."""
+        return self
 
-        From a Krylov space of blocks (Musco and Musco, 2015) with a fixed random start, which
-        takes fewer products than randomised PCA to the same accuracy, and Nystrom's approximation
-        from its images. If the `surplus` is wanted, all directions of that space are given.
+    def leading(
+        self, k: int, products: int = _PRODUCTS, surplus: bool = False
+    ) -> tuple[Array, Array]:
+        """Return the `k` leading eigenvalues, decreasing, and eigenvectors (p x k).
+
+        Exactly where that costs no more than `products` products with blocks of vectors; otherwise
+        from the Krylov space of those blocks. If the `surplus` is wanted, that space gives all its
+        directions.
         """
-        size = min(self.block_size(k), self.n_features)
-        block = np.random.default_rng(0).standard_normal((self.n_features, size))
-        basis, images = np.empty((self.n_features, 0)), []
+        exact = self._exact_pairs(k, products * _block_size(k))
+        return self._krylov_pairs(k, products, surplus) if exact is None else exact
+
+    def _exact_pairs(self, k: int, width: int) -> tuple[Array, Array] | None:
+        """Return exact eigenpairs if they cost no more than products with `width` vectors."""
+        return None
+
+    def _krylov_pairs(self, k: int, products: int, surplus: bool) -> tuple[Array, Array]:
+        """Find eigenpairs in a block Krylov space (Musco and Musco 2015) with a fixed start.
+
+        The images of its basis ``Q`` give Nystrom's approximation ``S Q (Q'S Q)^(-1) Q'S`` of
+        ``S``, whose eigenpairs are more accurate than those of ``Q'S Q``.
+        """
+        p, size = self.n_features, _block_size(k)
+        block = np.random.default_rng(0).standard_normal((p, min(size, p)))
+        basis, images = np.empty((p, 0)), []
         for _ in range(products):
             for _ in range(2):  # twice is enough to be orthogonal to rounding
-                block = orthonormal(block - basis @ (basis.T @ block))
+                block = _orthonormal(block - basis @ (basis.T @ block))
             basis = np.hstack([basis, block])
             images.append(self.matmul(block))
-            block = images[-1]
-            if basis.shape[1] + size > self.n_features:
+            block = images[-1][:, : p - basis.shape[1]]
+            if block.shape[1] == 0:  # the basis spans all there is
                 break
         image = np.hstack(images)
         inner = basis.T @ image
@@ -96,14 +117,30 @@ class AbstractCovariance(ABC):
         order = order if surplus else order[:k]
         return values[order], factor @ (rotation[:, order] / np.sqrt(values[order]))
 
-    @staticmethod
-    def block_size(k: int) -> int:
-        """Width of the blocks from which `k` eigenpairs are found."""
-        return k // 2 + _OVERSAMPLING
 
-    def trace(self) -> float:
-        """Trace of ``S``."""
-        return float(self.diagonal().sum())
+def _block_size(k: int) -> int:
+    """Width of the blocks from which `k` eigenpairs are found."""
+    return k // 2 + _OVERSAMPLING
+
+
+def top_pairs(matrix: Array, k: int) -> tuple[Array, Array]:
+    """Return the `k` largest eigenvalues of a small matrix, decreasing, and their vectors."""
+    values, vectors = np.linalg.eigh(matrix)
+    return np.maximum(values[::-1][:k], 0.0), vectors[:, ::-1][:, :k]
+
+
+def _orthonormal(block: Array) -> Array:
+    """Return an orthonormal basis of the columns of a tall matrix.
+
+    Through its Gram matrix where that is safe, which is several times faster than a QR
+    decomposition; a little less orthogonal, so to be done twice.
+    """
+    size = np.linalg.norm(block, axis=0)
+    block = block / np.where(size > 0, size, 1.0)
+    values, vectors = np.linalg.eigh(block.T @ block)
+    if values[0] < _SAFE:
+        return np.asarray(np.linalg.qr(block)[0])
+    return np.asarray(block @ (vectors / np.sqrt(values)))
 
 
 class CovarianceMatrix(AbstractCovariance):
@@ -115,13 +152,16 @@ class CovarianceMatrix(AbstractCovariance):
         Symmetric and positive semi-definite; not copied unless its units must change.
     n_samples : int
         Number of rows it was computed from.
+    unit : float
+        Units that the matrix is given in.
     """
 
-    def __init__(self, matrix: Array, n_samples: int) -> None:
+    def __init__(self, matrix: Array, n_samples: int, unit: float = 1.0) -> None:
         self.n_samples, self.n_features = n_samples, matrix.shape[0]
-        self.unit = working_unit(np.diagonal(matrix))
-        self._matrix = matrix / self.unit
-        self._matrix /= self.unit
+        inner = working_unit(np.diagonal(matrix))
+        self.unit = unit * inner
+        self._matrix = matrix / inner
+        self._matrix /= inner
         self._factor: Array | None = None
 
     def matmul(self, v: Array) -> Array:
@@ -135,7 +175,7 @@ class CovarianceMatrix(AbstractCovariance):
     @property
     def factor(self) -> Array | None:
         """Rows whose cross-products are ``S``: from its eigenvectors in units of the features."""
-        if self.n_features > _FACTOR_UP_TO:
+        if self.n_features > _settings.SETTINGS.factor_features:
             return None
         if self._factor is None:
             size = np.sqrt(self.diagonal())
@@ -145,20 +185,15 @@ class CovarianceMatrix(AbstractCovariance):
             self._factor = (vectors[:, kept] * np.sqrt(values[kept])).T * size
         return self._factor
 
-    def leading(
-        self, k: int, products: int = PRODUCTS, surplus: bool = False
-    ) -> tuple[Array, Array]:
-        """Give the leading eigenpairs, exactly if the matrix is not large."""
-        if self.n_features > _EXACT_UP_TO:
-            return super().leading(k, products, surplus)
-        values, vectors = np.linalg.eigh(self._matrix)
-        return np.maximum(values[::-1][:k], 0.0), vectors[:, ::-1][:, :k]
+    def _exact_pairs(self, k: int, width: int) -> tuple[Array, Array] | None:
+        small = self.n_features <= _settings.SETTINGS.exact_features
+        return top_pairs(self._matrix, k) if small else None
 
 
 class LowRank(AbstractCovariance):
     """Leading directions of a covariance, to search on: products cost p times their number.
 
-    The diagonal is that of the whole covariance. `parts` are what `find` gives, if it is known.
+    The diagonal is that of the whole covariance. `parts` are what `find` returns, if it is known.
     """
 
     def __init__(
@@ -174,7 +209,7 @@ class LowRank(AbstractCovariance):
 
     @staticmethod
     def find(covariance: AbstractCovariance, rank: int) -> tuple[Array, Array]:
-        """Give eigenvalues and eigenvectors (rows, times the root of the value) to search on."""
+        """Return eigenvalues and eigenvectors (rows, times the root of the value) to search on."""
         values, vectors = covariance.leading(rank, _SEARCH_PRODUCTS, surplus=True)
         return values, np.multiply(vectors.T, np.sqrt(values)[:, None], order="C")
 
@@ -184,7 +219,7 @@ class LowRank(AbstractCovariance):
         return self._factor
 
     def among(self, features: np.ndarray) -> LowRank:
-        """Give the same directions among some of the features."""
+        """Return the same directions among some of the features."""
         part = copy(self)
         part.n_features = features.size
         part._diagonal = self._diagonal[features]
@@ -203,26 +238,9 @@ class LowRank(AbstractCovariance):
         """Diagonal of the whole covariance."""
         return self._diagonal
 
-    def leading(
-        self, k: int, products: int = PRODUCTS, surplus: bool = False
-    ) -> tuple[Array, Array]:
-        """Give the leading eigenpairs, of those that there are."""
+    def _exact_pairs(self, k: int, width: int) -> tuple[Array, Array]:
         values = self._values[:k]
         return values, self._factor[:k].T / np.sqrt(np.where(values > 0, values, 1.0))
-
-
-def orthonormal(block: Array) -> Array:
-    """Give an orthonormal basis of the columns of a tall matrix.
-
-    Through its Gram matrix where that is safe, which is several times faster than a QR
-    decomposition; a little less orthogonal, so to be done twice.
-    """
-    size = np.linalg.norm(block, axis=0)
-    block = block / np.where(size > 0, size, 1.0)
-    values, vectors = np.linalg.eigh(block.T @ block)
-    if values[0] < _SAFE:
-        return np.asarray(np.linalg.qr(block)[0])
-    return np.asarray(block @ (vectors / np.sqrt(values)))
 
 
 def working_unit(variances: Array) -> float:

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any, Self
 
 import numpy as np
 
 from ebcd._numerics import Array
-from ebcd.data._matrix import checked_sparse, is_sparse
-
-_PIECE = 250_000  # entries that are worked on at once
-_SPARSE = 0.05  # share of entries up to which a product of sparse matrices is faster
-_SPREAD = 1e-2  # squared deviation over squared mean above which the mean need not go first
+from ebcd.data._moments import Moments, block_moments, checked_sparse, is_sparse, no_moments
 
 
 class Gram:
@@ -41,10 +36,23 @@ class Gram:
     """
 
     def __init__(self) -> None:
-        self.n_samples = 0
-        self.mean: Array = np.empty(0)
-        self.scatter: Array = np.empty((0, 0))
-        self._far = False  # whether means are large beside the spread
+        self.moments = no_moments(0, cross=True)
+
+    @property
+    def n_samples(self) -> int:
+        """Number of rows seen."""
+        return self.moments.count
+
+    @property
+    def mean(self) -> Array:
+        """Mean of every column."""
+        return self.moments.mean * (self.moments.unit or 1.0)
+
+    @property
+    def scatter(self) -> Array:
+        """Cross-products of the columns about their means."""
+        unit = self.moments.unit
+        return self.moments.scatter * unit**2 if 0 < unit != 1 else self.moments.scatter
 
     def update(self, chunk: Any) -> Self:
         """Add rows.
@@ -60,20 +68,22 @@ class Gram:
             Itself.
         """
         rows = _as_rows(chunk)
-        if self.n_samples and rows.shape[1] != self.mean.size:
+        if self.n_samples and rows.shape[1] != self.moments.mean.size:
             raise ValueError(
-                f"chunk has {rows.shape[1]} columns, but the chunks before had {self.mean.size}"
+                f"chunk has {rows.shape[1]} columns, but the chunks before had "
+                f"{self.moments.mean.size}"
             )
-        return self.add_rows(rows) if rows.shape[0] else self
-
-    def add_rows(self, rows: Any) -> Self:
-        """Add rows that have been checked, but for entries that are not finite."""
-        with np.errstate(over="ignore", invalid="ignore"):
-            sums = None if self._far else _sums_about_zero(rows)
-            self._far = sums is None  # once means are large, they will be in other chunks
-            mean, scatter = sums or _sums_about_mean(rows)
-        self._merge(rows.shape[0], mean, scatter)
+        if rows.shape[0]:
+            self.add_moments(block_moments(rows, cross=True))
         return self
+
+    def add_moments(self, moments: Moments) -> None:
+        """Add moments of further rows, which are ours from now on."""
+        moments.check()
+        if self.n_samples:
+            self.moments.add(moments)
+        else:
+            self.moments = moments
 
     def merge(self, other: Gram) -> Self:
         """Add what another accumulator has seen."""
@@ -82,25 +92,13 @@ class Gram:
                 f"cannot merge a Gram of {other.mean.size} columns into one of {self.mean.size}"
             )
         if other.n_samples:
-            self._merge(other.n_samples, other.mean, other.scatter.copy())
+            self.add_moments(other.moments.copy())
         return self
 
     def __add__(self, other: Gram) -> Gram:
         if not isinstance(other, Gram):
             return NotImplemented
         return Gram().merge(self).merge(other)
-
-    def _merge(self, n: int, mean: Array, scatter: Array) -> None:
-        """Add statistics of further rows; `scatter` is ours from now on."""
-        total = self.n_samples + n
-        if self.n_samples == 0:
-            self.mean, self.scatter = np.array(mean), scatter
-        else:
-            shift = mean - self.mean
-            self.scatter += scatter
-            add_outer(self.scatter, shift, self.n_samples * n / total)
-            self.mean = self.mean + shift * (n / total)
-        self.n_samples = total
 
     def to_arrays(self) -> dict[str, Any]:
         """Return the statistics as plain arrays and numbers, to store them.
@@ -124,7 +122,8 @@ class Gram:
                 f"cross-products of shape {scatter.shape} do not fit together"
             )
         gram = cls()
-        gram.n_samples, gram.mean, gram.scatter = int(n_samples), mean, scatter
+        if n_samples:
+            gram.add_moments(Moments(int(n_samples), mean, scatter))
         return gram
 
     def __repr__(self) -> str:
@@ -138,89 +137,3 @@ def _as_rows(chunk: Any) -> Any:
     if array.ndim != 2:
         raise ValueError(f"chunk must have rows and columns, got shape {array.shape}")
     return array
-
-
-class NotFiniteError(ValueError):
-    """An entry is NaN or infinite."""
-
-    def __init__(self, row: int, column: int, kind: str) -> None:
-        super().__init__(f"chunk has NaN or infinite entries, the first at [{row}, {column}]")
-        self.row, self.column, self.kind = row, column, kind
-
-
-def _pieces(rows: Any) -> Iterator[Any]:
-    """Give as many rows at once as stay in the cache, but enough for p x p sums to be few."""
-    n, p = rows.shape
-    step = max(_PIECE // max(p, 1), p // 4, 1)
-    for i in range(0, n, step):
-        piece = rows[i : i + step]
-        if not is_sparse(piece):
-            yield np.ascontiguousarray(piece, dtype=np.float64)
-        elif piece.nnz > _SPARSE * piece.shape[0] * p:
-            yield piece.toarray().astype(np.float64, copy=False)
-        else:
-            yield piece.astype(np.float64, copy=False)
-
-
-def _sums_about_zero(rows: Any) -> tuple[Array, Array] | None:
-    """Give the mean, and cross-products about it from those about zero.
-
-    None if digits would be lost since some mean is much larger than the spread about it.
-    """
-    n, p = rows.shape
-    total, product = np.zeros(p), np.zeros((p, p))
-    for piece in _pieces(rows):
-        cross = piece.T @ piece  # comes first: it does not wait for memory
-        product += cross.toarray() if is_sparse(cross) else cross
-        total += np.ones(piece.shape[0]) @ piece
-    check_finite(rows, np.diagonal(product))
-    mean = total / n
-    if (np.diagonal(product) < (1 + _SPREAD) * n * mean * mean).any():
-        return None
-    add_outer(product, mean, -n)
-    return mean, product
-
-
-def _sums_about_mean(rows: Any) -> tuple[Array, Array]:
-    """Give the mean, and cross-products about it, with the mean subtracted first."""
-    part = Gram()
-    for piece in _pieces(rows):
-        dense = piece.toarray() if is_sparse(piece) else piece
-        mean = np.ones(len(dense)) @ dense / len(dense)
-        centred = dense - mean
-        part._merge(len(dense), mean, centred.T @ centred)
-    check_finite(rows, np.diagonal(part.scatter))
-    return part.mean, part.scatter
-
-
-def check_finite(rows: Any, squares: Array) -> None:
-    """Look for entries that are not finite, in sums of squares since those are fewer."""
-    if not np.isfinite(squares).all():
-        raise_if_not_finite(rows)
-        raise ValueError("the data have entries too large to square; divide them by some unit")
-
-
-def raise_if_not_finite(rows: Any) -> None:
-    """Raise with the place of the first entry that is NaN or infinite, if there is one."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        if np.isfinite(np.sum(rows.data if is_sparse(rows) else rows)):
-            return
-    if is_sparse(rows):
-        coordinates = rows.tocoo()
-        bad = ~np.isfinite(coordinates.data)
-        places = np.stack([coordinates.row[bad], coordinates.col[bad]], axis=1)
-        values = coordinates.data[bad]
-    else:
-        places = np.argwhere(~np.isfinite(rows))
-        values = rows[tuple(places.T)]
-    if len(places):
-        first = int(np.lexsort(places.T[::-1])[0])
-        row, column = (int(index) for index in places[first])
-        raise NotFiniteError(row, column, "NaN" if np.isnan(values).any() else "infinity")
-
-
-def add_outer(matrix: Array, v: Array, weight: float) -> None:
-    """Add ``weight v v'`` without another matrix of that size."""
-    step = max(1, _PIECE // max(v.size, 1))
-    for i in range(0, v.size, step):
-        matrix[i : i + step] += np.multiply.outer(weight * v[i : i + step], v)

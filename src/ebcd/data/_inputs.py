@@ -1,76 +1,102 @@
-"""The only place that looks at what kind of data a fit was given."""
+"""The only place that looks at what kind of data it was given."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, replace
 from os import PathLike
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
+from sklearn.utils.validation import check_array
 
 from ebcd._numerics import Array
-from ebcd.data._budget import Budget
-from ebcd.data._chunks import Chunks, Reader
+from ebcd._parameters import COUNT
+from ebcd.data._chunks import Chunks
 from ebcd.data._covariance import AbstractCovariance, CovarianceMatrix
-from ebcd.data._gram import Gram, NotFiniteError, add_outer
-from ebcd.data._matrix import SMALLEST, DataMatrix, column_moments, is_tall
-from ebcd.data._progress import Progress
-from ebcd.data._slot import AbstractSlot, Slots, no_slots
+from ebcd.data._dask import DaskRows, is_dask
+from ebcd.data._gram import Gram
+from ebcd.data._memory import Memory
+from ebcd.data._moments import Moments, checked_sparse, is_sparse
+from ebcd.data._rows import AbstractRows, DataCovariance, MatrixRows, cross_products
 from ebcd.data._sources import is_mapped
-from ebcd.data._streamed import StreamedCovariance, all_if_small, gather, stream_moments
+from ebcd.data._streamed import ChunkRows, PassProgress
 
-_SMALL = 2_000_000  # entries up to which chunks are put together
-_MODERATE = 5_000  # features up to which the covariance matrix is cheaper than many passes
+_ROUNDING = 1e-13  # of the mean: standard deviation of a feature that is constant
 _READ_BY_ROWS = ("anndata", "h5py", "zarr")  # libraries whose arrays are not in memory
 _NO_MATRIX = {
-    "LazyFrame": "which is a query and holds no data; give X.collect(), or, if that is too large, "
-    "X.sink_parquet(file) and then Chunks.from_parquet(file)",
-    "AnnData": "which holds several matrices; give one, X.X or X.layers[...], or call "
+    "LazyFrame": "a LazyFrame, which is a query and holds no data; give X.collect(), or, if that "
+    "is too large, X.sink_parquet(file) and then Chunks.from_parquet(file)",
+    "AnnData": "an AnnData, which holds several matrices; give one, X.X or X.layers[...], or call "
     "ebcd.anndata.ebcd(X)",
 }
 
 
-class Input(NamedTuple):
-    """Data as a fit sees them, and what leads back to their own units."""
+@dataclass(frozen=True)
+class Reading:
+    """How data are to be read.
 
-    covariance: AbstractCovariance
-    mean: Array | None
-    scale: Array
-    variances: Array  # of the features, in the units of the data
-    names: Array | None = None  # of the features, if they came with the data
-
-
-def as_covariance(
-    x: Any,
-    center: bool,
-    scale: bool,
-    *,
-    budget: Budget | None = None,
-    progress: Progress | None = None,
-    whole: bool = False,
-    slots: Slots = no_slots,
-) -> Input | None:
-    """Take data that are not one matrix in memory; None if they are, which is checked elsewhere.
-
-    If the method needs the `whole` data, memory maps count as being in memory. A first pass over
-    files leaves its sums in a slot.
+    Attributes
+    ----------
+    memory : Memory
+        How much memory a fit may take.
+    progress : callable, optional
+        Called while data are read in chunks.
+    whole : bool
+        Whether the data themselves are needed, as one matrix in memory.
     """
-    if isinstance(x, Gram):
-        return from_gram(x, center, scale)
-    if not comes_in_chunks(x) or (whole and is_mapped(x)):
-        return None
-    if whole:
+
+    memory: Memory = field(default_factory=Memory)
+    progress: PassProgress | None = None
+    whole: bool = False
+
+
+def _chunk_rows(x: Any, reading: Reading) -> AbstractRows:
+    if reading.whole:
         raise ValueError(
             "X comes in chunks, but this fit needs all rows at once, in memory; put them together, "
             "or use a method that needs only a covariance, such as EBCD"
         )
-    return from_chunks(as_chunks(x), center, scale, budget or Budget(), progress, slots)
+    chunks = x if isinstance(x, Chunks) else Chunks(x)
+    return ChunkRows(chunks.source, reading.memory, reading.progress)
+
+
+def _matrix_rows(x: Any, reading: Reading) -> AbstractRows:
+    """Take what scikit-learn takes: arrays, data frames, lists of lists and sparse matrices."""
+    matrix = check_array(
+        checked_sparse(x) if is_sparse(x) else x,
+        accept_sparse=("csr", "csc"),
+        dtype=[np.float64, np.float32],
+        ensure_all_finite=False,
+        input_name="X",
+    )
+    by_columns = getattr(matrix, "format", None) == "csc"  # so that rows cannot be had one by one
+    if reading.memory.limit is None or reading.whole or by_columns:
+        return MatrixRows(matrix, x if hasattr(x, "columns") else matrix)
+    rows = ChunkRows(Chunks(matrix).source, reading.memory, reading.progress)
+    rows.header = x if hasattr(x, "columns") else matrix
+    return rows
+
+
+# Kinds of input, most special first: how one is recognised, and what reads it.
+Kind = tuple[Callable[[Any, Reading], bool], Callable[[Any, Reading], AbstractRows]]
+KINDS: list[Kind] = [
+    (lambda x, _: isinstance(x, AbstractRows), lambda x, _: x),
+    (lambda x, _: is_dask(x), lambda x, _: DaskRows(x)),
+    (lambda x, reading: comes_in_chunks(x) and not (reading.whole and is_mapped(x)), _chunk_rows),
+    (lambda x, _: True, _matrix_rows),
+]
+
+
+def as_rows(x: Any, reading: Reading | None = None) -> AbstractRows:
+    """Take data of any kind with one sample a row."""
+    refuse_queries(x)
+    reading = reading or Reading()
+    return next(read(x, reading) for recognise, read in KINDS if recognise(x, reading))
 
 
 def comes_in_chunks(x: Any) -> bool:
-    """Tell whether data are read in pieces, not as one matrix in memory."""
-    refuse_queries(x)
-    _refuse_paths(x)
+    """Whether data are read in pieces, not as one matrix in memory."""
     if hasattr(type(x), "__dask_graph__"):
         return False
     if isinstance(x, Chunks | Iterator) or is_mapped(x):
@@ -88,11 +114,7 @@ def refuse_queries(x: Any) -> None:
     """Refuse what holds no matrix, of which an array would be made that holds the object."""
     kind = type(x).__name__
     if kind in _NO_MATRIX:
-        raise TypeError(f"X is a {kind}, {_NO_MATRIX[kind]}".replace("a AnnData", "an AnnData"))
-
-
-def _refuse_paths(x: Any) -> None:
-    """Refuse the name of a file, of which a number would be made."""
+        raise TypeError(f"X is {_NO_MATRIX[kind]}")
     if isinstance(x, str | PathLike):
         raise TypeError(
             f"X is the path {str(x)!r}, not data; give Chunks.from_npy(path), from_csv, "
@@ -100,142 +122,152 @@ def _refuse_paths(x: Any) -> None:
         )
 
 
-def as_chunks(x: Any) -> Chunks:
-    """Give data that come in pieces as chunks."""
-    return x if isinstance(x, Chunks) else Chunks(x)
+@dataclass(frozen=True)
+class Input:
+    """Data as a fit sees them, and what leads back to their own units.
+
+    Attributes
+    ----------
+    covariance : AbstractCovariance
+    mean : array of length p, optional
+        What was subtracted; None if it is unknown.
+    scale : array of length p
+        What the features were then divided by.
+    variances : array of length p
+        Mean squares of the features less `mean`, in the units of the data.
+    rows : AbstractRows, optional
+        The data themselves, if it is not only statistics of them.
+    """
+
+    covariance: AbstractCovariance
+    mean: Array | None
+    scale: Array
+    variances: Array
+    rows: AbstractRows | None = None
+
+    @property
+    def matrix(self) -> Any:
+        """The data as one matrix in memory; None if they are not."""
+        return None if self.rows is None else self.rows.matrix
+
+    @property
+    def most_components(self) -> int:
+        """Most components that the data can have."""
+        return min(self.covariance.n_samples, self.covariance.n_features)
 
 
-def from_chunks(
-    chunks: Chunks,
+def as_input(
+    x: Any,
     center: bool,
     scale: bool,
-    budget: Budget,
-    progress: Progress | None = None,
-    slots: Slots = no_slots,
+    *,
+    n_samples: int | None = None,
+    reading: Reading | None = None,
 ) -> Input:
-    """Take data in chunks: together if they are few, as statistics, or read for every product."""
-    reader = Reader(chunks, progress)
-    p = reader.n_features
-    short = reader.n_rows is not None and reader.n_rows < p  # smaller than their covariance
-    room = budget.has_room_for_matrix(p)
-    gathered = room and p <= _MODERATE and (reader.once or not short)
-    size = budget.chunk_bytes(p, gathered)
-    slot = slots(None if reader.stamp is None else [gathered, *reader.stamp])
-    if slot.saved is None:
-        whole, blocks = all_if_small(reader, size, min(_SMALL, size // 8))
-    else:
-        whole, blocks = None, reader.blocks(size, slot.saved["n_samples"])
-    if whole is not None:
-        data = from_matrix(whole, center, scale, None)
-    elif gathered:
-        gram = gather(reader, blocks, slot)
-        data = _from_scatter(gram.scatter, gram.mean, gram.n_samples, center, scale)
-    elif reader.once:
-        reason = "has no room in max_memory" if p <= _MODERATE else "would be too large"
-        raise ValueError(
-            f"X is an iterator, which can be read only once, but the covariance matrix of {p} "
-            f"features {reason}, so that the data are needed again and again; give a list of "
-            "chunks, or Chunks(function) with a function that makes the iterator anew"
-        )
-    else:
-        data = _streamed(reader, blocks, center, scale, size, slot)
-    return data._replace(names=reader.names)
+    """Take data of any kind, or statistics of them.
 
-
-def _streamed(
-    reader: Reader, blocks: Any, center: bool, scale: bool, chunk_bytes: int, slot: AbstractSlot
-) -> Input:
-    n_samples, mean, variances = stream_moments(reader, blocks, center, chunk_bytes, slot)
-    _check_size(variances, mean)
-    variances = np.where(_only_rounding(variances, mean), 0.0, variances)
-    divisor = _divisor(variances, scale)
-    data = StreamedCovariance(reader, mean, divisor, variances / divisor**2, n_samples, chunk_bytes)
-    return Input(data, mean, divisor, variances)
-
-
-def from_matrix(x: Any, center: bool, scale: bool, n_samples: int | None) -> Input:
-    """Take a validated data matrix, dense or sparse, or a compact one for `n_samples` rows."""
-    gram = None
-    if n_samples is None and is_tall(x):
-        gram = _gathered(x, center)
-    if gram is None:
-        mean, variances = column_moments(x, center)
-    else:
-        mean, variances = gram[0], np.diagonal(gram[1]).copy()
-    variances = np.where(_only_rounding(variances, mean), 0.0, variances)
+    Parameters
+    ----------
+    x : array-like, data frame, sparse matrix, memory map, chunks, Dask collection or Gram
+    center, scale : bool
+        Whether to subtract the mean of each feature, and to divide it by its standard deviation.
+    n_samples : int, optional
+        Makes `x` a compact stand-in for so many rows, with the same cross-products.
+    reading : Reading, optional
+        How to read the data.
+    """
+    if isinstance(x, Gram):
+        if x.n_samples == 0:
+            raise ValueError("the Gram is empty; update it with data first")
+        return _from_cross_products(x.moments, center, scale)
+    reading = reading or Reading()
     if n_samples is not None:
-        variances = variances * (x.shape[0] / n_samples)
-    divisor = _divisor(variances, scale)
-    matrix = None if gram is None else gram[1]
-    data = DataMatrix(x, mean, divisor, variances / divisor**2, n_samples, matrix)
-    return Input(data, mean, divisor, variances)
+        return _from_compact(x, center, scale, n_samples, reading)
+    rows = as_rows(x, reading).together()
+    if rows.gathers() and not reading.whole:
+        data = _from_cross_products(rows.moments(cross=True), center, scale)
+        return replace(data, rows=rows)
+    return _from_rows(rows, center, scale)
 
 
-def _gathered(x: Any, center: bool) -> tuple[Array, Array] | None:
-    """Mean and covariance in one pass; None if their size makes that inaccurate."""
-    try:
-        gram = Gram().add_rows(x)
-    except NotFiniteError:
-        raise
-    except ValueError:  # sums of squares of huge numbers, whose mean may be in range
-        return None
-    matrix, mean = gram.scatter / gram.n_samples, gram.mean
-    if not 1e-200 < np.diagonal(matrix).max(initial=0.0) < 1e200:
-        return None
-    constant = _only_rounding(np.diagonal(matrix), mean)
-    matrix[constant] = matrix[:, constant] = 0.0
-    if not center:
-        add_outer(matrix, mean, 1.0)
-        mean = np.zeros_like(mean)
-    return mean, matrix
+def from_matrix(x: Any, center: bool, scale: bool, n_samples: int | None = None) -> Input:
+    """Take a checked data matrix, dense or sparse, or a compact one for `n_samples` rows."""
+    if n_samples is not None:
+        return _from_rows(MatrixRows(x), center, scale, n_samples)
+    return as_input(MatrixRows(x), center, scale)
 
 
-def from_gram(gram: Gram, center: bool, scale: bool) -> Input:
-    """Take sufficient statistics."""
-    if gram.n_samples == 0:
-        raise ValueError("the Gram is empty; update it with data first")
-    return _from_scatter(gram.scatter.copy(), gram.mean, gram.n_samples, center, scale)
-
-
-def _from_scatter(matrix: Array, mean: Array, n_samples: int, center: bool, scale: bool) -> Input:
-    """Take cross-products about the means, which are overwritten."""
-    matrix /= n_samples
-    _check_size(np.diagonal(matrix), mean)
-    constant = _only_rounding(np.diagonal(matrix), mean)
-    matrix[constant] = matrix[:, constant] = 0.0
-    if not center:
-        add_outer(matrix, mean, 1.0)
-        mean = np.zeros_like(mean)
-    return from_covariance(matrix, n_samples, scale)._replace(mean=mean)
-
-
-def from_covariance(matrix: Array, n_samples: int, scale: bool) -> Input:
-    """Take a validated covariance matrix."""
-    variances = np.diagonal(matrix).copy()
-    divisor = _divisor(variances, scale)
-    if scale:
-        matrix = matrix / divisor
-        matrix /= divisor[:, None]
-    return Input(CovarianceMatrix(matrix, n_samples), None, divisor, variances)
-
-
-def _check_size(variances: Array, mean: Array) -> None:
-    size = float(np.sqrt(variances.max(initial=0.0))) or float(np.abs(mean).max(initial=0.0))
-    if 0 < size < SMALLEST:
+def _from_compact(x: Any, center: bool, scale: bool, n_samples: Any, reading: Reading) -> Input:
+    COUNT.check("n_samples", n_samples)
+    if is_dask(x):
+        raise ValueError("a compact matrix (n_samples given) cannot be a Dask collection")
+    rows = as_rows(x, replace(reading, whole=True))
+    if center:
         raise ValueError(
-            f"X has no entries much above {size:.3g}, too small to square; divide it by some unit"
+            "a compact matrix (n_samples given) cannot be centred any more; "
+            "centre the data before and use center=False"
         )
+    return _from_rows(rows, center, scale, int(n_samples))
 
 
-def _only_rounding(variances: Array, mean: Array) -> np.ndarray:
-    """Mark features that are constant but for the rounding of their mean."""
-    return np.asarray(np.sqrt(variances) <= 1e-13 * np.abs(mean))
+def _from_rows(
+    rows: AbstractRows, center: bool, scale: bool, n_samples: int | None = None
+) -> Input:
+    """Compute means and variances in one pass; products go through the rows."""
+    moments = rows.moments(cross=False)
+    count = moments.count if n_samples is None else n_samples
+    mean, variances = _means_and_variances(moments, center)
+    variances = variances * (moments.count / count)
+    divisor = _divisor(variances, scale)
+    covariance = DataCovariance(rows, mean, divisor, variances / divisor / divisor, count)
+    return Input(covariance, mean, divisor, variances, rows)
+
+
+def _from_cross_products(moments: Moments, center: bool, scale: bool) -> Input:
+    """Take the cross-products of all columns."""
+    mean, variances = _means_and_variances(moments, center)
+    divisor = _divisor(variances, scale)
+    unit = 1.0 if scale else moments.unit or 1.0
+    matrix = cross_products(moments, center, divisor * unit)
+    matrix /= moments.count
+    constant = variances == 0
+    matrix[constant] = matrix[:, constant] = 0.0
+    return Input(CovarianceMatrix(matrix, moments.count, unit), mean, divisor, variances)
+
+
+def column_moments(x: Any, center: bool) -> tuple[Array, Array]:
+    """Compute the mean (zero if not wanted) and the mean square about it of every column."""
+    return _means_and_variances(MatrixRows(x).moments(cross=False), center)
+
+
+def _means_and_variances(moments: Moments, center: bool) -> tuple[Array, Array]:
+    """Return what to subtract from each column, and its mean square about that, without units.
+
+    Columns that are constant but for the rounding of their mean have no variance.
+    """
+    unit = moments.unit or 1.0
+    mean, variances = moments.mean, np.maximum(moments.squares, 0.0) / moments.count
+    variances = np.where(np.sqrt(variances) <= _ROUNDING * np.abs(mean), 0.0, variances)
+    if not center:
+        variances = variances + mean * mean
+        return np.zeros_like(mean), variances * unit * unit
+    return mean * unit, variances * unit * unit
 
 
 def _divisor(variances: Array, scale: bool) -> Array:
     if not scale:
         return np.ones_like(variances)
     return np.where(variances > 0, np.sqrt(variances), 1.0)
+
+
+def from_covariance(matrix: Array, n_samples: int, scale: bool) -> Input:
+    """Take a checked covariance matrix."""
+    variances = np.diagonal(matrix).copy()
+    divisor = _divisor(variances, scale)
+    if scale:
+        matrix = matrix / divisor
+        matrix /= divisor[:, None]
+    return Input(CovarianceMatrix(matrix, n_samples), None, divisor, variances)
 
 
 def check_covariance(matrix: Any) -> Array:

@@ -31,12 +31,3 @@ class NoSlot(AbstractSlot):
 
     def offer(self, make: Callable[..., Any], *arguments: Any) -> None:
         """Do nothing."""
-
-
-# Gives a slot to a pass over data, which it is told apart by: their files as they are now, or None.
-Slots = Callable[[list[Any] | None], AbstractSlot]
-
-
-def no_slots(stamp: list[Any] | None) -> AbstractSlot:
-    """Give slots that keep nothing."""
-    return NoSlot()

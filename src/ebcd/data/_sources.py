@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ebcd.data._matrix import is_sparse
+from ebcd.data._moments import is_sparse
 
 StrPath = str | PathLike[str]
 
@@ -42,11 +42,8 @@ class AbstractSource(ABC):
     stamp: list[Any] | None = None
 
     @abstractmethod
-    def blocks(self, size: int, begin: int = 0) -> Iterator[Any]:
-        """Read all rows, in blocks of at most `size` bytes as far as that is in our hands.
-
-        With a row to `begin` with, if there is a stamp.
-        """
+    def blocks(self, size: int) -> Iterator[Any]:
+        """Read all rows, in blocks of at most `size` bytes as far as that is in our hands."""
 
 
 class ArraySource(AbstractSource):
@@ -68,10 +65,10 @@ class ArraySource(AbstractSource):
         if is_sparse(array):
             self._row_bytes = 16 * (array.nnz // max(self.n_rows, 1) + 1)
 
-    def blocks(self, size: int, begin: int = 0) -> Iterator[Any]:
+    def blocks(self, size: int) -> Iterator[Any]:
         """Slice the array."""
         step = rows_at_once(self._array, size // max(self._row_bytes, 1), self._rows)
-        for i in range(begin, self.n_rows or 0, step):
+        for i in range(0, self.n_rows or 0, step):
             yield self._array[i : i + step]
 
 
@@ -84,9 +81,9 @@ class MappedSource(ArraySource):
             place = [_offset(array), *array.shape, *array.strides, array.dtype.str]
             self.stamp = [*stamp_of(array.filename), *place]
 
-    def blocks(self, size: int, begin: int = 0) -> Iterator[Any]:
+    def blocks(self, size: int) -> Iterator[Any]:
         """Slice the map without copying it."""
-        for block in super().blocks(size, begin):
+        for block in super().blocks(size):
             yield block
             release_pages(block)
 
@@ -97,7 +94,7 @@ class ChunkSource(AbstractSource):
     Parameters
     ----------
     make : callable
-        Gives a new iterator over chunks.
+        Returns a new iterator over chunks.
     once : bool
         Whether it can do so only once.
     """
@@ -111,12 +108,14 @@ class ChunkSource(AbstractSource):
             used = "; an iterator that has been read before has none left" if once else ""
             raise ValueError(f"there are no chunks: the data have neither rows nor columns{used}")
         self.n_features = _width(first)
+        names = list(getattr(first, "columns", []))
+        self.names = names if names and all(isinstance(name, str) for name in names) else None
         if once:  # the first chunk must not get lost
             left = chain([first], chunks)
             self._make = lambda: left
 
-    def blocks(self, size: int, begin: int = 0) -> Iterator[Any]:
-        """Give the chunks as they are."""
+    def blocks(self, size: int) -> Iterator[Any]:
+        """Return the chunks as they are."""
         if self.once and self._used:
             raise ValueError(
                 "the data are an iterator, which is used up after one pass; give a list, or "
@@ -155,7 +154,7 @@ def _remembered(chunks: Iterator[Any], alone: bool) -> Callable[[], Any]:
 
 
 def rows_at_once(array: Any, fit: int, most: int | None) -> int:
-    """Give the number of rows to read at once: whole chunks of the file where they fit in."""
+    """Return how many rows to read at once: whole chunks of the file where they fit in."""
     stored = getattr(array, "chunks", None)
     rows = max(fit if most is None else min(fit, most), 1)
     if stored and isinstance(stored[0], int) and rows > stored[0] > 0:
@@ -164,7 +163,7 @@ def rows_at_once(array: Any, fit: int, most: int | None) -> int:
 
 
 def stamp_of(*paths: StrPath) -> list[Any]:
-    """Give the names of files, their sizes, and when they were changed last."""
+    """Return the names of files, their sizes, and when they were changed last."""
     found = [(str(Path(path).resolve()), Path(path).stat()) for path in paths]
     return [part for name, stat in found for part in (name, stat.st_size, stat.st_mtime_ns)]
 
@@ -177,7 +176,7 @@ def _width(chunk: Any) -> int:
 
 
 def is_mapped(x: Any) -> bool:
-    """Tell whether an array is a memory map of a file, not one that was made from such a map."""
+    """Whether an array is a memory map of a file, not one that was made from such a map."""
     return isinstance(x, np.memmap) and getattr(x, "_mmap", None) is not None
 
 
@@ -196,6 +195,6 @@ def release_pages(block: Any) -> None:
 
 
 def _offset(block: Any) -> int:
-    """Give the place of a part of a memory map in the map, in bytes."""
+    """Return the place of a part of a memory map in the map, in bytes."""
     origin = np.frombuffer(block._mmap, dtype=np.uint8).__array_interface__["data"][0]
     return int(np.lib.array_utils.byte_bounds(block)[0] - origin)

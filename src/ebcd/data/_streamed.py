@@ -1,260 +1,269 @@
-"""Data in chunks as covariances: gathered in one pass, or read again for every product."""
+"""Rows that come in chunks: read again for every pass, and checked that they stay the same."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from itertools import chain
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
 from ebcd._numerics import Array
-from ebcd.data._chunks import Reader
-from ebcd.data._covariance import AbstractCovariance, working_unit
-from ebcd.data._gram import Gram, NotFiniteError, check_finite, raise_if_not_finite
-from ebcd.data._matrix import is_sparse
-from ebcd.data._slot import AbstractSlot, NoSlot
+from ebcd.data import _settings
+from ebcd.data._memory import Memory
+from ebcd.data._moments import (
+    Moments,
+    block_moments,
+    check_finite,
+    checked_sparse,
+    is_sparse,
+    no_moments,
+)
+from ebcd.data._rows import AbstractRows, Finish, MatrixRows, Part, block_product, floating
+from ebcd.data._sources import AbstractSource
 
-_PIECE = 250_000  # entries that are worked on at once
-_FEWEST_ROWS = 64
-_READ_AT_ONCE = 16_000_000  # bytes
+# Called with the number of the pass, how many rows of it have been read (0 when it begins), and of
+# how many, if that is known.
+PassProgress = Callable[[int, int, int | None], None]
 
 
-class StreamedCovariance(AbstractCovariance):
-    """Covariance of data that are read once for every product.
+class PassPrinter:
+    """Print how many rows a pass has read, and how long it will still take.
 
     Parameters
     ----------
-    reader : Reader
-        The data.
-    mean, scale : array of length p
-        What is subtracted from each column and what it is then divided by.
-    variances : array of length p
-        Mean squares of the columns after that.
-    n_samples : int
-        Number of rows.
-    chunk_bytes : int
-        How much to read at once.
+    clock : callable
+        Seconds; replaced in tests.
     """
+
+    _interval = 2.0  # seconds between lines
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._began = self._spoke = 0.0
+
+    def __call__(self, number: int, read: int, n_rows: int | None) -> None:
+        """Print a line if it is time."""
+        now = self._clock()
+        if read == 0:
+            self._began = self._spoke = now
+        if read == 0 or now - self._spoke < self._interval:
+            return
+        self._spoke, took, share, left = now, now - self._began, "", ""
+        if n_rows:
+            share = f" of {n_rows:,} ({100 * read / n_rows:.0f}%)"
+            left = f", {took * (n_rows - read) / read:.0f} s left"
+        print(f"pass {number}: {read:,} rows{share} in {took:.0f} s{left}")  # noqa: T201 - verbose
+
+
+class ChunkRows(AbstractRows):
+    """Rows of a source of chunks.
+
+    Parameters
+    ----------
+    source : AbstractSource
+        Where they come from.
+    memory : Memory
+        How much of them may be in memory.
+    progress : callable, optional
+        Called after every chunk.
+    """
+
+    gathers_later = False  # what fits in memory was gathered in the first pass
 
     def __init__(
         self,
-        reader: Reader,
-        mean: Array,
-        scale: Array,
-        variances: Array,
-        n_samples: int,
-        chunk_bytes: int,
+        source: AbstractSource,
+        memory: Memory | None = None,
+        progress: PassProgress | None = None,
     ) -> None:
-        self.n_samples, self.n_features = n_samples, mean.size
-        self.unit = working_unit(variances)
-        self._reader, self._chunk_bytes = reader, chunk_bytes
-        self._mean, self._scale = mean, scale * self.unit
-        self._diagonal = variances / self.unit / self.unit
-        self._centred = bool(mean.any())
-        if reader.stamp is not None:
-            self.divisible = ("matmul",)
+        self._source, self._progress, self._passes = source, progress, 0
+        self.n_features, self.n_rows = source.n_features, source.n_rows
+        self.names, self.stamp = source.names, source.stamp
+        if self.n_features == 0:
+            raise ValueError("the data have no columns")
+        self._memory = Memory() if memory is None else memory
+        self._size = self._memory.chunk_bytes(self.n_features, self.gathers())
+        self._begun: Iterator[Any] | None = None  # a pass of which some chunks are in memory
 
-    def matmul(self, v: Array, slot: AbstractSlot | None = None) -> Array:
-        """``S @ v``, in one pass over the data, which leaves its sums in `slot`."""
-        slot = NoSlot() if slot is None else slot
-        scaled = v / self._scale[:, None]
-        begin, product = slot.saved or (0, np.zeros_like(scaled))
-        for start, block in self._reader.blocks(self._chunk_bytes, begin):
-            for _, rows in pieces(block, self._chunk_bytes):
-                add = self._add_sparse if is_sparse(rows) else self._add_dense
-                add(product, rows, scaled)
-            slot.offer(lambda *now: now, start + block.shape[0], product)
+    def gathers(self) -> bool:
+        """Whether the covariance matrix is cheaper than many passes, or only one is possible."""
+        p = self.n_features
+        short = self.n_rows is not None and self.n_rows < p  # smaller than their covariance
+        moderate = p <= _settings.SETTINGS.moderate and self._memory.has_room_for_matrix(p)
+        return moderate and (self._source.once or not short)
+
+    def together(self) -> AbstractRows:
+        """Return the rows as one matrix if they are few; otherwise the pass goes on from there."""
+        most = min(_settings.SETTINGS.small, self._size // 8)
+        head: list[tuple[int, Any]] = []
+        blocks, entries = self.blocks(self._size), 0
+        for start, block in blocks:
+            entries += block.nnz if is_sparse(block) else block.size
+            known = 0 if is_sparse(block) else (self.n_rows or 0) * self.n_features
+            if max(entries, known) > most:
+                self._begun = chain(head, [(start, block)], blocks)
+                return self
+            head.append((start, block.copy()))  # the block may be gone when the next one is read
+        whole = MatrixRows(_stacked([block for _, block in head]))
+        whole.names = self.names
+        return whole
+
+    def moments(self, cross: bool) -> Moments:
+        """Add up the moments of the chunks."""
+        if self._source.once and not cross:
+            raise ValueError(self._only_once())
+        blocks, self._begun = self._begun or self.blocks(self._size), None
+        moments = no_moments(self.n_features, cross)
+        for _, block in blocks:
+            moments.add(block_moments(block, cross))
+            if moments.bad is not None:
+                raise moments.bad.error(self.names, moments.count)
+        moments.check(self.names)
+        return moments
+
+    def _only_once(self) -> str:
+        p = self.n_features
+        moderate = p <= _settings.SETTINGS.moderate
+        reason = "has no room in max_memory" if moderate else "would be too large"
+        return (
+            f"X is an iterator, which can be read only once, but the covariance matrix of {p} "
+            f"features {reason}, so that the data are needed again and again; give a list of "
+            "chunks, or Chunks(function) with a function that makes the iterator anew"
+        )
+
+    def product(self, v: Array, mean: Array, far: bool, weight: float) -> Array:
+        """Add up the products of the chunks."""
+        product = np.zeros(v.shape)
+        for _, block in self.blocks(self._size):
+            product += block_product(block, v, mean, far)
         if not np.isfinite(product).all():
             raise ValueError(
                 "the data have changed: entries that are NaN or infinite were not there in the "
                 "first pass"
             )
-        product /= self.n_samples * self._scale[:, None]
+        product *= weight
         return product
 
-    def _add_dense(self, product: Array, rows: Array, v: Array) -> None:
-        dtype = single_or_double(rows)
-        centred = rows.astype(dtype, copy=False)
-        if self._centred:  # in double precision, whatever the data are
-            out = np.empty(rows.shape, dtype)
-            centred = np.subtract(rows, self._mean, out=out, casting="same_kind")
-        product += centred.T @ (centred @ v.astype(dtype, copy=False))
+    def map(self, part: Part, finish: Finish, shape: tuple[int, ...], dtype: Any = None) -> Array:
+        """Map a piece at a time."""
+        return _stacked_results(self._mapped(part, finish), self.n_rows)
 
-    def _add_sparse(self, product: Array, rows: Any, v: Array) -> None:
-        scores = rows @ v - self._mean @ v
-        product += rows.T @ scores
-        product -= np.outer(self._mean, scores.sum(axis=0))
+    def _mapped(self, part: Part, finish: Finish) -> Iterator[Array]:
+        for start, block in self.blocks(_settings.SETTINGS.read):
+            for i, rows in _pieces(block):
+                check_finite(rows, self.names, start + i)
+                yield finish(part(floating(rows), slice(None)))
 
-    def diagonal(self) -> Array:
-        """Diagonal of ``S``."""
-        return self._diagonal
+    def check_columns(self, estimator: Any, reset: bool) -> None:
+        """Record or compare columns; every chunk is compared with them later."""
+        super().check_columns(estimator, reset)
+        known = getattr(estimator, "feature_names_in_", None)
+        if known is not None:
+            found, self.names = self.names, list(known)
+            self._check_names(found or self.names, 0)
+
+    def blocks(self, size: int) -> Iterator[tuple[int, Any]]:
+        """Read all rows once; yield the number of the first row of each block, and the block."""
+        self._passes += 1
+        read = 0
+        if self._progress is not None:
+            self._progress(self._passes, read, self.n_rows)
+        for number, chunk in enumerate(self._source.blocks(size)):
+            rows = self._checked(chunk, number)
+            if rows.shape[0]:
+                self._check_count(read + rows.shape[0], finished=False)
+                yield read, rows
+                read += rows.shape[0]
+                if self._progress is not None:
+                    self._progress(self._passes, read, self.n_rows)
+        self._check_count(read, finished=True)
+        self.n_rows = read
+
+    def _check_count(self, read: int, finished: bool) -> None:
+        if finished and read == 0 and not self.n_rows:
+            raise ValueError("the data have no rows: every chunk is empty")
+        if self.n_rows is None or read == self.n_rows or (read < self.n_rows and not finished):
+            return
+        raise ValueError(
+            f"the data have changed: they had {self.n_rows} rows at first and "
+            f"{'' if finished else 'at least '}{read} in pass {self._passes}; chunks must be the "
+            "same whenever they are asked for"
+        )
+
+    def _checked(self, chunk: Any, number: int) -> Any:
+        names = getattr(chunk, "columns", None)
+        rows = checked_sparse(chunk).tocsr() if is_sparse(chunk) else np.asarray(chunk)
+        if rows.dtype.kind in "bO":
+            rows = _as_numbers(rows, names, number)
+        if rows.dtype.kind not in "iuf":
+            raise TypeError(f"chunk {number} must hold real numbers, got dtype {rows.dtype}")
+        if rows.ndim != 2 or rows.shape[1] != self.n_features:
+            raise ValueError(
+                f"chunk {number} has shape {rows.shape}, but the data have {self.n_features} "
+                "columns"
+            )
+        if names is not None and all(isinstance(name, str) for name in names):
+            self._check_names(list(names), number)
+        return rows
+
+    def _check_names(self, names: list[str], number: int) -> None:
+        if self.names is not None and names != self.names:
+            j = next(j for j, name in enumerate(names) if name != self.names[j])
+            raise ValueError(
+                f"chunk {number} has the column {names[j]!r} where {self.names[j]!r} is expected; "
+                "all chunks must have the same columns in the same order"
+            )
 
 
-def single_or_double(rows: Any) -> Any:
-    """Give the type to compute in: single precision stays, all else is double."""
-    return np.float32 if rows.dtype == np.float32 else np.float64
+def _stacked(blocks: list[Any]) -> Any:
+    """Return blocks as one matrix, sparse if all of them are."""
+    if all(is_sparse(block) for block in blocks):
+        return floating(sparse.vstack(blocks, format="csr"))
+    dense = [block.toarray() if is_sparse(block) else block for block in blocks]
+    return floating(np.vstack(dense))
 
 
-def pieces(block: Any, chunk_bytes: int) -> Iterator[tuple[int, Any]]:
-    """Split a block into as many rows as are best worked on at once."""
+def _stacked_results(parts: Iterator[Array], n_rows: int | None) -> Array:
+    """Stack arrays; in one array from the beginning if the number of rows is known."""
+    if n_rows is None:
+        return np.concatenate(list(parts))
+    whole, filled = np.empty(0), 0
+    for part in parts:
+        if filled == 0:
+            whole = np.empty((n_rows, *part.shape[1:]), part.dtype)
+        elif not np.can_cast(part.dtype, whole.dtype):  # double precision after single
+            whole = whole.astype(part.dtype)
+        whole[filled : filled + len(part)] = part
+        filled += len(part)
+    return whole
+
+
+def _pieces(block: Any) -> Iterator[tuple[int, Any]]:
+    """Split a block, which may be as large as its maker likes, into rows of moderate size."""
     rows, columns = block.shape
-    if is_sparse(block):
-        step = max(rows * chunk_bytes // (16 * max(block.nnz, 1)), 1)
-    else:
-        step = max(_PIECE // columns, _FEWEST_ROWS)
-        step = max(min(step, chunk_bytes // (8 * columns)), 1)
+    step = max(_settings.SETTINGS.piece // columns, _settings.SETTINGS.fewest_rows)
     for i in range(0, rows, step):
         yield i, block[i : i + step]
 
 
-def all_if_small(reader: Reader, chunk_bytes: int, most: int) -> tuple[Any, Iterator[Any]]:
-    """Begin a pass: give the whole data if they have at most so many entries, or else the pass."""
-    blocks = reader.blocks(chunk_bytes)
-    head: list[tuple[int, Any]] = []
-    entries = 0
-    for start, block in blocks:
-        entries += block.nnz if is_sparse(block) else block.size
-        known = 0 if is_sparse(block) else (reader.n_rows or 0) * reader.n_features
-        if max(entries, known) > most:
-            return None, _chained(head, (start, block), blocks)
-        head.append((start, block.copy()))  # the block may be gone when the next one is read
-    whole = stacked([block for _, block in head])
-    with _placed(reader, 0):
-        raise_if_not_finite(whole)
-    return whole.astype(single_or_double(whole), copy=False), iter(())
-
-
-def _chained(
-    head: list[tuple[int, Any]], current: tuple[int, Any], blocks: Iterator[tuple[int, Any]]
-) -> Iterator[tuple[int, Any]]:
-    yield from head
-    head.clear()
-    yield current
-    yield from blocks
-
-
-def stacked(blocks: list[Any]) -> Any:
-    """Give blocks as one matrix, sparse if all of them are."""
-    if all(is_sparse(block) for block in blocks):
-        return sparse.vstack(blocks, format="csr")
-    return np.vstack([block.toarray() if is_sparse(block) else block for block in blocks])
-
-
-def gather(reader: Reader, blocks: Iterator[tuple[int, Any]], slot: AbstractSlot) -> Gram:
-    """Sum up all rows."""
-    gram = Gram()
-    vars(gram).update(slot.saved or {})
-    for start, block in blocks:
-        with _placed(reader, start):
-            gram.add_rows(block)
-        slot.offer(vars, gram)
-    slot.finish(vars(gram))
-    return gram
-
-
-def stream_moments(
-    reader: Reader,
-    blocks: Iterator[tuple[int, Any]],
-    center: bool,
-    chunk_bytes: int,
-    slot: AbstractSlot,
-) -> tuple[int, Array, Array]:
-    """Give the number of rows, means (zero if not wanted) and mean squares about them."""
-    moments = _Moments(reader.n_features)
-    vars(moments).update(slot.saved or {})
-    for start, block in blocks:
-        for i, rows in pieces(block, chunk_bytes):
-            with _placed(reader, start + i):
-                moments.add(rows)
-        slot.offer(vars, moments)
-    slot.finish(vars(moments))
-    variances = moments.squares / moments.n_samples
-    if center:
-        return moments.n_samples, moments.mean, variances
-    return moments.n_samples, np.zeros_like(moments.mean), variances + moments.mean**2
-
-
-def map_rows(reader: Reader, work: Callable[[Any], Array]) -> Array:
-    """Do something with all rows, a piece at a time, and stack the results."""
-    stack = _Stack(reader.n_rows)
-    for start, block in reader.blocks(_READ_AT_ONCE):
-        for i, rows in pieces(block, _READ_AT_ONCE):
-            with _placed(reader, start + i):
-                raise_if_not_finite(rows)
-            stack.add(work(rows.astype(single_or_double(rows), copy=False)))
-    return stack.whole()
-
-
-class _Stack:
-    """Results of pieces: in one array from the beginning if the number of rows is known."""
-
-    def __init__(self, n_rows: int | None) -> None:
-        self._n_rows, self._filled = n_rows, 0
-        self._parts: list[Array] = []
-
-    def add(self, part: Array) -> None:
-        """Add the next rows."""
-        if self._n_rows is None:
-            self._parts.append(part)
-            return
-        if not self._parts:
-            self._parts.append(np.empty((self._n_rows, *part.shape[1:]), part.dtype))
-        if not np.can_cast(part.dtype, self._parts[0].dtype):  # double precision after single
-            self._parts[0] = self._parts[0].astype(part.dtype)
-        self._parts[0][self._filled : self._filled + len(part)] = part
-        self._filled += len(part)
-
-    def whole(self) -> Array:
-        """Give all rows."""
-        return self._parts[0] if len(self._parts) == 1 else np.concatenate(self._parts)
-
-
-@contextmanager
-def _placed(reader: Reader, start: int) -> Iterator[None]:
-    """Say where in the whole data an entry is that is not finite."""
+def _as_numbers(rows: Any, names: Any, number: int) -> Any:
+    """Take truth values as 0 and 1, also in data frames, whose columns then differ in type."""
     try:
-        yield
-    except NotFiniteError as error:
-        names = reader.names
-        column = error.column if names is None else repr(names[error.column])
-        raise ValueError(
-            f"Input X contains {error.kind}: the first entry that is NaN or infinite is in row "
-            f"{start + error.row}, column {column}. Drop such rows or columns, or fill them in"
+        return rows.astype(np.float64)
+    except (TypeError, ValueError) as error:
+        where = "" if names is None else f" in column {_first_text(rows, names)!r}"
+        raise TypeError(
+            f"chunk {number} must hold real numbers{where}: {error}; drop or encode such columns"
         ) from None
 
 
-class _Moments:
-    """Number of rows, means and sums of squares about them, of rows that come in pieces."""
-
-    def __init__(self, n_features: int) -> None:
-        self.n_samples = 0
-        self.mean, self.squares = np.zeros(n_features), np.zeros(n_features)
-
-    def add(self, rows: Any) -> None:
-        """Add rows."""
-        n = rows.shape[0]
-        with np.errstate(over="ignore", invalid="ignore"):
-            mean, squares = _sparse_squares(rows) if is_sparse(rows) else _squares(rows)
-        check_finite(rows, squares)
-        total = self.n_samples + n
-        shift = mean - self.mean
-        self.squares += squares + shift * shift * (self.n_samples * n / total)
-        self.mean += shift * (n / total)
-        self.n_samples = total
-
-
-def _squares(rows: Array) -> tuple[Array, Array]:
-    mean = rows.mean(axis=0, dtype=np.float64)
-    centred = rows - mean
-    return mean, np.einsum("ij,ij->j", centred, centred)
-
-
-def _sparse_squares(rows: Any) -> tuple[Array, Array]:
-    n, columns = rows.shape
-    data, index = rows.data.astype(np.float64, copy=False), rows.indices
-    mean = np.bincount(index, weights=data, minlength=columns) / n
-    squares = np.bincount(index, weights=(data - mean[index]) ** 2, minlength=columns)
-    zeros = n - np.bincount(index, minlength=columns)
-    return mean, squares + zeros * mean**2
+def _first_text(rows: Any, names: Any) -> Any:
+    for name, column in zip(names, rows.T, strict=True):
+        try:
+            column.astype(np.float64)
+        except (TypeError, ValueError):
+            return name
+    return None  # pragma: no cover - one of them it was

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from sklearn import get_config
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from ebcd._numerics import Array
 from ebcd._parameters import (
@@ -26,30 +26,18 @@ from ebcd._parameters import (
     check_parameters,
 )
 from ebcd.data import (
-    Budget,
-    Chunks,
+    AbstractRows,
     Input,
-    NotFiniteError,
-    Progress,
-    Reader,
-    as_chunks,
-    as_covariance,
+    Memory,
+    PassPrinter,
+    Reading,
+    as_input,
+    as_rows,
     check_covariance,
     check_memory,
-    checked_sparse,
-    comes_in_chunks,
-    from_chunks,
     from_covariance,
-    from_dask,
-    from_matrix,
-    header,
     is_dask,
     is_sparse,
-    is_tall,
-    lazy_linear,
-    lazy_rows,
-    map_rows,
-    working_dtype,
 )
 from ebcd.fitting._keeper import AbstractKeeper, NoKeeper
 from ebcd.fitting._threads import threads_for
@@ -96,59 +84,13 @@ class Decomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         """
         self._check_parameters()  # before time is spent on the data
         keeper = self._keeper()
-        budget = Budget(check_memory(getattr(self, "max_memory", None)), self._expected())
-        progress = Progress(bool(getattr(self, "verbose", 0)))
-        data = as_covariance(
-            X,
-            self.center,
-            self.scale,
-            budget=budget,
-            progress=progress,
-            whole=self._needs_rows() or n_samples is not None,
-            slots=keeper.pass_slot,
-        )
-        if data is not None:
+        data = as_input(X, self.center, self.scale, n_samples=n_samples, reading=self._reading())
+        if data.rows is None:  # statistics, which have no names
             self._forget_names(data.covariance.n_features)
-            if data.names is not None:
-                self.feature_names_in_ = data.names
-            with threads_for(data.covariance):
-                return self._fit_data(keeper, data, None)
-        if is_dask(X):
-            if n_samples is not None:
-                raise ValueError("a compact matrix (n_samples given) cannot be a Dask collection")
-            validate_data(self, header(X), skip_check_array=True)  # of names, nothing is computed
-            data = from_dask(X, self.center, self.scale)
-            with threads_for(data.covariance):
-                return self._fit_data(keeper, data, None)
-        X = validate_data(
-            self,
-            checked_sparse(X) if is_sparse(X) else X,
-            accept_sparse=("csr", "csc"),
-            dtype=[np.float64, np.float32],
-            ensure_min_samples=1,
-            ensure_all_finite=False,
-        )
-        # the one pass that adds up tall data also finds what is not finite
-        if n_samples is not None or not is_tall(X):
-            _check_finite(X)
-        if n_samples is not None:
-            COUNT.check("n_samples", n_samples)
-            if self.center:
-                raise ValueError(
-                    "a compact matrix (n_samples given) cannot be centred any more; "
-                    "centre the data before and use center=False"
-                )
-        by_columns = getattr(X, "format", None) == "csc"  # so that rows cannot be had one by one
-        if budget.limit is None or n_samples is not None or by_columns or self._needs_rows():
-            try:
-                data = from_matrix(X, self.center, self.scale, n_samples)
-            except NotFiniteError:
-                _check_finite(X)  # says more
-                raise
         else:
-            data = from_chunks(Chunks(X), self.center, self.scale, budget, progress)
+            data.rows.check_columns(self, reset=True)
         with threads_for(data.covariance):
-            return self._fit_data(keeper, data, X)
+            return self._fit_data(keeper, data, data.matrix)
 
     def fit_covariance(self, S: Any, n_samples: int) -> Self:
         """Fit to a covariance matrix.
@@ -187,10 +129,13 @@ class Decomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         """Check the parameters, as far as that is possible without data."""
         check_parameters(self.get_params(deep=False), self._declared)
 
-    def _expected(self) -> int | None:
-        """Give the number of components, if it is known."""
+    def _reading(self) -> Reading:
+        """Return how data are to be read."""
         count = getattr(self, "n_components", None)
-        return int(count) if isinstance(count, int | np.integer) else None
+        known = int(count) if isinstance(count, int | np.integer) else None
+        memory = Memory(check_memory(getattr(self, "max_memory", None)), known)
+        progress = PassPrinter() if getattr(self, "verbose", 0) else None
+        return Reading(memory, progress, whole=self._needs_rows())
 
     def _needs_rows(self) -> bool:
         """Tell whether the method needs the data themselves, not only their covariance."""
@@ -232,16 +177,9 @@ class Decomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         check_is_fitted(self)
         if is_dask(X):
             self._check_output()
-            self._check_dask(X)
-            shift = self.mean_ @ self._score_map if hasattr(self, "mean_") else 0.0
-            return lazy_linear(X, self._score_map, -shift, working_dtype(X))
-        return self._by_rows(X, self._scores)
-
-    def _scores(self, X: Any) -> Array:
-        scores = np.asarray(X @ self._score_map.astype(X.dtype, copy=False))
-        if hasattr(self, "mean_"):
-            scores = scores - (self.mean_ @ self._score_map).astype(scores.dtype)
-        return scores
+        part = partial(_times, self._score_map)
+        finish = partial(_plus, -(self._mean() @ self._score_map))
+        return self._rows(X).map(part, finish, (self._score_map.shape[1],))
 
     def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> Any:
         """Fit and return the scores of the training data."""
@@ -269,14 +207,19 @@ class Decomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         """
         check_is_fitted(self)
         if is_dask(X):
-            if header(X).shape[1] != len(self.components_):
+            rows = as_rows(X)
+            if rows.n_features != len(self.components_):
                 raise ValueError(
                     f"X must have a column of scores for each of the {len(self.components_)} "
-                    f"components, got {header(X).shape[1]}"
+                    f"components, got {rows.n_features}"
                 )
-            return lazy_linear(X, self.components_, getattr(self, "mean_", 0.0), np.float64)
-        data = np.asarray(X) @ self.components_
-        return np.asarray(data + self.mean_ if hasattr(self, "mean_") else data)
+            part, finish = partial(_times, self.components_), partial(_plus, self._mean())
+            return rows.map(part, finish, self.components_.shape[1:], np.float64)
+        return np.asarray(np.asarray(X) @ self.components_ + self._mean())
+
+    def _mean(self) -> Array:
+        """Return the mean of the data; zero if only their covariance is known."""
+        return np.asarray(getattr(self, "mean_", np.zeros(self.components_.shape[1])))
 
     def get_covariance(self) -> Array:
         """Return the implied covariance: ``components_.T @ components_`` plus noise."""
@@ -310,15 +253,9 @@ class Decomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         noise, weighted, inner = self._woodbury()
         constant = np.log(noise).sum() + np.linalg.slogdet(inner)[1]
         constant += noise.size * np.log(2 * np.pi)
-        mean = getattr(self, "mean_", np.zeros(noise.size))
-        parts = partial(_distances, mean, weighted, noise)
+        part = partial(_distances, self._mean(), weighted, noise)
         finish = partial(_log_likelihood, inner, float(constant))
-        if is_dask(X):
-            self._check_dask(X)
-            return lazy_rows(X, parts, finish, (), np.float64)
-        return self._by_rows(
-            X, lambda rows: finish(parts(rows.astype(np.float64, copy=False), slice(None)))
-        )
+        return self._rows(X).map(part, finish, (), np.float64)
 
     def score(self, X: Any, y: Any = None) -> float:
         """Return the mean log-likelihood of the samples, so that cross-validation works."""
@@ -343,27 +280,14 @@ class Decomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
 
     def _by_rows(self, X: Any, work: Callable[[Any], Array]) -> Array:
         """Do something with checked data, in pieces if they come in pieces; stack the results."""
-        if not comes_in_chunks(X):
-            return work(self._validated(X))
-        reader = Reader(as_chunks(X), Progress(bool(getattr(self, "verbose", 0))))
-        reader.expect(self.n_features_in_, getattr(self, "feature_names_in_", None))
-        return map_rows(reader, work)
+        return np.asarray(self._rows(X).map(lambda part, _: work(part), np.asarray, ()))
 
-    def _validated(self, X: Any) -> Any:
-        X = validate_data(
-            self,
-            checked_sparse(X) if is_sparse(X) else X,
-            accept_sparse=("csr", "csc"),
-            dtype=[np.float64, np.float32],
-            reset=False,
-            ensure_all_finite=False,
-        )
-        _check_finite(X)
-        return X
-
-    def _check_dask(self, X: Any) -> None:
-        """Check names and number of columns, without computing anything."""
-        validate_data(self, header(X), reset=False, skip_check_array=True)
+    def _rows(self, X: Any) -> AbstractRows:
+        """Take data with the columns that the estimator was fitted to."""
+        progress = PassPrinter() if getattr(self, "verbose", 0) else None
+        rows = as_rows(X, Reading(progress=progress))
+        rows.check_columns(self, reset=False)
+        return rows
 
     def _check_output(self) -> None:
         """Complain if scores of a Dask collection were to be loaded into memory by set_output."""
@@ -396,10 +320,19 @@ class Decomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         return tags
 
 
+def _times(matrix: Array, rows: Any, columns: slice) -> Array:
+    return np.asarray(rows @ matrix[columns].astype(rows.dtype, copy=False))
+
+
+def _plus(shift: Array, total: Array) -> Array:
+    return np.asarray(total + shift.astype(total.dtype, copy=False))
+
+
 def _distances(mean: Array, weighted: Array, noise: Array, rows: Any, columns: slice) -> Array:
     """Return products with the weighted components, and beside them weighted sums of squares."""
-    dense = np.asarray(rows.toarray() if is_sparse(rows) else rows) - mean[columns]
-    squares = (dense**2 / noise[columns]).sum(axis=1, keepdims=True)
+    dense = np.asarray(rows.toarray() if is_sparse(rows) else rows, dtype=np.float64)
+    dense = dense - mean[columns]
+    squares = np.einsum("ij,ij->i", dense / noise[columns], dense)[:, None]
     return np.hstack([dense @ weighted[:, columns].T, squares])
 
 
@@ -407,23 +340,3 @@ def _log_likelihood(inner: Array, constant: float, parts: Array) -> Array:
     along, squares = parts[:, :-1], parts[:, -1]
     distance = squares - (along * np.linalg.solve(inner, along.T).T).sum(axis=1)
     return np.asarray(-0.5 * (distance + constant))
-
-
-def _check_finite(X: Any) -> None:
-    values = X.data if is_sparse(X) else X
-    with np.errstate(invalid="ignore", over="ignore"):
-        if np.isfinite(np.sum(values)) or np.isfinite(values).all():
-            return
-    if is_sparse(X):
-        coordinates = X.tocoo()
-        bad = ~np.isfinite(coordinates.data)
-        places = np.stack([coordinates.row[bad], coordinates.col[bad]], axis=1)
-    else:
-        places = np.argwhere(~np.isfinite(X))
-    row, column = places[0]
-    kind = "NaN" if np.isnan(values).any() else "infinity"
-    raise ValueError(
-        f"Input X contains {kind}: {len(places)} entries are NaN or infinite, the first in row "
-        f"{row}, column {column}. Drop those rows or columns, or fill them in, for example with "
-        "sklearn.impute.SimpleImputer"
-    )

@@ -13,9 +13,8 @@ import numpy as np
 from sklearn.utils.validation import validate_data
 
 from ebcd._numerics import Array
-from ebcd.data import checked_sparse, column_moments, is_sparse, refuse_queries
-from ebcd.data._covariance import working_unit
-from ebcd.data._matrix import _row_blocks
+from ebcd.data import checked_sparse, column_moments, is_sparse, refuse_queries, working_unit
+from ebcd.data._moments import row_pieces
 
 
 class AbstractObservations(ABC):
@@ -182,7 +181,7 @@ def observe_again(x: Any, mean: Array, unit: float) -> AbstractObservations:
 def _row_squares(x: Any, mean: Array, unit: float) -> Array:
     """Give the sums of squares of the rows of ``(x - mean) / unit``."""
     if not is_sparse(x):
-        return np.concatenate([(((b - mean) / unit) ** 2).sum(axis=1) for b in _row_blocks(x)])
+        return np.concatenate([(((b - mean) / unit) ** 2).sum(axis=1) for b in row_pieces(x)])
     scaled, shift = x / unit, mean / unit
     own = np.asarray(scaled.multiply(scaled).sum(axis=1)).ravel()
     return np.asarray(own - 2 * (scaled @ shift) + shift @ shift)

@@ -10,7 +10,7 @@ import pytest
 from scipy import sparse
 
 from ebcd import Chunks
-from ebcd.data import as_covariance
+from ebcd.data import as_input
 from ebcd.data.files._table import read_table
 
 X = np.random.default_rng(0).normal(size=(20, 5)).round(3)
@@ -93,7 +93,7 @@ def test_any_damage_is_one_error_that_names_the_file(suffix, tmp_path):
         assert "\n" not in text
         if suffix in CHUNKS:
             with contextlib.suppress(ValueError):
-                as_covariance(CHUNKS[suffix](path), True, False)
+                as_input(CHUNKS[suffix](path), True, False)
     assert refused > 5
 
 
@@ -126,7 +126,7 @@ def test_sparse_indices_out_of_range(kind, index, tmp_path):
     if kind == "h5ad":
         write_h5ad(path, parts, COUNTS.shape)
         with pytest.raises(ValueError, match="damaged sparse matrix"):
-            as_covariance(Chunks.from_h5ad(path), True, False)
+            as_input(Chunks.from_h5ad(path), True, False)
     else:
         names = ("data", "indices", "indptr")
         arrays = dict(zip(names, parts, strict=True))

@@ -104,7 +104,7 @@ class CsvSource(AbstractSource):
                 "columns of text with drop, choose columns with columns, or give the delimiter"
             ) from None
 
-    def blocks(self, size: int, begin: int = 0) -> Iterator[Array]:
+    def blocks(self, size: int) -> Iterator[Array]:
         """Parse the file from its beginning."""
         with self._open(size, self._columns) as reader:
             for batch in reader:
@@ -140,18 +140,13 @@ class ParquetSource(AbstractSource):
         self.n_features = len(self.names)
         self.stamp = [*stamp_of(*paths), *self.names]
 
-    def blocks(self, size: int, begin: int = 0) -> Iterator[Array]:
+    def blocks(self, size: int) -> Iterator[Array]:
         """Decode the files from their beginning, a part of a row group at a time."""
         rows = rows_at_once(None, size // (8 * max(self.n_features, 1)), self._rows)
         for path in self._paths:
             with _parquet_file(path, pre_buffer=False) as file:
-                if begin >= file.metadata.num_rows:
-                    begin -= file.metadata.num_rows
-                    continue
                 for batch in file.iter_batches(rows, columns=self.names, use_threads=False):
-                    if begin < batch.num_rows:
-                        yield _as_matrix(batch.select(self.names).slice(begin), self._dtype)
-                    begin = max(begin - batch.num_rows, 0)
+                    yield _as_matrix(batch.select(self.names), self._dtype)
 
 
 @contextmanager
@@ -209,13 +204,13 @@ class Hdf5Source(AbstractSource):
             self._row_bytes = 16 * filled if self._sparse else 8 * max(self.n_features, 1)
         self.stamp = [*stamp_of(path), dataset]
 
-    def blocks(self, size: int, begin: int = 0) -> Iterator[Any]:
+    def blocks(self, size: int) -> Iterator[Any]:
         """Read the rows from the beginning."""
         with _hdf5_file(self._path) as file:
             stored = file[self._dataset]
             chunked = None if self._sparse else stored
             step = rows_at_once(chunked, size // self._row_bytes, self._rows)
-            for i in range(begin, self.n_rows or 0, step):
+            for i in range(0, self.n_rows or 0, step):
                 yield self._sparse_rows(stored, i, step) if self._sparse else stored[i : i + step]
 
     def _sparse_rows(self, stored: Any, first: int, count: int) -> Any:

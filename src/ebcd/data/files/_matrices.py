@@ -16,7 +16,7 @@ import numpy as np
 from scipy import sparse
 
 from ebcd._lookup import unknown_name
-from ebcd.data._matrix import checked_sparse, is_sparse
+from ebcd.data._moments import checked_sparse, is_sparse
 from ebcd.data.files._open import FileError, Source, guarded, needs
 
 _USUAL_KEYS = ("X", "x", "data", "arr_0")

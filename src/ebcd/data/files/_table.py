@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ebcd.data._matrix import is_sparse
+from ebcd.data._moments import is_sparse
 from ebcd.data.files._columns import Selection, look_like_groups, unique_names
 from ebcd.data.files._frames import (
     Cells,

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from ebcd.data import Budget, check_memory
-from ebcd.data._budget import readable
+from ebcd.data import Memory, check_memory
+from ebcd.data._memory import readable
 
 
 class TestSizes:
@@ -45,33 +45,33 @@ class TestSizes:
 
 class TestDivision:
     def test_without_a_limit(self):
-        assert Budget().has_room_for_matrix(10**6)
-        assert Budget().chunk_bytes(100, matrix=False) == 16_000_000
+        assert Memory().has_room_for_matrix(10**6)
+        assert Memory().chunk_bytes(100, matrix=False) == 16_000_000
 
     def test_rows_for_a_large_matrix_are_not_few(self):
         p = 5000
-        assert Budget().chunk_bytes(p, matrix=True) >= 1000 * 8 * p
-        assert Budget().chunk_bytes(10**6, matrix=False) >= 50 * 8 * 10**6
+        assert Memory().chunk_bytes(p, matrix=True) >= 1000 * 8 * p
+        assert Memory().chunk_bytes(10**6, matrix=False) >= 50 * 8 * 10**6
 
     def test_limit_is_kept(self):
-        budget = Budget(100_000_000, 5)
+        memory = Memory(100_000_000, 5)
         for p, matrix in ((100, True), (10_000, False)):
-            chunk = budget.chunk_bytes(p, matrix)
+            chunk = memory.chunk_bytes(p, matrix)
             assert chunk >= 8 * p
-            rest = budget.needed(p, matrix) - 24 * p
-            assert rest + 3 * chunk <= budget.limit
+            rest = memory.needed(p, matrix) - 24 * p
+            assert rest + 3 * chunk <= memory.limit
 
     def test_matrix_only_if_it_fits(self):
-        budget = Budget(100_000_000, 5)
-        assert budget.has_room_for_matrix(1000)
-        assert not budget.has_room_for_matrix(3000)
+        memory = Memory(100_000_000, 5)
+        assert memory.has_room_for_matrix(1000)
+        assert not memory.has_room_for_matrix(3000)
 
     def test_more_components_need_more(self):
-        assert Budget(None, 20).needed(1000, False) > Budget(None, 2).needed(1000, False)
-        assert Budget(None, None).needed(1000, False) == Budget(None, 20).needed(1000, False)
+        assert Memory(None, 20).needed(1000, False) > Memory(None, 2).needed(1000, False)
+        assert Memory(None, None).needed(1000, False) == Memory(None, 20).needed(1000, False)
 
     def test_says_what_is_needed(self):
-        budget = Budget(30_000_000, 5)
+        memory = Memory(30_000_000, 5)
         match = r"max_memory is 30 MB, but a fit of 100000 features needs at least 3\d\d MB"
         with pytest.raises(ValueError, match=match):
-            budget.chunk_bytes(100_000, matrix=False)
+            memory.chunk_bytes(100_000, matrix=False)

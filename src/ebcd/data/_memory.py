@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 from ebcd._parameters import NONE, Constraint, real
+from ebcd.data import _settings
 
 _UNITS = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4}
 _SIZE = re.compile(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*([KMGT]?)(I?)B?\s*")
-_CHUNK = 16_000_000  # bytes that are read at once unless memory is short
-_FEWEST_ROWS = 64
 _COPIES = 3  # of a chunk: as it was read, as numbers, and what a product makes of it
 # What fits were seen to take: arrays that are p long, and small ones.
 _COLUMNS = 200
@@ -20,7 +20,8 @@ _AUTOMATIC = 20  # components that are looked at first if their number is not gi
 _MATRICES = 3  # p x p, at once, while a covariance is gathered and used
 
 
-class Budget(NamedTuple):
+@dataclass(frozen=True)
+class Memory:
     """Memory that a fit may take beside the data that it was given.
 
     Attributes
@@ -50,7 +51,7 @@ class Budget(NamedTuple):
         return fixed + (self.matrices(n_features) if matrix else 0)
 
     def has_room_for_matrix(self, n_features: int) -> bool:
-        """Tell whether the covariance matrix fits in."""
+        """Whether a covariance matrix fits in."""
         return self.limit is None or self.needed(n_features, True) <= self.limit
 
     def chunk_bytes(self, n_features: int, matrix: bool) -> int:
@@ -63,7 +64,8 @@ class Budget(NamedTuple):
         """
         row = 8 * n_features
         # what is p x p or p x k is passed over for every chunk, so that a few rows are not enough
-        wanted = max(_CHUNK, row * (n_features // 4 if matrix else _FEWEST_ROWS))
+        settings = _settings.SETTINGS
+        wanted = max(settings.read, row * (n_features // 4 if matrix else settings.fewest_rows))
         if self.limit is None:
             return wanted
         needed = self.needed(n_features, matrix)
