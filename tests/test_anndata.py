@@ -239,6 +239,7 @@ def test_results_need_a_place(tmp_path):
     adata.file.close()
 
 
+@pytest.mark.slow
 def test_a_missing_package_is_named():
     code = "import sys; sys.modules['anndata'] = None\nimport ebcd\nebcd.anndata"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)

@@ -16,6 +16,7 @@ EXPECTED = {
 }
 
 
+@pytest.mark.slow
 def test_demo(tmp_path):
     pytest.importorskip("matplotlib")
     command = [sys.executable, "-W", "error", str(DEMO), "--output", str(tmp_path)]

@@ -43,6 +43,7 @@ def test_core_requirements_are_numpy_scipy_and_scikit_learn():
 
 
 @pytest.mark.parametrize("module", OPTIONAL)
+@pytest.mark.slow
 def test_import_leaves_optional_packages_alone(imported_modules, module):
     assert module not in imported_modules
 

@@ -84,6 +84,7 @@ class TestMeasuring:
                     seen = {point[name] for point in listed}
                     assert seen == set(values) if name == what.variable else len(seen) == 1
 
+    @pytest.mark.slow
     def test_small_run(self, tmp_path, capsys):
         file = tmp_path / "curves.json"
         kept = {"curve": "rows", "method": "ebcd"}
@@ -139,6 +140,7 @@ class TestMeasuring:
         assert words in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_predictions_are_checked_by_fits(tmp_path, capsys):
     pytest.importorskip("distributed")
     from benchmarks import bench_billion
@@ -235,6 +237,7 @@ class TestPage:
         ]
         assert "does not fit" in next(x for x in page.splitlines() if x.startswith("| 10 | 4.0 TB"))
 
+    @pytest.mark.slow
     def test_figure_is_drawn(self, tmp_path):
         pytest.importorskip("matplotlib")
         points = fake_results()["curves"]["points"]

@@ -236,6 +236,7 @@ def test_one_column_of_decimal_commas_is_not_two(tmp_path):
     assert "one column of numbers (alpha)" in refused(written(tmp_path, content), tmp_path)
 
 
+@pytest.mark.slow
 def test_many_columns(tmp_path):
     rng = np.random.default_rng(0)
     values = rng.normal(size=(30, 50_000))

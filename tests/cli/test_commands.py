@@ -385,6 +385,7 @@ def test_without_a_command_there_is_help():
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no broken pipes")
+@pytest.mark.slow
 def test_a_reader_that_has_seen_enough_is_no_error(table, tmp_path):
     ok("fit", table, "-o", tmp_path / "out", "-k", 1, *QUICK)
     command = [sys.executable, "-m", "ebcd", "transform", str(tmp_path / "out"), str(table), "-q"]
@@ -477,6 +478,7 @@ def test_interrupted(table, tmp_path, monkeypatch):
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no SIGINT for one process")
+@pytest.mark.slow
 def test_control_c_leaves_nothing_behind(tmp_path):
     np.save(tmp_path / "x.npy", np.random.default_rng(0).normal(size=(300, 300)).cumsum(axis=0))
     command = [sys.executable, "-m", "ebcd", "fit", tmp_path / "x.npy", "-o", tmp_path / "out"]
@@ -645,6 +647,7 @@ def test_module_runs_the_command_line(capsys, monkeypatch):
     assert capsys.readouterr().err.startswith("error: there is no no-such-folder")
 
 
+@pytest.mark.slow
 def test_piped_output_has_no_escape_codes(table, tmp_path):
     plain = {"FORCE_COLOR": "", "GITHUB_ACTIONS": "", "PY_COLORS": "", "PYTHONPATH": str(PACKAGE)}
     command = [

@@ -263,6 +263,7 @@ class TestBadInput:
             as_input(bag, True, False)
 
 
+@pytest.mark.slow
 def test_dask_is_not_imported_for_other_data():
     code = (
         "import sys, numpy as np, ebcd\n"

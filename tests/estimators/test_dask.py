@@ -316,6 +316,7 @@ def client():
         yield client
 
 
+@pytest.mark.slow
 class TestCluster:
     @pytest.fixture(autouse=True)
     def on_cluster(self, client, one_thread):

@@ -61,6 +61,7 @@ class Clock:
     seconds = 0.0
 
 
+@pytest.mark.slow
 class TestKilled:
     def check(self, interruptions, fit, writes, **parameters):
         whole = fit(EBCD(**parameters))
@@ -151,6 +152,7 @@ class TestKilled:
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="no SIGKILL on this system")
+@pytest.mark.slow
 def test_kill_9(tmp_path):
     """A process that kills itself after every few writes, and once half-way through one."""
     script = f"""
@@ -237,6 +239,7 @@ class TestInterrupted:
         assert same_fit(EBCD(3, checkpoint=tmp_path / "fit").fit(X), EBCD(3).fit(X))
 
 
+@pytest.mark.slow
 class TestHowOften:
     @pytest.mark.parametrize(
         "parameters",

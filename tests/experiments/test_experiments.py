@@ -94,6 +94,7 @@ def small_run(tmp_path_factory, reference_folder, user_files):
 
 
 class TestRun:
+    @pytest.mark.slow
     def test_everything_is_written(self, small_run):
         output, _ = small_run
         figures = sorted(path.name for path in (output / "figures").iterdir())

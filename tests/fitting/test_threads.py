@@ -113,9 +113,11 @@ def test_the_users_limit_holds(monkeypatch, allowed, small):
     assert seen == ({1} if small else inside)
 
 
+@pytest.mark.slow
 def test_fits_in_several_threads_put_the_limit_back():
     run(CONCURRENT, OPENBLAS_NUM_THREADS="2", MKL_NUM_THREADS="2")
 
 
+@pytest.mark.slow
 def test_limits_of_joblib_hold():
     run(PARALLEL)

@@ -181,6 +181,7 @@ class TestAscent:
         missing=st.sampled_from([0.0, 0.15]),
         seed=st.integers(0, 1000),
     )
+    @pytest.mark.slow
     def test_elbo_never_falls(self, families, noise, missing, seed):
         X = draw(missing=missing, seed=seed, n=10, p=8)
         search = search_of(model_of(X, noise, *families), max_iter=8)

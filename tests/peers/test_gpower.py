@@ -97,6 +97,7 @@ class TestElasticNet:
 
     @pytest.mark.parametrize("seed", range(3))
     @pytest.mark.parametrize("mu", [[3.0, 1.0], [2.0, 4.0]])
+    @pytest.mark.slow
     def test_block_l1_is_the_inner_maximum(self, seed, mu):
         X, mu = draw(seed), np.array(mu)
         n, s = len(X), np.sqrt((X**2).mean(axis=0).max())

@@ -83,6 +83,7 @@ class TestOptimality:
 
     @given(seed=SEEDS, kind=PROBLEMS["kind"], n=st.integers(5, 40))
     @settings(max_examples=25)
+    @pytest.mark.slow
     def test_another_optimiser_is_not_better(self, seed, kind, n):
         rows = random_problem(seed, kind, 4, n)
         found = optimize.minimize(

@@ -94,12 +94,14 @@ def test_ebmf_measures(setting, method):
 
 
 @pytest.mark.parametrize("setting", [1, 2])
+@pytest.mark.slow
 def test_ebpca_measures(setting):
     ours, theirs = mean_measures(setting, "ebpca")
     assert ours.size == COMPONENTS[setting] + 2
     assert (ours <= 1.1 * theirs).all()
 
 
+@pytest.mark.slow
 def test_all_components_of_the_hard_setting_are_just_detectable():
     for seed in SEEDS[2]:
         assert fitted(2, "ebpca", seed).n_components_ == 3  # would warn otherwise

@@ -153,6 +153,7 @@ def test_npz(tmp_path):
     check(read_table(tmp_path / "x.npz"), None, ["x0", "x1", "x2"])
 
 
+@pytest.mark.slow
 def test_matrix_market_of_10x(tmp_path):
     scipy_io.mmwrite(tmp_path / "matrix.mtx", sparse.coo_array(X))
     content = (tmp_path / "matrix.mtx").read_bytes()
