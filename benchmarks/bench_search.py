@@ -16,7 +16,8 @@ Run from the root of the project, with ``PYTHONPATH`` naming the ``src`` of the 
     table in ELBO, loadings and time, ``--store`` writes a new one.
 
 Results are in ``benchmarks/results``: ``search_best.json``, ``net_before.json`` and
-``net_before.npz``. Times are those of the processor, in one thread: other processes hardly matter.
+``net_before.npz``. Times are processor time of one thread, which other processes on the machine
+still stretch, by up to 1.7 times when it is crowded: compare two versions in turns on an idle one.
 """
 
 from __future__ import annotations

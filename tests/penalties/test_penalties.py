@@ -66,19 +66,6 @@ class TestContract:
         best = lowest(penalty, v, step)
         assert reached <= best + 1e-6 * max(1.0, min(best, 1.0))
 
-    @pytest.mark.parametrize("step", [0.01, 0.4, 1.0, 2.7, 3.0, 50.0])
-    def test_prox_is_the_argument_of_the_minimum(self, penalty, step):
-        values = np.linspace(-9.0, 9.0, 37) + 0.013
-        found = penalty.prox(values, step)
-        fine = np.linspace(-10.0, 10.0, 200001)
-        cost = step * penalty.value(fine)
-        for v, u in zip(values, found, strict=True):
-            whole = 0.5 * (fine - v) ** 2 + cost
-            around = int(whole.argmin())
-            # minima whose criteria are equal but for the grid are both right
-            rivals = fine[whole <= whole[around] + 1e-9]
-            assert np.abs(rivals - u).min() < 2e-4
-
     def test_step_of_zero_changes_nothing_that_is_allowed(self, penalty):
         v = np.array([-2.0, 0.0, 1e-300, 3.5])
         expected = np.maximum(v, 0.0) if penalty.one_sided else v
