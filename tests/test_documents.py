@@ -41,3 +41,17 @@ def test_pictures(path):
 def test_citation_has_the_version():
     lines = (ROOT / "CITATION.cff").read_text(encoding="utf-8").splitlines()
     assert f"version: {ebcd.__version__}" in lines
+
+
+def test_architecture_names_what_exists():
+    """Every file that the map of the code names exists, and has the function named beside it."""
+    text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    source = ROOT / "src" / "ebcd"
+    files = re.findall(r"`([a-z_/]+\.py)`", text)
+    missing = [name for name in files if not ((source / name).exists() or (ROOT / name).exists())]
+    assert not missing
+    steps = re.findall(r"\| `(\w+)` \| `([a-z_/]+\.py)` \|$", text, flags=re.MULTILINE)
+    assert len(steps) > 8
+    for name, path in steps:
+        code = (source / path).read_text(encoding="utf-8")
+        assert re.search(rf"^(def|class) {name}\b", code, flags=re.MULTILINE), (name, path)
