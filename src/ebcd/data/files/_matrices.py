@@ -5,9 +5,6 @@ from __future__ import annotations
 import contextlib
 import gzip
 import io
-import subprocess
-import sys
-import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,19 +14,17 @@ from scipy import sparse
 
 from ebcd._lookup import unknown_name
 from ebcd.data._moments import checked_sparse, is_sparse
-from ebcd.data.files._open import FileError, Source, guarded, needs
+from ebcd.data.files._open import FileError, Source, guarded, in_child, needs
 
 _USUAL_KEYS = ("X", "x", "data", "arr_0")
-# SciPy's reader crashes on some damaged files, so it works in a child process
 _READ_MATRIX_MARKET = """
-import sys
-import scipy.io, scipy.sparse
-try:
-    matrix = scipy.io.mmread(sys.stdin.buffer)
-except Exception as error:
-    sys.exit(str(error) or type(error).__name__)
-scipy.sparse.save_npz(sys.argv[1], scipy.sparse.coo_array(matrix), compressed=False)
-print(scipy.sparse.issparse(matrix))
+import io, sys
+import numpy, scipy.io, scipy.sparse
+matrix = scipy.io.mmread(io.BytesIO(sys.stdin.buffer.read()))
+if scipy.sparse.issparse(matrix):
+    scipy.sparse.save_npz(sys.stdout.buffer, matrix, compressed=False)
+else:
+    numpy.save(sys.stdout.buffer, matrix)
 """
 
 
@@ -107,7 +102,10 @@ def _is_matrix(archive: Any, key: str) -> bool:
 
 def read_matrix_market(source: Source) -> Matrix:
     """Read a matrix, with names from the files beside it that 10x Genomics writes."""
-    values = _parsed_matrix_market(source)
+    read = io.BytesIO(in_child(_READ_MATRIX_MARKET, source.stream.read()))
+    values = np.load(read)
+    if isinstance(values, np.lib.npyio.NpzFile):
+        values = sparse.load_npz(read)
     folder = source.path.parent
     features = _names_beside(folder, ("features.tsv", "genes.tsv"))
     cells = _names_beside(folder, ("barcodes.tsv",))
@@ -118,20 +116,6 @@ def read_matrix_market(source: Source) -> Matrix:
         "probably want --transpose"
     )
     return Matrix(values, features, cells, (note,))
-
-
-def _parsed_matrix_market(source: Source) -> Any:
-    with tempfile.TemporaryDirectory() as folder:
-        target = Path(folder) / "matrix.npz"
-        command = [sys.executable, "-c", _READ_MATRIX_MARKET, str(target)]
-        content = source.stream.read()
-        child = subprocess.run(command, input=content, capture_output=True, check=False)
-        if child.returncode:
-            last = child.stderr.decode(errors="replace").strip().splitlines()[-1:]
-            crashed = child.returncode < 0 or not last
-            raise ValueError("SciPy's reader crashed on it" if crashed else last[0])
-        values = sparse.load_npz(target)
-        return values if child.stdout.strip() == b"True" else values.toarray()
 
 
 def _names_beside(folder: Path, names: Sequence[str]) -> list[str]:

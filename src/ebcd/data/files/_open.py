@@ -8,6 +8,7 @@ import difflib
 import gzip
 import io
 import lzma
+import subprocess
 import sys
 import zipfile
 from collections.abc import Callable, Iterator
@@ -73,6 +74,19 @@ def guarded(name: Any, kind: str) -> Iterator[None]:
         raise FileError(
             f"{name} is not a complete {kind} file ({reason}); download or write it again"
         ) from error
+
+
+def in_child(script: str, content: bytes, *arguments: str) -> bytes:
+    """Run a Python script that turns its input into output in a process of its own.
+
+    For libraries that crash on damaged files, or take all memory: then only the child ends.
+    """
+    command = [sys.executable, "-c", script, *arguments]
+    child = subprocess.run(command, input=content, capture_output=True, check=False)
+    if child.returncode == 0:
+        return child.stdout
+    last = child.stderr.decode(errors="replace").strip().splitlines()[-1:]
+    raise ValueError(last[0] if child.returncode == 1 and last else "its reader crashed")
 
 
 @dataclass
