@@ -154,23 +154,28 @@ class CovarianceMatrix(AbstractCovariance):
         Number of rows it was computed from.
     unit : float
         Units that the matrix is given in.
+
+    Attributes
+    ----------
+    matrix : array, p x p
+        The covariance, in working units.
     """
 
     def __init__(self, matrix: Array, n_samples: int, unit: float = 1.0) -> None:
         self.n_samples, self.n_features = n_samples, matrix.shape[0]
         inner = working_unit(np.diagonal(matrix))
         self.unit = unit * inner
-        self._matrix = matrix / inner
-        self._matrix /= inner
+        self.matrix = matrix / inner
+        self.matrix /= inner
         self._factor: Array | None = None
 
     def matmul(self, v: Array) -> Array:
         """``S @ v``."""
-        return np.asarray(self._matrix @ v)
+        return np.asarray(self.matrix @ v)
 
     def diagonal(self) -> Array:
         """Diagonal of ``S``."""
-        return np.diagonal(self._matrix)
+        return np.diagonal(self.matrix)
 
     @property
     def factor(self) -> Array | None:
@@ -180,14 +185,14 @@ class CovarianceMatrix(AbstractCovariance):
         if self._factor is None:
             size = np.sqrt(self.diagonal())
             inverse = 1 / np.where(size > 0, size, 1.0)
-            values, vectors = np.linalg.eigh(self._matrix * inverse * inverse[:, None])
+            values, vectors = np.linalg.eigh(self.matrix * inverse * inverse[:, None])
             kept = values > _NEGLIGIBLE * max(values[-1], 0.0)
             self._factor = (vectors[:, kept] * np.sqrt(values[kept])).T * size
         return self._factor
 
     def _exact_pairs(self, k: int, width: int) -> tuple[Array, Array] | None:
         small = self.n_features <= _settings.SETTINGS.exact_features
-        return top_pairs(self._matrix, k) if small else None
+        return top_pairs(self.matrix, k) if small else None
 
 
 class LowRank(AbstractCovariance):

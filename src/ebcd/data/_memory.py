@@ -11,13 +11,13 @@ from ebcd.data import _settings
 
 _UNITS = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4}
 _SIZE = re.compile(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*([KMGT]?)(I?)B?\s*")
-_COPIES = 3  # of a chunk: as it was read, as numbers, and what a product makes of it
-# What fits were seen to take: arrays that are p long, and small ones.
+# What fits were seen to take: arrays that are p long, small ones, and matrices that are p x p.
 _COLUMNS = 200
 _COLUMNS_PER_COMPONENT = 36
 _FIXED = 12_000_000
+_MATRICES = 3
 _AUTOMATIC = 20  # components that are looked at first if their number is not given
-_MATRICES = 3  # p x p, at once, while a covariance is gathered and used
+_COPIES = 3  # of a chunk: as it was read, as numbers, and what a product makes of it
 
 
 @dataclass(frozen=True)
@@ -35,20 +35,11 @@ class Memory:
     limit: int | None = None
     n_components: int | None = None
 
-    def working_set(self, n_features: int) -> int:
-        """Bytes for the arrays of a fit, p numbers long, whatever the data are."""
-        k = min(self.n_components or _AUTOMATIC, n_features)
-        columns = min(_COLUMNS + _COLUMNS_PER_COMPONENT * k, 12 * n_features)
-        return _FIXED + 8 * n_features * columns
-
-    def matrices(self, n_features: int) -> int:
-        """Bytes for a covariance matrix and its copies."""
-        return 8 * _MATRICES * n_features * n_features
-
     def needed(self, n_features: int, matrix: bool) -> int:
         """Bytes that a fit takes with chunks of one row, with a covariance matrix or without."""
-        fixed = self.working_set(n_features) + _COPIES * 8 * n_features
-        return fixed + (self.matrices(n_features) if matrix else 0)
+        k = min(self.n_components or _AUTOMATIC, n_features)
+        columns = _COPIES + min(_COLUMNS + _COLUMNS_PER_COMPONENT * k, 12 * n_features)
+        return _FIXED + 8 * n_features * (columns + (_MATRICES * n_features if matrix else 0))
 
     def has_room_for_matrix(self, n_features: int) -> bool:
         """Whether a covariance matrix fits in."""

@@ -214,7 +214,7 @@ def back_from(x: Any, scores: Array) -> Array:
 def centred_product(x: Array, v: Array, mean: Array) -> Array:
     """``v (x - mean)'(x - mean)``, with the mean subtracted from entries, in double precision."""
     product = np.zeros(v.shape)
-    for piece in dense_pieces(x):
+    for piece in pieces(x):
         centred = centred_entries(piece, mean)
         product += back_from(centred, scores_of(centred, v))
     return product
@@ -234,7 +234,7 @@ def block_product(x: Any, v: Array, mean: Array, far: bool) -> Array:
         return centred_product(x, v, mean)
     shift, total = (v @ mean)[:, None], np.zeros(len(v))
     product = np.zeros(v.shape)
-    for piece in [floating(x)] if is_sparse(x) else dense_pieces(x):
+    for piece in [floating(x)] if is_sparse(x) else pieces(x):
         scores = scores_of(piece, v) - shift
         product += back_from(piece, scores)
         total += scores.sum(axis=1)
@@ -242,7 +242,7 @@ def block_product(x: Any, v: Array, mean: Array, far: bool) -> Array:
     return product
 
 
-def dense_pieces(rows: Any) -> Iterator[Any]:
+def pieces(rows: Any) -> Iterator[Any]:
     """Return as many rows at a time as stay in the cache."""
     settings = _settings.SETTINGS
     step = max(settings.piece // rows.shape[1], settings.fewest_rows)

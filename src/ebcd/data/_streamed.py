@@ -21,7 +21,7 @@ from ebcd.data._moments import (
     is_sparse,
     no_moments,
 )
-from ebcd.data._rows import AbstractRows, Finish, MatrixRows, Part, block_product, floating
+from ebcd.data._rows import AbstractRows, Finish, MatrixRows, Part, block_product, floating, pieces
 from ebcd.data._sources import AbstractSource
 
 # Called with the number of the pass, how many rows of it have been read (0 when it begins), and of
@@ -153,9 +153,10 @@ class ChunkRows(AbstractRows):
 
     def _mapped(self, part: Part, finish: Finish) -> Iterator[Array]:
         for start, block in self.blocks(_settings.SETTINGS.read):
-            for i, rows in _pieces(block):
-                check_finite(rows, self.names, start + i)
-                yield finish(part(floating(rows), slice(None)))
+            for rows in pieces(block):  # blocks are as large as their maker likes
+                check_finite(rows, self.names, start)
+                yield finish(part(rows, slice(None)))
+                start += rows.shape[0]
 
     def check_columns(self, estimator: Any, reset: bool) -> None:
         """Record or compare columns; every chunk is compared with them later."""
@@ -239,14 +240,6 @@ def _stacked_results(parts: Iterator[Array], n_rows: int | None) -> Array:
         whole[filled : filled + len(part)] = part
         filled += len(part)
     return whole
-
-
-def _pieces(block: Any) -> Iterator[tuple[int, Any]]:
-    """Split a block, which may be as large as its maker likes, into rows of moderate size."""
-    rows, columns = block.shape
-    step = max(_settings.SETTINGS.piece // columns, _settings.SETTINGS.fewest_rows)
-    for i in range(0, rows, step):
-        yield i, block[i : i + step]
 
 
 def _as_numbers(rows: Any, names: Any, number: int) -> Any:
