@@ -22,8 +22,6 @@ from ebcd.data._rows import AbstractRows, DataCovariance, MatrixRows
 from ebcd.data._slot import AbstractSlot, NoSlot
 from ebcd.data._streamed import PassPrinter
 
-DataMatrix = DataCovariance  # its former name
-
 __all__ = [
     "AbstractCovariance",
     "AbstractRows",
@@ -31,7 +29,6 @@ __all__ = [
     "Chunks",
     "CovarianceMatrix",
     "DataCovariance",
-    "DataMatrix",
     "Gram",
     "Input",
     "LowRank",

@@ -46,6 +46,8 @@ def is_dask(x: Any) -> bool:
 class DaskRows(AbstractRows):
     """Rows of a Dask array or data frame, in a grid of blocks that are not computed yet."""
 
+    lazy = True
+
     def __init__(self, x: Any) -> None:
         self._x, self._is_frame = x, hasattr(x, "_meta") and hasattr(x, "columns")
         self.header = x._meta if self._is_frame else _array_header(x)

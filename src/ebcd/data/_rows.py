@@ -45,6 +45,8 @@ class AbstractRows(ABC):
         The data, if they are one matrix in memory.
     gathers_later : bool
         Whether a covariance matrix may be formed once the number of components is known.
+    lazy : bool
+        Whether `map` returns something that is not computed yet.
     stamp : list or None
         What tells whether these are the same data in another process; None if nothing does.
     """
@@ -57,6 +59,7 @@ class AbstractRows(ABC):
     has_sparse: bool = False
     matrix: Any = None
     gathers_later: bool = True
+    lazy: bool = False
     stamp: list[Any] | None = None
 
     @abstractmethod

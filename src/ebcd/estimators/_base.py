@@ -138,7 +138,7 @@ class Decomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         return Reading(memory, progress, whole=self._needs_rows())
 
     def _needs_rows(self) -> bool:
-        """Tell whether the method needs the data themselves, not only their covariance."""
+        """Whether the method needs the data themselves, not only their covariance."""
         return False
 
     def _keeper(self) -> AbstractKeeper:
@@ -175,11 +175,12 @@ class Decomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
             array or data frame, a Dask array that is not computed yet.
         """
         check_is_fitted(self)
-        if is_dask(X):
+        rows = self._rows(X)
+        if rows.lazy:
             self._check_output()
         part = partial(_times, self._score_map)
         finish = partial(_plus, -(self._mean() @ self._score_map))
-        return self._rows(X).map(part, finish, (self._score_map.shape[1],))
+        return rows.map(part, finish, (self._score_map.shape[1],))
 
     def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> Any:
         """Fit and return the scores of the training data."""

@@ -11,7 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 from ebcd._numerics import Array
 from ebcd._parameters import COUNT, LOADINGS, NON_NEGATIVE, NONE, Parsed, as_generator, choice
 from ebcd._warnings import warn_user
-from ebcd.data import AbstractCovariance, DataMatrix, Input
+from ebcd.data import AbstractCovariance, Input
 from ebcd.estimators._readable import Readable, spread
 from ebcd.estimators._resume import MAX_TIME, as_path, described, keeper_for, unfinished
 from ebcd.estimators._states import nothing, ordered
@@ -185,9 +185,7 @@ class EBCD(Readable):
             covariance = keeper.watched(data.covariance)
             problem = self._problem(covariance, keeper)
             k = keeper.once("number", self._how_many, problem, data)
-            if isinstance(covariance, DataMatrix):
-                covariance = covariance.best_route(max(k, 1))
-                problem = self._problem(covariance, keeper)
+            problem = self._problem(covariance.best_route(max(k, 1)), keeper)
             fit = self._run(problem, k, data)
             self._store(fit, problem, data)
             keeper.finished = fit.converged or problem.noise.at_floor(fit.state.precision)

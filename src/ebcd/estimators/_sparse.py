@@ -11,7 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 from ebcd._numerics import Array
 from ebcd._parameters import check_length
 from ebcd._warnings import warn_user
-from ebcd.data import AbstractCovariance, DataMatrix, Input
+from ebcd.data import AbstractCovariance, Input
 from ebcd.estimators._readable import Readable, spread
 from ebcd.estimators._shrinkage import Shrinkage
 from ebcd.fitting._methods import Components
@@ -56,9 +56,7 @@ class SparseDecomposition(Readable):
 
     def _fit_input(self, data: Input, X: Any) -> Self:
         self._check(data)
-        covariance = data.covariance
-        if isinstance(covariance, DataMatrix):
-            covariance = covariance.best_route(self.n_components)
+        covariance = data.covariance.best_route(self.n_components)
         principal = _principal(covariance, self.n_components)
         none = np.empty((0, covariance.n_features))
         found = Found(Components(none, none, none, np.zeros(1), 0, True), np.empty(0))

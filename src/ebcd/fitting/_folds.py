@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ebcd._numerics import Array
-from ebcd.data import AbstractCovariance, DataMatrix, from_matrix, is_sparse
+from ebcd.data import AbstractCovariance, from_matrix, is_sparse
 from ebcd.fitting._alternate import Index, alternate
 from ebcd.fitting._methods import METHODS
 from ebcd.fitting._penalized import SETTINGS
@@ -42,9 +42,7 @@ def make_fold(
 ) -> Fold:
     """Centre and scale training rows by themselves, test rows by the training rows."""
     data = from_matrix(x[train], center, scale, None)
-    covariance = data.covariance
-    if isinstance(covariance, DataMatrix):
-        covariance = covariance.best_route(k * n_fits)
+    covariance = data.covariance.best_route(k * n_fits)
     divisor = data.scale * covariance.unit
     rows = x[test].toarray() if is_sparse(x) else x[test]
     left_out = (

@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 from ebcd._numerics import Array
 from ebcd._parameters import as_generator
 from ebcd._warnings import warn_user
-from ebcd.data import DataMatrix, Gram, Input, is_dask
+from ebcd.data import DataCovariance, Gram, Input, is_dask
 from ebcd.estimators._readable import Readable
 from ebcd.estimators._shrinkage import Shrinkage
 from ebcd.peers._ebpca_amp import JointPrior, Messages, Spectrum, pass_messages, spectrum
@@ -165,7 +165,7 @@ class EBPCA(Readable):
     def _fit_input(self, data: Input, X: Any) -> Self:
         matrix = data.covariance
         n, p = matrix.n_samples, matrix.n_features
-        if not isinstance(matrix, DataMatrix):  # pragma: no cover - fit has seen to it
+        if not isinstance(matrix, DataCovariance):  # pragma: no cover - fit has seen to it
             self._needs_data("a covariance")
         for name, count in (("n_samples", n), ("n_features", p)):
             if count < 2:
@@ -182,7 +182,7 @@ class EBPCA(Readable):
         return self
 
     def _store(
-        self, start: Spectrum, messages: Messages | None, matrix: DataMatrix, data: Input
+        self, start: Spectrum, messages: Messages | None, matrix: DataCovariance, data: Input
     ) -> None:
         n, p, k = matrix.n_samples, matrix.n_features, start.signals.size
         changes = [] if messages is None else messages.changes

@@ -34,7 +34,7 @@ import numpy as np
 from scipy.sparse.linalg import LinearOperator, svds
 
 from ebcd._numerics import Array
-from ebcd.data import DataMatrix
+from ebcd.data import DataCovariance
 from ebcd.priors._weights import Likelihoods, fit_weights
 
 _EXACT = 200_000_000  # operations up to which all singular vectors are computed
@@ -70,7 +70,7 @@ class Spectrum(NamedTuple):
     exact: bool
 
 
-def spectrum(data: DataMatrix, k: int) -> Spectrum:
+def spectrum(data: DataCovariance, k: int) -> Spectrum:
     """Give the leading components, of at most `k`, that stand out from noise.
 
     The noise variance is the mean square of what is left without them.
@@ -102,7 +102,7 @@ def spectrum(data: DataMatrix, k: int) -> Spectrum:
     )
 
 
-def _singular_vectors(data: DataMatrix, k: int) -> tuple[Array, Array, Array]:
+def _singular_vectors(data: DataCovariance, k: int) -> tuple[Array, Array, Array]:
     """Leading singular vectors and values of the data in working units."""
     n, p = data.n_samples, data.n_features
     if n * p * min(n, p) <= _EXACT or k >= min(n, p) - 1:
@@ -247,7 +247,7 @@ class Messages(NamedTuple):
 
 
 def pass_messages(
-    data: DataMatrix, start: Spectrum, n_iter: int, rng: np.random.Generator
+    data: DataCovariance, start: Spectrum, n_iter: int, rng: np.random.Generator
 ) -> Messages:
     """Iterate (4) and (5), beginning with principal components.
 
