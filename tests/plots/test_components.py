@@ -155,11 +155,13 @@ class TestBadInput:
             plots.components(ebcd_model, True)
 
     def test_others(self, ebcd_model):
-        with pytest.raises(ValueError, match="n must be at least 1"):
+        with pytest.raises(ValueError, match="n must be an integer of at least 1, got 0"):
             plots.components(ebcd_model, n=0)
-        with pytest.raises(TypeError, match="n must be a whole number"):
+        with pytest.raises(TypeError, match=r"n must be an integer of at least 1, got 2\.5"):
             plots.components(ebcd_model, n=2.5)
-        with pytest.raises(ValueError, match="probability must lie between 0 and 1"):
+        with pytest.raises(
+            ValueError, match="probability must be a number above 0 and below 1, got 95"
+        ):
             plots.components(ebcd_model, probability=95)
         with pytest.raises(ValueError, match="feature_names must have one name"):
             plots.components(ebcd_model, feature_names=["a"])

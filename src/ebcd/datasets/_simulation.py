@@ -1,11 +1,12 @@
 """The two simulation designs of the EBCD paper: a spiked covariance with sparse components."""
 
-from numbers import Integral
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
+
+from ebcd._parameters import COUNT, integer
 
 N_FEATURES = 500
 
@@ -62,14 +63,13 @@ def make_simulation(
     >>> [int(size) for size in (V != 0).sum(axis=0)]
     [10, 40, 100]
     """
-    design = _checked_design(setting)
-    n = _checked_n_samples(n_samples)
-    rng = check_random_state(random_state)
-
+    integer(1, len(_DESIGNS)).check("setting", setting)
+    COUNT.check("n_samples", n_samples)
+    design, rng = _DESIGNS[setting], check_random_state(random_state)
     V = _block_components(design.sizes)
     spikes = np.array(design.spikes)
-    scores = rng.standard_normal((n, len(spikes)))
-    noise = rng.standard_normal((n, N_FEATURES))
+    scores = rng.standard_normal((n_samples, len(spikes)))
+    noise = rng.standard_normal((n_samples, N_FEATURES))
     X = (scores * np.sqrt(spikes)) @ V.T + noise
     Sigma = (V * spikes) @ V.T + np.eye(N_FEATURES)
     return X, V, Sigma
@@ -82,18 +82,3 @@ def _block_components(sizes: tuple[int, ...]) -> NDArray[np.float64]:
         V[first : first + size, k] = 1.0 / np.sqrt(size)
         first += size
     return V
-
-
-def _checked_design(setting: int) -> _Design:
-    # True == 1 would pass for a setting, and an unhashable value would not reach the message.
-    if not isinstance(setting, Integral) or isinstance(setting, bool) or setting not in _DESIGNS:
-        raise ValueError(
-            f"setting is {setting!r}, but the paper has two designs; pass setting=1 or setting=2"
-        )
-    return _DESIGNS[setting]
-
-
-def _checked_n_samples(n_samples: int) -> int:
-    if not isinstance(n_samples, Integral) or isinstance(n_samples, bool) or n_samples < 1:
-        raise ValueError(f"n_samples is {n_samples!r}; pass a positive integer, e.g. n_samples=50")
-    return int(n_samples)

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 
 from ebcd._numerics import Array
+from ebcd._parameters import COUNT
 from ebcd.plots import _style as style
 from ebcd.plots._components import draw_bars, tidy_bars, unclear
 
@@ -64,7 +65,7 @@ def compare(
     (2, 2)
     """
     named = _named(models)
-    style.check_count("n", n)
+    COUNT.check("n", n)
     first = next(iter(named.values()))
     which = style.checked_components(first, components)
     names = first._feature_names(feature_names)

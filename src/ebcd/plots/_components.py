@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ebcd._numerics import Array
+from ebcd._parameters import COUNT, PROBABILITY
 from ebcd.plots import _style as style
 
 if TYPE_CHECKING:
@@ -64,9 +65,8 @@ def components(
     3
     """
     style.check_model(model)
-    style.check_count("n", n)
-    if not 0 < probability < 1:
-        raise ValueError(f"probability must lie between 0 and 1, got {probability}")
+    COUNT.check("n", n)
+    PROBABILITY.check("probability", probability)
     names = model._feature_names(feature_names)
     several = component is None or bool(np.ndim(component))
     which = style.checked_components(model, component if several else [component])

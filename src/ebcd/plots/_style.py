@@ -45,14 +45,6 @@ def checked_components(model: Any, components: Sequence[Any] | None) -> list[int
     return [int(k) for k in components]
 
 
-def check_count(name: str, value: Any) -> None:
-    """Raise unless `value` is a positive whole number."""
-    if isinstance(value, bool) or not isinstance(value, int | np.integer):
-        raise TypeError(f"{name} must be a whole number, got {type(value).__name__}")
-    if value < 1:
-        raise ValueError(f"{name} must be at least 1, got {value}")
-
-
 def _pyplot() -> Any:
     try:
         from matplotlib import pyplot as plt
