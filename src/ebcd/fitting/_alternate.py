@@ -66,7 +66,7 @@ class _Stack:
 
     fits: Index
     loadings: Array
-    b: Array
+    proposal: Array  # what is rotated next: the loadings, or beyond them
     value: Array
     age: Array  # iterations with small gains since momentum began
 
@@ -125,13 +125,13 @@ def alternate(
     """
     count = len(starts)
     fits = np.arange(count)
-    stack = _Stack(fits, starts, rotate(starts, fits), np.full(count, -np.inf), np.zeros(count))
+    stack = _Stack(fits, starts, starts, np.full(count, -np.inf), np.zeros(count))
     history: list[tuple[Index, Array]] = []
     ended: dict[int, tuple[Array, Array, bool]] = {}
     values = np.full(count, -np.inf)
     for iteration in range(1, max_iter + 1):
-        observed = stack.b
-        path, rising = _step(stack, rotate, shrink, tol, size, momentum)
+        observed = rotate(stack.proposal, stack.fits)
+        path, rising = _move(stack, *shrink(observed, stack.fits), tol, size, momentum)
         history.append((stack.fits, path))
         values[stack.fits] = stack.value
         if progress is not None:
@@ -157,14 +157,18 @@ def alternate(
     ]
 
 
-def _step(
-    stack: _Stack, rotate: Rotate, shrink: Shrink, tol: float, size: Array | None, momentum: bool
+def _move(
+    stack: _Stack,
+    new: Array,
+    criterion: Array | None,
+    tol: float,
+    size: Array | None,
+    momentum: bool,
 ) -> tuple[Array, NDArray[np.bool_]]:
-    """Shrink and rotate, in place; return what goes on the paths, and which fits still rise."""
-    new, criterion = shrink(stack.b, stack.fits)
+    """Move to new loadings, in place; return what goes on the paths, and which fits still rise."""
     if criterion is None:
-        turn, stack.loadings = _turned(stack.loadings, new), new
-        stack.b = rotate(new, stack.fits)
+        turn = _turned(stack.loadings, new)
+        stack.loadings = stack.proposal = new
         return turn, ~(turn <= tol) & new.any(axis=(1, 2))
     overshot = (stack.age > 0) & (criterion < stack.value)
     if overshot.any():
@@ -180,8 +184,7 @@ def _step(
             proposal = new - stack.loadings
             proposal *= share[:, None, None] * new.any(axis=2, keepdims=True)  # empty ones stay so
             proposal += new
-    stack.loadings, stack.value = new, criterion
-    stack.b = rotate(proposal, stack.fits)
+    stack.loadings, stack.proposal, stack.value = new, proposal, criterion
     return criterion, overshot | (gain > tol * unit)
 
 

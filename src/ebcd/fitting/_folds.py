@@ -118,9 +118,10 @@ def _fit_together(
 
     def rotate(loadings: Array, fits: Index) -> Array:
         product = np.empty_like(loadings)
-        for f in np.unique(which[fits]):
-            mine = slice(*np.searchsorted(which[fits], [f, f + 1]))
-            multiply(covariances[f], loadings[mine], out=product[mine])
+        ends = np.searchsorted(which[fits], np.arange(len(folds) + 1))
+        for covariance, begin, end in zip(covariances, ends, ends[1:], strict=False):
+            if begin < end:
+                multiply(covariance, loadings[begin:end], out=product[begin:end])
         return polar_product(loadings, product)
 
     shrinkage = METHODS["PenalizedPCA"].shrinkage(

@@ -21,7 +21,7 @@ from ebcd.fitting._alternate import Fit, Index, Shrink, alternate
 from ebcd.fitting._deflation import Deflated, without_direction, without_scores
 from ebcd.fitting._rotation import multiply, orthonormal_rows, polar
 from ebcd.fitting._shrinkers import EmpiricalBayesShrinker
-from ebcd.penalties import L0, L1, SCAD, AbstractPenalty, as_penalty
+from ebcd.penalties import L0, L1, SCAD, AbstractPenalty
 
 _NO_SIZE = 1e-12  # in working units: what a threshold leaves of a component by rounding
 
@@ -134,11 +134,13 @@ class ScaledThreshold:
     def __call__(self, b: Array, fits: Index) -> tuple[Array, Array]:
         """Apply thresholds and weights."""
         levels = self.levels[:, None]
-        kept = as_penalty(self.penalty).prox(b, levels if self.penalty == "l1" else levels**2 / 2)
         if self.penalty == "l1":
-            return unit_rows(kept) * self.mu[:, None], np.linalg.norm(kept, axis=-1) @ self.mu
+            kept = L1().prox(b, levels)
+            length = np.sqrt(np.vecdot(kept, kept))
+            scale = self.mu / np.where(length > 0, length, 1.0)
+            return kept * scale[..., None], length @ self.mu
         excess = np.maximum(b**2 - levels**2, 0.0).sum(axis=-1)
-        return kept * (self.mu**2)[:, None], excess @ self.mu**2
+        return L0().prox(b, levels**2 / 2) * (self.mu**2)[:, None], excess @ self.mu**2
 
 
 @dataclass(frozen=True)
