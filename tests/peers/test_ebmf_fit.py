@@ -6,15 +6,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from ebcd.peers._ebmf_data import (
+from ebcd.peers._ebmf_model import (
+    NOISE_SIDES,
     CompleteObservations,
+    Factor,
     IncompleteObservations,
+    Model,
+    Noise,
     observe,
     observe_again,
 )
-from ebcd.peers._ebmf_fit import NOISE_SIDES, Factor, Model, Noise
-from ebcd.peers._ebmf_moves import extrapolated, rotated
-from ebcd.peers._ebmf_search import Search, leading_factor
+from ebcd.peers._ebmf_search import Search, extrapolated, leading_factor, rotated
 from ebcd.priors import PRIORS, make_family
 
 NOISES = list(NOISE_SIDES)

@@ -7,8 +7,8 @@ import inspect
 from pathlib import Path, PurePath
 from typing import Any
 
-from ebcd.peers._ebmf_fit import Factor
-from ebcd.peers._ebmf_scores import Fitted
+from ebcd.peers._ebmf_model import Factor
+from ebcd.peers._ebmf_search import Fitted
 from ebcd.peers._ebpca_amp import JointPrior
 from ebcd.penalties import PENALTIES, AbstractPenalty
 from ebcd.priors import PRIORS, AbstractPriorFamily, FittedPrior, make_family, make_prior

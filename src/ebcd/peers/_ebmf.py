@@ -14,12 +14,19 @@ from ebcd._parameters import Parsed, as_generator, check_n_components, choice
 from ebcd._warnings import warn_user
 from ebcd.data import Gram, comes_in_chunks, is_dask
 from ebcd.estimators._readable import Readable
-from ebcd.peers._ebmf_data import checked_data, observe, observe_again
-from ebcd.peers._ebmf_fit import NOISE_SIDES, Factor, Model, Noise
-from ebcd.peers._ebmf_moves import side_of, variances
-from ebcd.peers._ebmf_priors import UpToScale, free_scales
-from ebcd.peers._ebmf_scores import improve_scores, remember, scores_of, with_fixed_priors
-from ebcd.peers._ebmf_search import Search
+from ebcd.peers._ebmf_model import (
+    NOISE_SIDES,
+    Factor,
+    Model,
+    Noise,
+    UpToScale,
+    checked_data,
+    free_scales,
+    observe,
+    observe_again,
+    side_of,
+)
+from ebcd.peers._ebmf_search import Search, improve_scores, remember, scores_of, with_fixed_priors
 from ebcd.priors._ebnm import as_priors
 from ebcd.priors._fitted import FittedPrior, FlatPrior
 from ebcd.priors._solve import Prior
@@ -231,7 +238,7 @@ class EBMF(Readable):
         self.scores_ = scores / self._size
         back = (self._size * unit)[:, None]
         self.components_ = model.stacked(1) * back
-        spread = [np.sqrt(variances(factor)[1]) for factor in model.factors]
+        spread = [np.sqrt(factor.variances[1]) for factor in model.factors]
         self.components_sd_ = np.reshape(spread, (k, p)) * back
         self.lfsr_ = np.reshape([_sign_rates(factor) for factor in model.factors], (k, p))
         self.priors_ = [

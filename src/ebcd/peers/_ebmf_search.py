@@ -1,25 +1,42 @@
-"""Which factors a factorisation has: added one by one, fitted together, dropped if useless."""
+"""The search of `EBMF`: factors added one by one, fitted together, dropped if useless.
+
+Some steps move a factorisation to another place, from which coordinate ascent goes on. The
+posteriors that they leave solve no normal means problem, so their divergences from the priors are
+not known: the next iteration replaces them, whatever they are, and shows what they are worth.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from ebcd._numerics import Array
-from ebcd.peers._ebmf_fit import Factor, Model
-from ebcd.peers._ebmf_moves import extrapolated, oriented, rotated
+from ebcd.fitting._starts import varimax_start
+from ebcd.peers._ebmf_model import AbstractObservations, Factor, Model, Noise, side_of
+from ebcd.priors._fitted import FittedPrior, FlatPrior
 
-_QUIET = 2  # iterations with a gain below the tolerance before a loop stops
-_CLEAR = 1.0  # gain of a new factor, in nats, that settles that it is worth having
-_ROUGH = 1e-2  # tolerance for such a factor: it is fitted again together with the others
-_WORTH_MOVING = 1e-3  # nats
-_FIRST_REACH = 4.0
-_WORTH_REACHING = 0.25
-_LARGEST_RATIO = 0.99
-_EXACT_UP_TO = 400  # length of the shorter side up to which starts are exact
-_OVERSAMPLING = 8
-_PRODUCTS = 12
+
+@dataclass(frozen=True)
+class SearchSettings:
+    """When the stages of a search end, and how far their steps go."""
+
+    quiet: int = 2  # iterations below the tolerance before a fit stops: one may be small by chance
+    clear: float = 1.0  # nats: a new factor that gains more is surely worth having,
+    rough: float = 1e-2  # so this tolerance will do: it is fitted again together with the others
+    worth_rotating: float = 1e-3  # nats
+    first_stretch: float = 4.0  # times the last step, at most; doubled as long as that works
+    least_stretch: float = 0.25  # below which plain iterations are as good
+    largest_ratio: float = 0.99  # of successive steps
+    exact_up_to: int = 400  # length of the shorter side up to which starts are exact
+    oversampling: int = 8  # of the subspace iteration beyond, with
+    products: int = 12  # products, enough for a start
+    sweeps: int = 1000  # largest number of updates of the scores of fixed loadings, until
+    settled: float = 1e-11  # they change by less than this share
+
+
+SETTINGS = SearchSettings()
 
 Progress = Callable[[str, Model], None]
 
@@ -47,13 +64,13 @@ class Search:
         self.backfit()
 
     def add(self) -> bool:
-        """Add a factor to the residual and fit it alone; tell whether it is worth having."""
+        """Add a factor to the residual and fit it alone; return whether it is worth having."""
         trial, before = self.model.copy(), self.model.value
         number = len(trial.factors)
         trial.factors.append(oriented(self.model, leading_factor(self.model, number, self._rng)))
         trial.settle()
         trial.value = -np.inf  # a start has no divergence yet, so its ELBO means nothing
-        trial, path = self._ascend(trial, [number], "greedy", before + _CLEAR)
+        trial, path = self._ascend(trial, [number], "greedy", before + SETTINGS.clear)
         if not (trial.factors[-1].alive and trial.value > before + self._tol):
             return False
         self.model = trial
@@ -75,32 +92,47 @@ class Search:
     ) -> tuple[Model, list[float]]:
         """Iterate until the ELBO rises by less than the tolerance, twice, or a factor is empty.
 
-        An ELBO above `clear` need not be known exactly.
+        An ELBO above `clear` need not be known exactly. If the gain of an iteration is ``r^2``
+        times the gain before, steps shrink by ``r``, and those still to come add up to
+        ``r / (1 - r)`` times the last one: iterations go on from there if that is better.
         """
-        walk = _Walk(model, which)
         path: list[float] = []
-        quiet = 0
-        while walk.n_iter < self._max_iter:
-            gain = walk.advance()
-            path.append(walk.model.value)
+        before, gain, ratio, longest = model, np.inf, 0.0, SETTINGS.first_stretch
+        quiet = n_iter = 0
+        while n_iter < self._max_iter:
+            stretch = min(longest, ratio / (1 - ratio))
+            new, last, n_iter = None, gain, n_iter + 1
+            if stretch >= SETTINGS.least_stretch:
+                new = extrapolated(before, model, stretch)
+                gain = new.iterate(which)
+                if gain > 0:
+                    longest *= 2 if stretch == longest else 1
+                else:
+                    longest = max(longest / 4, SETTINGS.least_stretch)
+                    new, n_iter = None, n_iter + 1
+            if new is None:
+                new = model.copy()
+                gain = new.iterate(which)
+            known = np.isfinite(last) and last > 0 and gain > 0
+            ratio = min(np.sqrt(gain / last), SETTINGS.largest_ratio) if known else 0.0
+            before, model = model, new
+            path.append(model.value)
             if self._progress is not None:
-                self._progress(stage, walk.model)
-            rough = walk.model.value > clear
-            quiet = quiet + 1 if gain < (_ROUGH if rough else self._tol) else 0
-            if quiet >= _QUIET or not all(walk.model.factors[k].alive for k in which):
+                self._progress(stage, model)
+            tol = SETTINGS.rough if model.value > clear else self._tol
+            quiet = quiet + 1 if gain < tol else 0
+            if quiet >= SETTINGS.quiet or not all(model.factors[k].alive for k in which):
                 break
         else:
             self.converged = False
-        self.n_iter += walk.n_iter
-        return walk.model, path
+        self.n_iter += n_iter
+        return model, path
 
     def _drop_useless(self) -> bool:
         """Drop the factor whose loss raises the ELBO most, or that is empty, if there is one."""
         trials = [self.model.without(k) for k in range(len(self.model.factors))]
         best = max(trials, key=lambda trial: trial.value)
-        if not best.value >= self.model.value:
-            return False
-        return self._move_to(best)
+        return best.value >= self.model.value and self._move_to(best)
 
     def _rotate(self) -> bool:
         """Rotate factors towards few large loadings each, if the ELBO is then higher.
@@ -113,7 +145,7 @@ class Search:
         trial = rotated(self.model)
         trial.iterate(range(len(trial.factors)))
         self.n_iter += 1
-        worth_it = trial.value > self.model.value + _WORTH_MOVING
+        worth_it = trial.value > self.model.value + SETTINGS.worth_rotating
         return worth_it and self._move_to(trial)
 
     def _move_to(self, model: Model) -> bool:
@@ -122,60 +154,17 @@ class Search:
         return True
 
 
-class _Walk:
-    """Coordinate ascent that goes further in the direction of slow progress.
-
-    If the gain of an iteration is ``r^2`` times the gain before, the steps shrink by ``r``, and
-    those still to come add up to ``r / (1 - r)`` times the last one.
-    """
-
-    def __init__(self, model: Model, which: Sequence[int]) -> None:
-        self.model, self._which = model, which
-        self.n_iter = 0
-        self._before: Model | None = None
-        self._gain, self._ratio, self._reach = np.inf, 0.0, _FIRST_REACH
-
-    def advance(self) -> float:
-        """Do one iteration, further if that is better; return what it gained."""
-        begin, before = self.model, self._before
-        reach = min(self._reach, self._ratio / (1 - self._ratio))
-        if before is None or reach < _WORTH_REACHING:
-            new, gain = self._iterated(begin.copy())
-            self._learn(gain)
-        else:
-            new, gain = self._iterated(extrapolated(before, begin, reach))
-            if gain > 0:
-                self._reach = 2 * self._reach if reach == self._reach else self._reach
-                self._learn(gain)
-            else:
-                self._reach = max(self._reach / 4, _WORTH_REACHING)
-                new, gain = self._iterated(begin.copy())
-                self._learn(gain)
-        self._before, self.model, self._gain = begin, new, gain
-        return gain
-
-    def _iterated(self, model: Model) -> tuple[Model, float]:
-        self.n_iter += 1
-        gain = model.iterate(self._which)
-        return model, gain
-
-    def _learn(self, gain: float) -> None:
-        """Note how fast gains shrink."""
-        known = np.isfinite(self._gain) and self._gain > 0 and gain > 0
-        self._ratio = min(np.sqrt(gain / self._gain), _LARGEST_RATIO) if known else 0.0
-
-
 def leading_factor(model: Model, number: int, rng: np.random.Generator) -> Factor:
-    """Leading singular vectors of the residual, missing entries as zero, as a factor.
+    """Compute leading singular vectors of the residual, missing entries as zero, as a factor.
 
     Exact if one side is short, else by subspace iteration. Scores have mean square one.
     """
     n, p = model.data.shape
     side, length = (0, n) if n <= p else (1, p)
     basis = np.eye(length)
-    if length > _EXACT_UP_TO:
-        basis = rng.standard_normal((1 + _OVERSAMPLING, length))
-        for _ in range(_PRODUCTS):
+    if length > SETTINGS.exact_up_to:
+        basis = rng.standard_normal((1 + SETTINGS.oversampling, length))
+        for _ in range(SETTINGS.products):
             basis = _residual_product(model, side, _residual_product(model, 1 - side, basis))
             basis = np.linalg.qr(basis.T)[0].T
     image = _residual_product(model, 1 - side, basis)
@@ -188,10 +177,172 @@ def leading_factor(model: Model, number: int, rng: np.random.Generator) -> Facto
 
 
 def _residual_product(model: Model, side: int, rows: Array) -> Array:
-    """Product of the residual with vectors of the other side."""
+    """Multiply the residual by vectors of the other side."""
     product = model.data.product(side, rows)
     if model.factors:
         there, here = model.stacked(1 - side), model.stacked(side)
         for i, row in enumerate(rows):
             product[i] -= model.data.fitted_along(side, there, row, here)
     return product
+
+
+def extrapolated(old: Model, new: Model, stretch: float) -> Model:
+    """Go on from `new` in the direction that led there, `stretch` times as far.
+
+    Scores are compared at equal size: that of scores and loadings means nothing by itself, and
+    would run away.
+    """
+    model = new.copy()
+    for k, (start, end) in enumerate(zip(old.factors, new.factors, strict=True)):
+        if end is start or None in start.prior:
+            continue
+        size = np.linalg.norm(end.mean[0]) / np.linalg.norm(start.mean[0])
+        scores = end.mean[0] + stretch * (end.mean[0] - size * start.mean[0])
+        loadings = end.mean[1] + stretch * (end.mean[1] - start.mean[1] / size)
+        spread = end.variances
+        model.factors[k] = replace(
+            end,
+            mean=(scores, loadings),
+            second=(scores**2 + spread[0], loadings**2 + spread[1]),
+            evidence=(-np.inf, -np.inf),
+            product=None,
+        )
+    return model
+
+
+def rotated(model: Model) -> Model:
+    """Rotate scores and loadings by varimax of the loadings."""
+    size = np.sqrt(np.mean(model.stacked(0) ** 2, axis=1, keepdims=True))
+    scores, loadings = model.stacked(0) / size, model.stacked(1) * size
+    turned = varimax_start(loadings)
+    rotation = turned @ np.linalg.pinv(loadings)
+    spread = [np.stack(rows) for rows in zip(*(f.variances for f in model.factors), strict=True)]
+    share = rotation**2
+    means = rotation @ scores, turned
+    second = (
+        means[0] ** 2 + share @ (spread[0] / size**2),
+        turned**2 + share @ (spread[1] * size**2),
+    )
+    factors = [
+        oriented(
+            model, Factor((means[0][k], turned[k]), (second[0][k], second[1][k]), factor.number)
+        )
+        for k, factor in enumerate(model.factors)
+    ]
+    return replace(model, factors=factors)
+
+
+def oriented(model: Model, factor: Factor) -> Factor:
+    """Choose the sign under which most of a factor is on the sides where its priors are."""
+    sides = [side_of(model.prior(t, factor.number)) for t in (0, 1)]
+
+    def kept(sign: float) -> float:
+        parts = [
+            float(np.linalg.norm(np.maximum(side * sign * mean, 0.0))) if side else 1.0
+            for mean, side in zip(factor.mean, sides, strict=True)
+        ]
+        return parts[0] * parts[1]
+
+    if kept(1.0) >= kept(-1.0):
+        return factor
+    return replace(factor, mean=(-factor.mean[0], -factor.mean[1]))
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """What is left of a model when the training data are gone: enough for other samples."""
+
+    factors: list[Factor]
+    precision: Array
+    side: int | None
+    floor: float
+
+
+def remember(model: Model) -> Fitted:
+    """Forget everything about single samples."""
+    none: Array = np.empty(0)
+    factors = [
+        replace(
+            factor,
+            mean=(none, factor.mean[1]),
+            second=(none, factor.second[1]),
+            observed=((none, none), factor.observed[1]),
+            product=None,
+        )
+        for factor in model.factors
+    ]
+    return Fitted(factors, model.precision, model.noise.side, model.noise.floor)
+
+
+def with_fixed_priors(model: Model) -> Model:
+    """Return the model with the priors that were found, kept fixed from now on."""
+    scores, loadings = ([factor.found(side) for factor in model.factors] for side in (0, 1))
+    factors = [replace(factor, number=k) for k, factor in enumerate(model.factors)]
+    return replace(model, priors=(scores, loadings), factors=factors)
+
+
+def improve_scores(model: Model) -> None:
+    """Update the scores, in place, until they no longer change; each step raises the ELBO.
+
+    Noise of single samples belongs to the samples and is updated with their scores.
+    """
+    for _ in range(SETTINGS.sweeps if model.factors else 0):
+        before, precision = model.stacked(0), model.precision
+        model.update(0, range(len(model.factors)))
+        if model.noise.side == 0:
+            model.settle()
+        after = model.stacked(0)
+        change = np.abs(after - before).max() / np.abs(after).max(initial=1e-300)
+        if max(change, np.abs(model.precision / precision - 1).max()) <= SETTINGS.settled:
+            break
+    model.settle(keep_precision=True)
+
+
+def scores_of(fitted: Fitted, data: AbstractObservations) -> Array:
+    """Compute posterior means of the scores of samples, k x n, given a fitted factorisation."""
+    noise = Noise(data, fitted.side)
+    noise.floor = fitted.floor
+    precision = fitted.precision
+    if fitted.side == 0:  # start from the typical noise: that of the samples is not known
+        precision = np.full(data.shape[0], 1 / np.mean(1 / fitted.precision))
+    model = with_fixed_priors(Model(data, noise, ([], []), list(fitted.factors), precision))
+    scores = _gaussian_scores(model)
+    for k, factor in enumerate(model.factors):
+        model.factors[k] = replace(
+            factor,
+            mean=(scores[k], factor.mean[1]),
+            second=(scores[k] ** 2, factor.second[1]),
+            evidence=(-np.inf, factor.evidence[1]),
+        )
+    improve_scores(model)
+    return model.stacked(0)
+
+
+def _gaussian_scores(model: Model) -> Array:
+    """Compute scores as if the priors were normal, with their means and variances.
+
+    That is where to start, and the answer if the priors are normal.
+    """
+    k = len(model.factors)
+    loadings = model.stacked(1)
+    own, there = model.weights(0)
+    moments = [_centre_and_information(factor.found(0)) for factor in model.factors]
+    centre, information = np.array(moments).reshape(k, 2).T[:, :, None]
+    wanted = own * model.data.product(0, loadings * there) + information * centre
+    # one matrix for all samples if nothing tells them apart
+    count = np.broadcast(own, model.data.total(0, np.zeros(loadings.shape[1]))).size
+    matrices = np.empty((count, k, k))
+    for i, factor in enumerate(model.factors):
+        for j in range(k):
+            row = factor.second[1] if i == j else loadings[i] * loadings[j]
+            matrices[:, i, j] = own * model.data.total(0, there * row)
+        matrices[:, i, i] += information[i]
+    return np.ascontiguousarray(np.linalg.solve(matrices, wanted.T[:, :, None])[:, :, 0].T)
+
+
+def _centre_and_information(prior: FittedPrior) -> tuple[float, float]:
+    """Compute the mean and the inverse variance of a prior."""
+    if isinstance(prior, FlatPrior):
+        return 0.0, 0.0
+    moments = prior.posterior(np.zeros(1), np.inf)
+    return float(moments.mean[0]), 1 / max(float(moments.sd[0]), 1e-15) ** 2
