@@ -49,21 +49,26 @@ def log_normal_density(z: Array) -> Array:
     return -0.5 * z * z - LOG_SQRT_2PI
 
 
-def half_line_moments(t: Array) -> tuple[Array, Array]:
-    """Mean and variance of ``N(-t, 1)`` restricted to the positive half line."""
+def half_line_moments(t: Array, mills_ratio: Array | None = None) -> tuple[Array, Array]:
+    """Mean and variance of ``N(-t, 1)`` restricted to the positive half line.
+
+    The Mills ratio of `t` may be given if it is known, clipped or not.
+    """
     t = np.asarray(t, dtype=np.float64)
-    hazard = np.where(t > MILLS_LOWER, 1.0 / mills(t), 0.0)
+    # clipped, its inverse is so small beside t that it might as well be zero
+    hazard = 1.0 / (mills(t) if mills_ratio is None else mills_ratio)
     mean = hazard - t
     variance = 1.0 - hazard * mean
     far = t > _SERIES_FROM
     if far.any():
-        inverse = np.where(far, 1.0 / np.where(far, t, 1.0), 0.0)
+        inverse = 1.0 / t[far]
         u = inverse * inverse
         scaled_mean = np.polynomial.polynomial.polyval(u, _MEAN_SERIES)
         # variance = 1 - t mean - mean^2, with the leading 1 cancelled by hand
         deficit = np.polynomial.polynomial.polyval(u, tuple(-c for c in _MEAN_SERIES[1:]))
-        mean = np.where(far, scaled_mean * inverse, mean)
-        variance = np.where(far, u * (deficit - scaled_mean**2), variance)
+        mean, variance = np.asarray(mean), np.asarray(variance)
+        mean[far] = scaled_mean * inverse
+        variance[far] = u * (deficit - scaled_mean**2)
     return mean, variance
 
 
@@ -173,15 +178,19 @@ def interval_moments(
     return np.where(flip, -mean, mean), variance
 
 
-def interval_sample(lower: Array, upper: Array, rng: np.random.Generator) -> Array:
+def interval_sample(
+    lower: Array, upper: Array, rng: np.random.Generator, width: Array | None = None
+) -> Array:
     """Draw from the standard normal restricted to ``[lower, upper]``."""
-    lower, upper = np.broadcast_arrays(lower, upper)
+    width = upper - lower if width is None else width
+    lower, upper, width = np.broadcast_arrays(lower, upper, width)
     uniform = rng.random(size=lower.shape)
     flip = lower + upper < 0
     near, far = np.where(flip, -upper, lower), np.where(flip, -lower, upper)
-    remote = near > 1e4  # exponential with rate `near` there, to within 1 / near^2
-    rate = np.where(remote, near, 1.0)
-    exponential = -np.log1p(uniform * np.expm1(-rate * np.minimum(far - near, 1e3))) / rate
+    # far out, and in short intervals, exponential with rate `near` to within 1e-8
+    remote = (near > 1e4) | (width < 1e-4)
+    rate = np.where(remote, np.where(np.abs(near) > 1e-9, near, 1e-9), 1.0)
+    exponential = -np.log1p(uniform * np.expm1(-rate * np.minimum(width, 1e3))) / rate
     inner = np.where(remote, 0.0, near)
     mass = log_interval_probability(inner, far)
     log_survival = np.logaddexp(special.log_ndtr(-far), np.log1p(-uniform) + mass)

@@ -202,23 +202,6 @@ def check_draws(draws, truth, support):
 
 
 class TestTransformations:
-    def test_mirrored(self, case):
-        mirrored, s = case.kernel.mirrored(), np.array(0.9)
-        assert type(mirrored) is type(case.kernel)
-        np.testing.assert_allclose(
-            mirrored.log_marginal(-X, s), case.kernel.log_marginal(X, s), rtol=1e-12, atol=1e-13
-        )
-        for found, expected in zip(mirrored.moments(-X, s), case.kernel.moments(X, s), strict=True):
-            np.testing.assert_allclose(np.abs(found), np.abs(expected), rtol=1e-9, atol=1e-12)
-        np.testing.assert_allclose(
-            mirrored.moments(-X, s)[0], -case.kernel.moments(X, s)[0], rtol=1e-9, atol=1e-12
-        )
-        np.testing.assert_allclose(
-            mirrored.tails(-X, s)[0], case.kernel.tails(X, s)[1], rtol=1e-9, atol=1e-12
-        )
-        np.testing.assert_allclose(mirrored.prior_moments()[0], -case.kernel.prior_moments()[0])
-        assert mirrored.hull() == (-case.support[1], -case.support[0])
-
     @pytest.mark.parametrize("factor", [1e-30, 0.25, 3.0, 1e30])
     def test_scaled(self, case, factor):
         scaled, s = case.kernel.scaled(factor), np.array(0.9)
@@ -259,7 +242,6 @@ class TestPointMass:
 
     def test_transformations(self):
         assert self.at.hull() == (-1.5, 2)
-        np.testing.assert_array_equal(self.at.mirrored().location, [1.5, 0, -2])
         np.testing.assert_array_equal(self.at.scaled(2.0).location, [-3, 0, 4])
 
 

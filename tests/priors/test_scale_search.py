@@ -8,8 +8,8 @@ from scipy import optimize
 
 from ebcd import ebnm
 from ebcd.priors import make_family, make_prior
-from ebcd.priors._scale_search import best_weight, peaks
 from ebcd.priors._solve import solve_columns
+from ebcd.priors._two_group import best_weight, peaks
 
 SPIKED = ["point_laplace", "point_normal", "point_exponential"]
 TWO_GROUPS = [*SPIKED, "laplace", "normal", "exponential"]
@@ -27,12 +27,10 @@ class TestBestWeight:
         rng = np.random.default_rng(0)
         spread = np.array([0.1, 1.0, 3.0, 8.0])[:, None]
         odds = np.exp(spread * rng.normal(size=(4, 60)) - [[0.0], [1.0], [0.5], [9.0]])
-        counts = rng.uniform(0.5, 3.0, odds.shape) if counted else None
-        each = np.ones(odds.shape) if counts is None else counts
-        found = best_weight(odds, counts, each.sum(axis=1))
-        for row, (o, c, w) in enumerate(zip(odds, each, found, strict=True)):
+        c = rng.uniform(0.5, 3.0, 60) if counted else np.ones(60)
+        for row, (o, w) in enumerate(zip(odds, best_weight(odds, c), strict=True)):
             best = optimize.minimize_scalar(
-                lambda v, o=o, c=c: -c @ np.log1p(v * (o - 1)),
+                lambda v, o=o: -c @ np.log1p(v * (o - 1)),
                 bounds=(0, 1),
                 method="bounded",
                 options={"xatol": 1e-12},
@@ -42,15 +40,15 @@ class TestBestWeight:
 
     @pytest.mark.parametrize(("odds", "weight"), [(0.9, 0.0), (1.1, 1.0), (1.0, 0.0)])
     def test_bounds(self, odds, weight):
-        found = best_weight(np.full((1, 5), odds), None, np.array([5.0]))
+        found = best_weight(np.full((1, 5), odds), np.ones(5))
         assert odds == 1 or found[0] == weight
 
 
 def test_peaks():
-    values = np.array([[3.0, 1.0, 2.0, 2.0, 0.0, 5.0], [0.0, 0.0, 0.0, 0.0, 0.0, 0.0]])
-    marked = [np.flatnonzero(row).tolist() for row in peaks(values, 2)]
-    assert marked == [[0, 5], [0]]
-    assert np.flatnonzero(peaks(values, 3)[0]).tolist() == [0, 2, 5]
+    values = np.array([3.0, 1.0, 2.0, 2.0, 0.0, 5.0])
+    assert peaks(values, 2).tolist() == [0, 5]
+    assert peaks(values, 3).tolist() == [0, 2, 5]
+    assert peaks(np.zeros(6), 2).tolist() == [0]
 
 
 class TestGlobalMaximum:

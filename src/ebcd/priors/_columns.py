@@ -11,10 +11,8 @@ posterior moments of all entries into a table look-up.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import Any, Generic, TypeVar
+from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,27 +25,8 @@ _DENSITY = 40
 # z = BEND sinh(u / BEND): an even grid up to about BEND, geometric beyond, where only kernels that
 # are smooth on the scale of z itself may be used.
 _BEND = 8.0
-_CHUNK = 8_192
+_CHUNK = 8_192  # entries that are binned or looked up at once: what fits into a cache
 _CELLS = 16  # of merged entries, per unit of noise
-_SPREAD = 8  # points of a coarse grid per unit of noise
-_BLOCK = 16_384  # entries of all columns that are evaluated at once
-# Distance from zero, in units of the noise, from which exp(z^2 / 2) is left to special functions.
-STRONG = 30.0
-
-T = TypeVar("T")
-
-
-class _lazy(Generic[T]):
-    """`functools.cached_property` without the lock that it takes before Python 3.12."""
-
-    def __init__(self, compute: Callable[[Any], T]) -> None:
-        self._compute = compute
-        self.__doc__ = compute.__doc__
-
-    def __get__(self, owner: object, kind: type) -> T:
-        value = self._compute(owner)
-        owner.__dict__[self._compute.__name__] = value
-        return value
 
 
 @dataclass(frozen=True)
@@ -68,109 +47,43 @@ class Columns:
     s: Array
     counts: Array | None = None
 
-    @_lazy
+    @property
     def n_columns(self) -> int:
-        """Count columns."""
+        """Number of columns."""
         return int((self.x if self.counts is None else self.counts).shape[0])
 
-    @_lazy
-    def unit_noise(self) -> bool:
-        """Tell whether the noise is one throughout."""
-        return bool(self.s.size == 1 and self.s[0, 0] == 1)
-
-    @_lazy
-    def smallest_s(self) -> float:
-        """Smallest noise."""
-        return float(self.s[0, 0] if self.s.size == 1 else self.s.min())
-
-    @_lazy
-    def largest_s(self) -> float:
-        """Largest noise."""
-        return float(self.s[0, 0] if self.s.size == 1 else self.s.max())
-
-    @_lazy
+    @cached_property
     def z(self) -> Array:
         """Observations in units of their noise."""
-        return self.x if self.unit_noise else self.x / self.s
+        return self.x / self.s
 
-    @_lazy
-    def size(self) -> Array:
-        """Distance from zero in units of the noise."""
-        return np.abs(self.z)
-
-    @_lazy
-    def largest(self) -> float:
-        """Largest distance from zero in units of the noise."""
-        if self.unit_noise and self.counts is None:
-            return float(max(self.reach.tolist()))
-        return float(self.size.max())
-
-    @_lazy
-    def smallest_z(self) -> float:
-        """Smallest observation in units of the noise."""
-        return float(self.z.min())
-
-    @_lazy
-    def weak_size(self) -> Array:
-        """`size`, cut off at `STRONG`."""
-        return self.size if self.largest <= STRONG else np.minimum(self.size, STRONG)
-
-    @_lazy
-    def minus_weak_size(self) -> Array:
-        """Minus `weak_size`."""
-        return -self.weak_size
-
-    @_lazy
-    def beyond(self) -> tuple[Array, Array]:
-        """Give what `weak_size` cuts off, and the middle between `size` and the cut."""
-        return self.size - self.weak_size, 0.5 * (self.size + self.weak_size)
-
-    @_lazy
-    def square(self) -> Array:
-        """Square of the observations in units of their noise."""
-        return self.z * self.z
-
-    @_lazy
-    def log_s(self) -> Array:
-        """Logarithm of the noise."""
-        return np.log(self.s)
-
-    @_lazy
-    def inverse_density(self) -> Array:
-        """``exp(z^2 / 2)``, cut off at `STRONG`."""
-        size = self.weak_size
-        return np.exp(0.5 * (size * size))
-
-    @_lazy
-    def _ones(self) -> Array:
-        return np.ones(self.x.shape[1])
-
-    @_lazy
+    @cached_property
     def totals(self) -> Array:
-        """Count observations in each column."""
+        """Number of observations in each column."""
         if self.counts is None:
             return np.full(self.n_columns, float(self.x.shape[1]))
         return np.asarray(self.counts.sum(axis=1))
 
-    @_lazy
+    @cached_property
     def null_log_likelihood(self) -> Array:
         """Log-likelihood of each column if all its values are zero."""
         exponent = self.dot(self.z, self.z)
         if self.s.size == 1:
-            return -0.5 * exponent - self.totals * (LOG_SQRT_2PI + math.log(self.smallest_s))
-        return -0.5 * exponent - (self.totals * LOG_SQRT_2PI + self.sum(self.log_s))
+            log_s = self.totals * float(np.log(self.s[0, 0]))
+        else:
+            log_s = self.sum(np.log(self.s))
+        return -0.5 * exponent - self.totals * LOG_SQRT_2PI - log_s
 
-    @_lazy
-    def reach(self) -> Array:
+    @cached_property
+    def largest(self) -> Array:
         """Largest ``|x|`` in each column."""
-        if self.counts is None:
-            return np.asarray((self.size if self.unit_noise else np.abs(self.x)).max(axis=1))
-        return np.asarray(np.abs(np.where(self.counts != 0, self.x, 0.0)).max(axis=1))
+        x = self.x if self.counts is None else np.where(self.counts != 0, self.x, 0.0)
+        return np.asarray(np.abs(x).max(axis=1))
 
     def sum(self, values: Array) -> Array:
         """Sum over the observations of each column."""
         if self.counts is None:
-            return np.asarray(values @ self._ones)  # faster than sum(axis=1)
+            return np.asarray(values.sum(axis=1))
         return np.asarray(np.vecdot(self.counts, values))
 
     def dot(self, a: Array, b: Array) -> Array:
@@ -181,59 +94,16 @@ class Columns:
 
     def each(self) -> list[Columns]:
         """Take the columns apart."""
-        if self.n_columns == 1:
-            return [self]
         return [self.select(np.array([k])) for k in range(self.n_columns)]
 
     def select(self, index: np.ndarray) -> Columns:
         """Pick columns by number, repeats allowed."""
-        x = self.x if self.x.shape[0] == 1 and self.counts is not None else self.x[index]
+        x = self.x if self.counts is not None and self.x.shape[0] == 1 else self.x[index]
         return Columns(x, self.s, None if self.counts is None else self.counts[index])
 
-    @_lazy
-    def blocks(self) -> list[Columns]:
-        """Split all columns into runs that fit into a cache; kept, with what they remember."""
-        return self.split(max(1, _BLOCK // self.n_columns))
-
-    def split(self, size: int) -> list[Columns]:
-        """Split all columns into runs of at most `size` entries each."""
-        n = self.x.shape[1]
-        if n <= size:
-            return [self]
-        return [
-            Columns(
-                self.x[:, part],
-                self.s if self.s.shape[1] == 1 else self.s[:, part],
-                None if self.counts is None else self.counts[:, part],
-            )
-            for part in (slice(i, i + size) for i in range(0, n, size))
-        ]
-
-    def spread(self, symmetric: bool) -> Columns:
-        """Spread entries with common noise over the two nearest points of a coarse grid.
-
-        Entries of both signs are put together if that makes no difference.
-        """
-        place = _SPREAD * _bend(self.size if symmetric else self.z)
-        floor = np.floor(place)
-        first, last = (int(end) for end in (floor.min(), floor.max()))
-        n_nodes = last - first + 2
-        far = place - floor
-        cell = floor.astype(np.intp) - first
-        near = 1 - far
-        if self.counts is not None:
-            near, far = self.counts * near, self.counts * far
-        cell = cell + n_nodes * np.arange(self.n_columns)[:, None]
-        counts = np.zeros(self.n_columns * n_nodes)
-        for at, share in ((cell, near), (cell + 1, far)):
-            counts += np.bincount(at.ravel(), weights=share.ravel(), minlength=counts.size)
-        nodes = _BEND * np.sinh((np.arange(n_nodes) + first) / (_SPREAD * _BEND))
-        return Columns(self.s * nodes, self.s, counts.reshape(-1, n_nodes))
-
-    @_lazy
     def merged(self) -> Columns:
         """Merge entries of the only column that are alike in ``x / s`` and in ``s``."""
-        z, log_s = self.z[0], self.log_s[0]
+        z, log_s = self.z[0], np.log(np.broadcast_to(self.s, self.x.shape)[0])
         cell_z, cell_s = (np.floor(_CELLS * place).astype(np.int64) for place in (_bend(z), log_s))
         cell_z -= cell_z.min()
         cell_s -= cell_s.min()
@@ -247,9 +117,9 @@ class Columns:
         x = s * np.bincount(cell, weights=z)[some] / counts
         return Columns(x[None], s[None], counts[None])
 
-    def shifted(self, origin: float) -> Columns:
-        """Move the origin of ``x``."""
-        return replace(self, x=self.x - origin) if origin else self
+
+def _slices(n: int, size: int) -> list[slice]:
+    return [slice(i, min(i + size, n)) for i in range(0, n, size)]
 
 
 def _bend(z: Array) -> Array:
@@ -305,26 +175,21 @@ class Binned:
     def _bin(self, z: Array, places: Array, n_nodes: int) -> Array:
         """Store each entry's place on the grid; return the weights of all nodes."""
         base = self._first + ORDER // 2 - 1.0
-        powers = self._place(z, base, places, n_nodes)
+        powers = np.zeros((ORDER, n_nodes))
+        for part in _slices(z.size, _CHUNK):
+            places[part] = self._to_grid(z[part]) - base
+            index, d = _cells(places[part])
+            powers[0] += np.bincount(index, minlength=n_nodes)
+            power = d.copy()
+            for j in range(1, ORDER):
+                powers[j] += np.bincount(index, weights=power, minlength=n_nodes)
+                power *= d
         # sums of powers of the offset in each cell -> interpolation weights of the six nodes
         spread = _LAGRANGE @ powers
         counts = np.zeros(n_nodes)
         for j in range(ORDER):
             counts[j:] += spread[j, : n_nodes - j]
         return counts
-
-    def _place(self, z: Array, base: float, places: Array, n_nodes: int) -> Array:
-        powers = np.zeros((ORDER, n_nodes))
-        for i in range(0, z.size, _CHUNK):
-            part = slice(i, i + _CHUNK)
-            places[part] = self._to_grid(z[part]) - base
-            index, d = _cells(places[part])
-            powers[0] += np.bincount(index, minlength=n_nodes)
-            power = d
-            for j in range(1, ORDER):
-                powers[j] += np.bincount(index, weights=power, minlength=n_nodes)
-                power = power * d if j < ORDER - 1 else power
-        return powers
 
     def interpolate(self, tables: Array) -> Array:
         """Values at the entries of functions tabulated at the nodes.
@@ -346,8 +211,7 @@ class Binned:
         return out
 
     def _interpolate(self, column: int, coefficients: Array, out: Array) -> None:
-        for i in range(0, out.shape[2], _CHUNK):
-            part = slice(i, i + _CHUNK)
+        for part in _slices(out.shape[2], _CHUNK):
             index, d = _cells(self._places[column, part])
             for table in range(len(out)):
                 value = coefficients[ORDER - 1, table].take(index)
@@ -357,7 +221,7 @@ class Binned:
                 out[table, column, part] = value
 
     def stencils(self, column: int, step: int) -> tuple[Array, Array]:
-        """Give the nodes near every `step`-th entry of a column, and their weights."""
+        """Return the nodes near every `step`-th entry of a column, and their weights."""
         cell, d = _cells(self._places[column, ::step])
         weights = np.vander(d, ORDER, increasing=True) @ _LAGRANGE.T
         return self.nodes[cell[:, None] + np.arange(ORDER)], weights

@@ -85,12 +85,6 @@ class AbstractPriorFamily(ABC):
         """Give what a fit subtracts from the log-likelihood: nothing unless it is penalised."""
         return 0.0
 
-    @classmethod
-    def sign_rates(cls, prior: FittedPrior, column: Columns) -> Array:
-        """Local false sign rates of the only column under a prior of the family."""
-        s = np.broadcast_to(column.s, column.x.shape)
-        return np.minimum(*prior.tails(column.x[0], s[0]))
-
     @abstractmethod
     def fit_column(self, column: Columns, start: FittedPrior | None) -> tuple[FittedPrior, float]:
         """Fit the only column, with the mode at zero; return the prior and its certificate."""
@@ -111,13 +105,19 @@ class AbstractPriorFamily(ABC):
         return fits._replace(priors=[prior.rescaled(unit) for prior in fits.priors])
 
 
+def log_likelihood(priors: Sequence[FittedPrior], columns: Columns) -> Array:
+    """Log-likelihood of every column under its prior."""
+    s = np.broadcast_to(columns.s, columns.x.shape)[0]
+    pairs = zip(priors, columns.each(), strict=True)
+    return np.array(
+        [column.sum(prior.log_marginal(column.x[0], s)[None])[0] for prior, column in pairs]
+    )
+
+
 def evaluate(priors: list[FittedPrior], columns: Columns, certificates: Array) -> Fits:
     """Log-likelihood and posterior moments of every column under its prior."""
     s = np.broadcast_to(columns.s, columns.x.shape)[0]
-    values = np.empty(columns.n_columns)
     mean, variance = np.empty((2, columns.n_columns, s.size))
-    for k, prior in enumerate(priors):
-        column = columns.select(np.array([k]))
-        values[k] = column.sum(prior.log_marginal(column.x[0], s)[None])[0]
+    for k, (prior, column) in enumerate(zip(priors, columns.each(), strict=True)):
         mean[k], variance[k] = prior.posterior_moments(column.x[0], s)
-    return Fits(priors, values, mean, variance, certificates)
+    return Fits(priors, log_likelihood(priors, columns), mean, variance, certificates)

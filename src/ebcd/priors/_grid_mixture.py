@@ -15,9 +15,9 @@ import numpy as np
 from ebcd._numerics import Array
 from ebcd.priors import _kernels as kernels
 from ebcd.priors._columns import Columns
-from ebcd.priors._family import AbstractPriorFamily, Parameters
+from ebcd.priors._family import AbstractPriorFamily, Parameters, log_likelihood
 from ebcd.priors._fitted import FittedPrior
-from ebcd.priors._kernel import AbstractKernel
+from ebcd.priors._kernels import AbstractKernel
 from ebcd.priors._validation import as_grid
 from ebcd.priors._weights import Likelihoods, WeightFit, fit_weights
 
@@ -88,18 +88,13 @@ class GridMixture(AbstractPriorFamily):
                 break
         # The problem is convex, so that a start only matters where it has a better grid.
         if start is not None and self.grid is None:
-            already = _log_likelihood(start, column)
+            already = float(log_likelihood([start], column)[0])
             if already > fit.log_likelihood + 1e-7:
                 fit = problem.solve(np.setdiff1d(self._grid_of(start), problem.grid))
         weights, spike = problem.by_grid_point()
         used = (weights > 0).any(axis=0)
         parameters = self._parameters(weights[:, used], problem.grid[used], spike)
         return self.build(**parameters), fit.certificate
-
-
-def _log_likelihood(prior: FittedPrior, column: Columns) -> float:
-    s = np.broadcast_to(column.s, column.x.shape)[0]
-    return float(column.sum(prior.log_marginal(column.x[0], s)[None])[0])
 
 
 class _Problem:
@@ -170,7 +165,7 @@ class _Problem:
 def scale_grid(column: Columns) -> Array:
     """Geometric grid from a fraction of the noise to beyond the data."""
     bottom = _SMALLEST_SCALE * float(column.s.min())
-    top = max(2 * float(column.reach.max()), 20 * bottom)
+    top = max(2 * float(column.largest.max()), 20 * bottom)
     size = int(np.ceil(np.log(top / bottom) / np.log(_SCALE_RATIO))) + 1
     return np.geomspace(bottom, top, min(size, most_points(column)))
 

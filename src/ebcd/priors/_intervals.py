@@ -8,7 +8,7 @@ quantile is a function of the observation alone, and is interpolated if there ar
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass
 
 import numpy as np
 from scipy import special
@@ -17,14 +17,19 @@ from ebcd import _numerics as num
 from ebcd._numerics import Array
 from ebcd.priors._fitted import FittedPrior, FlatPrior
 from ebcd.priors._interpolated import TOLERANCE, interpolated
-from ebcd.priors._kernel import AbstractKernel
-from ebcd.priors._kernels import Exponential, Laplace, Normal, PointMass, TruncatedNormal
+from ebcd.priors._kernels import (
+    AbstractKernel,
+    Exponential,
+    Laplace,
+    Normal,
+    PointMass,
+    TruncatedNormal,
+)
 from ebcd.priors._mixture_prior import MixturePrior
 from ebcd.priors._rising_root import rising_root
 from ebcd.priors._validation import as_observations
 
 _MANY = 1000  # entries from which interpolation pays
-_POSITIONS = ("location", "upper")  # parameters of kernels that move with them
 
 
 def posterior_interval(
@@ -163,14 +168,14 @@ def _only_slab(prior: MixturePrior) -> AbstractKernel | None:
 
 
 def _normal_quantile(kernel: Normal, x: Array, s: Array, probability: Array) -> Array:
-    mean, sd = kernel._posterior(x, s)
+    mean, sd = kernel.posterior(x, s)
     return np.asarray(mean + sd * special.ndtri(probability))
 
 
 def _exponential_quantile(kernel: Exponential, x: Array, s: Array, probability: Array) -> Array:
-    sign, _, t = kernel._standard(x, s)
+    sign, z, rate = kernel.standard(x, s)
     beyond = np.where(sign > 0, 1 - probability, probability)
-    return kernel.location + sign * s * num.half_line_quantile(t, beyond)
+    return kernel.location + sign * s * num.half_line_quantile(rate - z, beyond)
 
 
 def _truncated_quantile(kernel: TruncatedNormal, x: Array, s: Array, probability: Array) -> Array:
@@ -222,14 +227,5 @@ def _searched(
 
 def _below(prior: MixturePrior, share: Array, x: Array, s: Array, point: Array) -> Array:
     """Posterior probability of ``theta <= point``."""
-    columns = [
-        _moved(kernel, point[:, None]).tails((x - point)[:, None], s[:, None])[0]
-        for kernel in prior.kernels
-    ]
+    columns = [kernel.tails(x[:, None], s[:, None], point[:, None])[0] for kernel in prior.kernels]
     return np.asarray((share * np.concatenate(columns, axis=1)).sum(axis=-1))
-
-
-def _moved(kernel: AbstractKernel, by: Array) -> AbstractKernel:
-    """Give the kernels of ``theta - by``, one row for each entry of `by`."""
-    rows = {f.name: getattr(kernel, f.name) + np.zeros_like(by) for f in fields(kernel)}
-    return replace(kernel, **{k: v - by if k in _POSITIONS else v for k, v in rows.items()})

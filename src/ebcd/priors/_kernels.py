@@ -1,32 +1,184 @@
 """Distributions whose convolution with normal noise has a closed form.
 
-Every prior of the package is a mixture of these. A kernel object holds *several* components of
-one kind as parameter arrays; its methods broadcast ``x`` and ``s`` against those arrays, so that
+Every proper prior of the package is a mixture of these. A kernel object holds *several* components
+of one kind as parameter arrays; its methods broadcast ``x`` and ``s`` against those arrays, so that
 ``x[:, None]`` gives one column per component and ``kernel.take(index)`` one component per entry.
 
-The mathematics is done in units of the noise: ``z = (x - location) / s`` and ``scale / s``.
+The mathematics is done in units of the noise: ``z = (x - location) / s`` and ``scale / s``. The
+three kernels that serve as slabs have it in two functions, `ratio` and `details`, which evaluate
+special functions once and take everything else from them by algebra: fits spend their time there.
 """
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass, replace
-from typing import Self
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, fields, replace
+from typing import ClassVar, NamedTuple, Self
 
 import numpy as np
 from scipy import special
 
 from ebcd import _numerics as num
 from ebcd._numerics import Array
-from ebcd.priors._kernel import AbstractKernel
+
+# Noise over the width of a kernel at which its posterior is the prior to the last digit.
+_OVERWHELMING = 1e9
+# Noise over the scale of a Laplace kernel from which its short formulas would cancel.
+_NARROW = 10.0
+# |z| up to which exp(z^2 / 2) stays in range, and beyond which the far side is nothing.
+_STRONG = 30.0
+_LARGEST_EXPONENT = 600.0
+
+
+@dataclass(frozen=True, eq=False)
+class AbstractKernel(ABC):
+    """Components of one kind. Parameters are arrays of one shape, in the units of ``x``."""
+
+    location: Array
+
+    @abstractmethod
+    def log_marginal(self, x: Array, s: Array) -> Array:
+        """Log density of ``x = theta + noise``."""
+
+    def log_excess(self, x: Array, end: float) -> Array:
+        """Log marginal of unit noise, less the log density of ``N(end, 1)`` at `x`.
+
+        Kernels whose support ends at `end` say this without cancellation when `x` is far beyond.
+        """
+        return self.log_marginal(x, np.ones(())) - num.log_normal_density(x - end)
+
+    @abstractmethod
+    def moments(self, x: Array, s: Array) -> tuple[Array, Array]:
+        """Posterior mean and variance of ``theta``."""
+
+    @abstractmethod
+    def tails(self, x: Array, s: Array, at: Array | float = 0.0) -> tuple[Array, Array]:
+        """Posterior probabilities of ``theta <= at`` and of ``theta >= at``."""
+
+    @abstractmethod
+    def draw(self, x: Array, s: Array, rng: np.random.Generator) -> Array:
+        """One posterior draw of ``theta``; all arguments and parameters have one shape."""
+
+    @abstractmethod
+    def hull(self) -> tuple[float, float]:
+        """Smallest interval that holds the support of every component."""
+
+    @abstractmethod
+    def labels(self) -> list[str]:
+        """Describe each component in words."""
+
+    @property
+    @abstractmethod
+    def width(self) -> Array:
+        """Distance from `location` at which a component has most of its mass."""
+
+    def prior_moments(self) -> tuple[Array, Array]:
+        """Mean and variance before seeing data: with noise that drowns everything."""
+        return self.moments(self.location, _OVERWHELMING * self.width)
+
+    def prior_tails(self) -> tuple[Array, Array]:
+        """Probabilities of ``theta <= 0`` and of ``theta >= 0`` before seeing data."""
+        return self.tails(self.location, _OVERWHELMING * self.width)
+
+    def prior_draw(self, rng: np.random.Generator) -> Array:
+        """One prior draw for every component."""
+        return self.draw(self.location, _OVERWHELMING * self.width, rng)
+
+    @property
+    def size(self) -> int:
+        """Number of components."""
+        return int(np.size(self.location))
+
+    def largest_parameter(self) -> float:
+        """Return the largest absolute value of any parameter."""
+        return max(float(np.abs(getattr(self, f.name)).max()) for f in fields(self))
+
+    def take(self, index: np.ndarray) -> Self:
+        """Pick components by number."""
+        return replace(self, **{f.name: getattr(self, f.name)[index] for f in fields(self)})
+
+    def scaled(self, factor: float) -> Self:
+        """Return the distributions of ``factor * theta``."""
+        return replace(self, **{f.name: getattr(self, f.name) * factor for f in fields(self)})
+
+
+class Ratio(NamedTuple):
+    """Marginal of a slab over that of a spike, entry by entry.
+
+    ``odds * exp(excess)`` is the ratio; `excess` is None where nothing is so strong that the ratio
+    would overflow. `inner` is what `details` needs besides.
+    """
+
+    odds: Array
+    excess: Array | None
+    inner: Array
+
+
+class Details(NamedTuple):
+    """Posterior mean and variance under a slab, in units of the noise.
+
+    With them the derivatives of the log ratio in the log scale. All are new arrays.
+    """
+
+    mean: Array
+    variance: Array
+    first: Array
+    second: Array
+
+
+@dataclass(frozen=True, eq=False)
+class AbstractSlab(AbstractKernel):
+    """A kernel with one scale, which may be fitted beside a spike at its location.
+
+    `ratio` and `details` take ``z``, and ``rate``, the noise over the scale; they broadcast.
+    """
+
+    scale: Array
+
+    # of the slab with scale one, about its location
+    second_moment: ClassVar[float]
+    fourth_moment: ClassVar[float]
+
+    @staticmethod
+    @abstractmethod
+    def ratio(z: Array, rate: Array) -> Ratio:
+        """Ratio of the marginals of slab and spike."""
+
+    @staticmethod
+    @abstractmethod
+    def details(z: Array, rate: Array, ratio: Ratio) -> Details:
+        """Posterior moments and derivatives, given the `ratio`."""
+
+    @staticmethod
+    @abstractmethod
+    def mean_slope(z: Array, rate: Array, ratio: Ratio, variance: Array) -> Array:
+        """Differentiate the posterior mean under the slab by the log scale; a new array."""
+
+    @property
+    def width(self) -> Array:
+        """Distance from `location` at which a component has most of its mass."""
+        return np.abs(self.scale)
 
 
 def _from(location: float) -> str:
     return f"{location:.4g} + " if location else ""
 
 
-def _sign_probabilities(point: Array) -> tuple[Array, Array]:
-    return (point <= 0).astype(np.float64), (point >= 0).astype(np.float64)
+def _mills(gap: Array) -> tuple[Array, Array | None]:
+    """Mills ratio, clipped from below, and the logarithm of what that takes away."""
+    excess = None
+    if gap.min(initial=0.0) < num.MILLS_LOWER:
+        excess = np.where(gap < num.MILLS_LOWER, 0.5 * (gap * gap - num.MILLS_LOWER**2), 0.0)
+    return num.mills(gap), excess
+
+
+def _log_marginal(ratio: Ratio, z: Array, rate: Array) -> Array:
+    """Log marginal of an exponential slab from a `ratio` whose Mills ratios were clipped."""
+    fall = -0.5 * z * z
+    if ratio.excess is not None:  # there squares would cancel
+        far = rate * (0.5 * rate - z) - 0.5 * num.MILLS_LOWER**2
+        fall = np.where(ratio.excess > 0, far, fall)
+    return np.log(ratio.odds) + fall - num.LOG_SQRT_2PI
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,8 +192,9 @@ class PointMass(AbstractKernel):
         mean = np.broadcast_to(self.location, np.broadcast_shapes(x.shape, self.location.shape))
         return mean, np.zeros_like(mean)
 
-    def tails(self, x: Array, s: Array) -> tuple[Array, Array]:
-        return _sign_probabilities(self.moments(x, s)[0])
+    def tails(self, x: Array, s: Array, at: Array | float = 0.0) -> tuple[Array, Array]:
+        place = self.moments(x, s)[0]
+        return (place <= at).astype(np.float64), (place >= at).astype(np.float64)
 
     def log_excess(self, x: Array, end: float) -> Array:
         return (self.location - end) * (x - 0.5 * (self.location + end))
@@ -49,127 +202,141 @@ class PointMass(AbstractKernel):
     def draw(self, x: Array, s: Array, rng: np.random.Generator) -> Array:
         return self.moments(x, s)[0]
 
-    def prior_moments(self) -> tuple[Array, Array]:
-        return self.location, np.zeros_like(self.location)
-
-    def prior_tails(self) -> tuple[Array, Array]:
-        return _sign_probabilities(self.location)
-
-    def prior_draw(self, rng: np.random.Generator) -> Array:
-        return self.location
-
     def hull(self) -> tuple[float, float]:
         return float(self.location.min()), float(self.location.max())
 
-    def mirrored(self) -> Self:
-        return replace(self, location=-self.location)
+    @property
+    def width(self) -> Array:
+        return np.ones_like(self.location)
 
     def labels(self) -> list[str]:
         return [f"exactly {at:.4g}" for at in self.location]
 
 
 @dataclass(frozen=True, eq=False)
-class Normal(AbstractKernel):
-    """``N(location, scale^2)``."""
+class Normal(AbstractSlab):
+    """``N(location, scale^2)``: has the share ``1 / (1 + rate^2)`` of the variance of ``z``."""
 
-    scale: Array
+    second_moment: ClassVar[float] = 1.0
+    fourth_moment: ClassVar[float] = 3.0
 
-    def _standard(self, x: Array, s: Array) -> tuple[Array, Array, Array]:
-        ratio = self.scale / s
-        total = np.hypot(1.0, ratio)  # sd of x in units of s; no square that could overflow
-        return (x - self.location) / s, ratio / total, total
+    @staticmethod
+    def ratio(z: Array, rate: Array) -> Ratio:
+        share = 1 / (1 + rate * rate)
+        exponent = 0.5 * share * (z * z)
+        excess = None
+        if exponent.max(initial=0.0) > _LARGEST_EXPONENT:
+            clipped = np.minimum(exponent, _LARGEST_EXPONENT)
+            exponent, excess = clipped, exponent - clipped
+        odds = np.exp(exponent, out=exponent)
+        odds *= rate * np.sqrt(share)
+        return Ratio(odds, excess, share)
+
+    @staticmethod
+    def details(z: Array, rate: Array, ratio: Ratio) -> Details:
+        share = ratio.inner
+        rest = rate * rate * share
+        mean = share * z
+        first = (rest / share) * mean
+        first *= mean
+        second = (2 * (rest - share)) * first
+        second -= 2 * share * rest
+        first -= share
+        return Details(mean, share + np.zeros_like(mean), first, second)
+
+    @staticmethod
+    def mean_slope(z: Array, rate: Array, ratio: Ratio, variance: Array) -> Array:
+        return np.asarray(2 * (rate * ratio.inner) ** 2 * z)
 
     def log_marginal(self, x: Array, s: Array) -> Array:
-        z, _, total = self._standard(x, s)
+        total = np.hypot(1.0, self.scale / s)  # no square that could overflow
+        z = (x - self.location) / s
         return num.log_normal_density(z / total) - np.log(total) - np.log(s)
 
-    def _posterior(self, x: Array, s: Array) -> tuple[Array, Array]:
-        z, root, _ = self._standard(x, s)
+    def posterior(self, x: Array, s: Array) -> tuple[Array, Array]:
+        """Posterior mean and standard deviation."""
+        ratio = self.scale / s
+        root = ratio / np.hypot(1.0, ratio)
+        z = (x - self.location) / s
         return self.location + s * (root * root) * z, s * root * np.ones_like(z)
 
     def moments(self, x: Array, s: Array) -> tuple[Array, Array]:
-        mean, sd = self._posterior(x, s)
+        mean, sd = self.posterior(x, s)
         return mean, sd * sd
 
-    def tails(self, x: Array, s: Array) -> tuple[Array, Array]:
-        mean, sd = self._posterior(x, s)
-        return special.ndtr(-mean / sd), special.ndtr(mean / sd)
+    def tails(self, x: Array, s: Array, at: Array | float = 0.0) -> tuple[Array, Array]:
+        mean, sd = self.posterior(x, s)
+        beyond = (mean - at) / sd
+        return special.ndtr(-beyond), special.ndtr(beyond)
 
     def draw(self, x: Array, s: Array, rng: np.random.Generator) -> Array:
-        mean, sd = self._posterior(x, s)
+        mean, sd = self.posterior(x, s)
         return mean + sd * rng.standard_normal(mean.shape)
-
-    def prior_moments(self) -> tuple[Array, Array]:
-        return self.location, self.scale**2
-
-    def prior_tails(self) -> tuple[Array, Array]:
-        return special.ndtr(-self.location / self.scale), special.ndtr(self.location / self.scale)
-
-    def prior_draw(self, rng: np.random.Generator) -> Array:
-        return self.location + self.scale * rng.standard_normal(self.scale.shape)
 
     def hull(self) -> tuple[float, float]:
         return -np.inf, np.inf
-
-    def mirrored(self) -> Self:
-        return replace(self, location=-self.location)
 
     def labels(self) -> list[str]:
         return [f"N({m:.4g}, {b:.4g}^2)" for m, b in zip(self.location, self.scale, strict=True)]
 
 
 @dataclass(frozen=True, eq=False)
-class Exponential(AbstractKernel):
-    """``location`` plus an exponential variable of mean ``|scale|``, downwards if negative."""
+class Exponential(AbstractSlab):
+    """``location`` plus an exponential variable of mean ``|scale|``, downwards if negative.
 
-    scale: Array
+    With ``t = rate - z`` along the direction the posterior is ``N(-t, 1)`` above zero.
+    """
 
-    def _standard(self, x: Array, s: Array) -> tuple[Array, Array, Array]:
-        """Direction, rate, and ``t`` such that the posterior is ``N(-t, 1)`` above 0."""
+    second_moment: ClassVar[float] = 2.0
+    fourth_moment: ClassVar[float] = 24.0
+
+    @staticmethod
+    def ratio(z: Array, rate: Array) -> Ratio:
+        mills, excess = _mills(rate - z)
+        return Ratio(rate * mills, excess, mills)
+
+    @staticmethod
+    def details(z: Array, rate: Array, ratio: Ratio) -> Details:
+        mean, variance = num.half_line_moments(rate - z, ratio.inner)
+        first = rate * mean
+        second = rate * rate * variance
+        second -= first
+        first -= 1
+        return Details(mean, variance, first, second)
+
+    @staticmethod
+    def mean_slope(z: Array, rate: Array, ratio: Ratio, variance: Array) -> Array:
+        return np.asarray(rate * variance)
+
+    def standard(self, x: Array, s: Array) -> tuple[Array, Array, Array]:
+        """Direction, ``z`` along it, and rate."""
         sign = np.sign(self.scale)
-        rate = s / np.abs(self.scale)
-        return sign, rate, rate - sign * (x - self.location) / s
+        return sign, sign * (x - self.location) / s, s / np.abs(self.scale)
 
     def log_marginal(self, x: Array, s: Array) -> Array:
-        z = np.sign(self.scale) * (x - self.location) / s
-        return _log_exponential_marginal(s / np.abs(self.scale), z) - np.log(s)
+        _, z, rate = self.standard(x, s)
+        return _log_marginal(self.ratio(z, rate), z, rate) - np.log(s)
 
     def moments(self, x: Array, s: Array) -> tuple[Array, Array]:
-        sign, _, t = self._standard(x, s)
-        mean, variance = num.half_line_moments(t)
+        sign, z, rate = self.standard(x, s)
+        mean, variance = num.half_line_moments(rate - z)
         return self.location + sign * s * mean, s * s * variance
 
-    def tails(self, x: Array, s: Array) -> tuple[Array, Array]:
-        sign, _, t = self._standard(x, s)
-        beyond = num.half_line_survival(t, -sign * self.location / s)
-        return _split_tails(sign, self.location, beyond)
+    def tails(self, x: Array, s: Array, at: Array | float = 0.0) -> tuple[Array, Array]:
+        sign, z, rate = self.standard(x, s)
+        return _half_line_tails(rate - z, sign, (at - self.location) / s)
 
     def log_excess(self, x: Array, end: float) -> Array:
-        _, rate, t = self._standard(x, np.ones(()))
+        _, z, rate = self.standard(x, np.ones(()))
         shift = (self.location - end) * (x - 0.5 * (self.location + end))
-        return np.log(rate) + num.log_mills(t) + shift
+        return np.log(rate) + num.log_mills(rate - z) + shift
 
     def draw(self, x: Array, s: Array, rng: np.random.Generator) -> Array:
-        sign, _, t = self._standard(x, s)
-        return self.location + sign * s * num.half_line_sample(t, rng)
-
-    def prior_moments(self) -> tuple[Array, Array]:
-        return self.location + self.scale, self.scale**2
-
-    def prior_tails(self) -> tuple[Array, Array]:
-        beyond = np.exp(-np.maximum(-self.location / self.scale, 0.0))
-        return _split_tails(np.sign(self.scale), self.location, beyond)
-
-    def prior_draw(self, rng: np.random.Generator) -> Array:
-        return self.location + self.scale * rng.exponential(size=self.scale.shape)
+        sign, z, rate = self.standard(x, s)
+        return self.location + sign * s * num.half_line_sample(rate - z, rng)
 
     def hull(self) -> tuple[float, float]:
-        up, down = self.scale > 0, self.scale < 0
-        lower = -np.inf if down.any() else float(self.location.min())
-        return lower, np.inf if up.any() else float(self.location.max())
-
-    def mirrored(self) -> Self:
-        return replace(self, location=-self.location, scale=-self.scale)
+        return _half_line_hull(self.location, self.scale)
 
     def labels(self) -> list[str]:
         return [
@@ -178,49 +345,157 @@ class Exponential(AbstractKernel):
         ]
 
 
-def _log_exponential_marginal(rate: Array, z: Array) -> Array:
-    """Log of ``rate * exp(-z^2 / 2) R(t) / sqrt(2 pi)`` with ``t = rate - z``."""
-    t = rate - z
-    # For t < 0 the squares in the exponent cancel; rate (rate / 2 - z) does not.
-    inside = rate * (0.5 * rate - z) + special.log_ndtr(np.maximum(-t, 0.0))
-    outside = num.log_normal_density(z) + num.log_mills(np.maximum(t, 0.0))
-    return np.log(rate) + np.where(t < 0, inside, outside)
-
-
-def _split_tails(sign: Array, location: Array, beyond: Array) -> tuple[Array, Array]:
-    """Tails at 0 of a half line that starts at ``location``; ``beyond`` lies past 0."""
-    within = np.where(sign * location >= 0, 0.0, 1.0 - beyond)
+def _half_line_tails(t: Array, sign: Array, at: Array) -> tuple[Array, Array]:
+    """Tails at `at` of ``sign`` times ``N(-t, 1)`` restricted to the positive half line."""
+    beyond = num.half_line_survival(t, sign * at)
+    within = np.where(sign * at <= 0, 0.0, 1.0 - beyond)
     return np.where(sign > 0, within, beyond), np.where(sign > 0, beyond, within)
 
 
-@dataclass(frozen=True, eq=False)
-class Laplace(AbstractKernel):
-    """Laplace distribution: an even mixture of an upward and a downward exponential."""
+def _half_line_hull(location: Array, direction: Array) -> tuple[float, float]:
+    lower = -np.inf if (direction < 0).any() else float(location.min())
+    return lower, np.inf if (direction > 0).any() else float(location.max())
 
-    scale: Array
+
+def _half_lines(size: Array, rate: Array) -> tuple[tuple[Array, Array], tuple[Array, Array]]:
+    """Mean and variance of ``|t|`` on the side of ``z``, and on the other."""
+    return num.half_line_moments(rate - size), num.half_line_moments(rate + size)
+
+
+@dataclass(frozen=True, eq=False)
+class Laplace(AbstractSlab):
+    """Laplace distribution: an even mixture of an upward and a downward exponential.
+
+    With Mills ratios ``R1, R2`` of ``rate - |z|`` and ``rate + |z|`` the ratio of the marginals
+    is ``rate (R1 + R2) / 2``. All posterior moments follow from ``c = 2 / (R1 + R2)`` and
+    ``lean = (R1 - R2) / (R1 + R2)``, the excess probability of the side of ``z``:
+
+        E|t| = c - rate + |z| lean,    E t = |z| - rate lean (towards z),
+        var t = 1 + rate^2 (1 - lean^2) - rate c.
+    """
+
+    second_moment: ClassVar[float] = 2.0
+    fourth_moment: ClassVar[float] = 24.0
+
+    @staticmethod
+    def ratio(z: Array, rate: Array) -> Ratio:
+        size = np.abs(z)
+        if rate.max(initial=0.0) > _NARROW:
+            return Laplace._narrow_ratio(size, rate)
+        excess = None
+        if (
+            size.max(initial=0.0) > _STRONG
+        ):  # where only the exponent (rate - |z|)^2 / 2 of R1 grows
+            excess = np.maximum(size - _STRONG, 0.0) * (0.5 * (size + _STRONG) - rate)
+            size = np.minimum(size, _STRONG)
+        # R1 + R2 is exp((rate - |z|)^2 / 2) times what follows: the normal cdf is twice as fast
+        # as the scaled complementary error function
+        near = size - rate
+        odds = near * near
+        odds *= 0.5
+        np.exp(odds, out=odds)
+        special.ndtr(near, out=near)
+        far = size + rate
+        np.negative(far, out=far)
+        special.ndtr(far, out=far)
+        tilt = size * (2 * rate)
+        far *= np.exp(tilt, out=tilt)
+        lean = near - far
+        near += far
+        lean /= near
+        odds *= near
+        odds *= num.SQRT_HALF_PI * rate
+        return Ratio(odds, excess, lean)
+
+    @staticmethod
+    def _narrow_ratio(size: Array, rate: Array) -> Ratio:
+        near, excess = _mills(rate - size)
+        far = num.mills(rate + size)
+        total = near + far
+        return Ratio(0.5 * rate * total, excess, (near - far) / total)
+
+    @staticmethod
+    def details(z: Array, rate: Array, ratio: Ratio) -> Details:
+        size, lean = np.abs(z), ratio.inner
+        if rate.max(initial=0.0) > _NARROW:
+            return Laplace._narrow_details(z, size, rate, lean)
+        squared = rate * rate
+        mean = rate * lean
+        np.subtract(size, mean, out=mean)
+        inverse = 1 / ratio.odds
+        variance = 1 - lean
+        variance *= 1 + lean
+        variance -= inverse
+        variance *= squared
+        variance += 1
+        # rate E|t|, and rate^2 var|t| - rate E|t| as a difference of squares
+        inverse *= squared
+        inverse -= squared
+        towards = size * rate
+        towards *= lean
+        distance = np.add(inverse, towards, out=inverse)
+        np.multiply(mean, rate, out=towards)
+        second = towards - distance
+        towards += distance
+        second *= towards
+        second += squared * variance
+        second -= distance
+        distance -= 1
+        return Details(np.copysign(mean, z, out=mean), variance, distance, second)
+
+    @staticmethod
+    def mean_slope(z: Array, rate: Array, ratio: Ratio, variance: Array) -> Array:
+        """Differentiate the mean: ``rate cov(t, |t|)``, towards z."""
+        size, lean = np.abs(z), ratio.inner
+        if rate.max(initial=0.0) > _NARROW:
+            (near, near_var), (far, far_var) = _half_lines(size, rate)
+            share, rest = 0.5 * (1 + lean), 0.5 * (1 - lean)
+            slope = share * near_var - rest * far_var + share * rest * (near**2 - far**2)
+        else:
+            slope = rate * lean / ratio.odds
+            slope -= size * (1 - lean) * (1 + lean)
+            slope *= rate
+            slope += lean
+        slope *= rate
+        return np.copysign(slope, z, out=slope)
+
+    @staticmethod
+    def _narrow_details(z: Array, size: Array, rate: Array, lean: Array) -> Details:
+        """Details from the moments on either side of zero: slower, but nothing cancels."""
+        (near, near_var), (far, far_var) = _half_lines(size, rate)
+        share, rest = 0.5 * (1 + lean), 0.5 * (1 - lean)
+        within, between = share * near_var + rest * far_var, share * rest
+        mean = np.copysign(share * near - rest * far, z)
+        variance = within + between * (near + far) ** 2
+        distance = rate * (share * near + rest * far)
+        spread = within + between * (near - far) ** 2
+        return Details(mean, variance, distance - 1, rate * rate * spread - distance)
+
+    def _standard(self, x: Array, s: Array) -> tuple[Array, Array]:
+        return (x - self.location) / s, s / self.scale
 
     def _sides(self) -> tuple[Exponential, Exponential]:
         return Exponential(self.location, -self.scale), Exponential(self.location, self.scale)
 
+    def log_marginal(self, x: Array, s: Array) -> Array:
+        z, rate = self._standard(x, s)
+        size = np.abs(z)
+        return _log_marginal(self._narrow_ratio(size, rate), size, rate) - np.log(s)
+
+    def moments(self, x: Array, s: Array) -> tuple[Array, Array]:
+        z, rate = self._standard(x, s)
+        mean, variance, _, _ = self.details(z, rate, self.ratio(z, rate))
+        return self.location + s * mean, s * s * variance
+
     def _shares(self, x: Array, s: Array) -> tuple[Array, Array]:
-        """Give the posterior probabilities of the two sides, neither as the rest of the other."""
+        """Posterior probabilities of the two sides, neither as the rest of the other."""
         down, up = self._sides()
         log_odds = up.log_marginal(x, s) - down.log_marginal(x, s)
         return special.expit(-log_odds), special.expit(log_odds)
 
-    def log_marginal(self, x: Array, s: Array) -> Array:
-        down, up = self._sides()
-        return np.logaddexp(down.log_marginal(x, s), up.log_marginal(x, s)) - math.log(2.0)
-
-    def moments(self, x: Array, s: Array) -> tuple[Array, Array]:
+    def tails(self, x: Array, s: Array, at: Array | float = 0.0) -> tuple[Array, Array]:
         rest, share = self._shares(x, s)
-        (low, low_var), (high, high_var) = (side.moments(x, s) for side in self._sides())
-        mean = share * high + rest * low
-        return mean, share * high_var + rest * low_var + share * rest * (high - low) ** 2
-
-    def tails(self, x: Array, s: Array) -> tuple[Array, Array]:
-        rest, share = self._shares(x, s)
-        down, up = (side.tails(x, s) for side in self._sides())
+        down, up = (side.tails(x, s, at) for side in self._sides())
         below, above = (rest * d + share * u for d, u in zip(down, up, strict=True))
         return below, above
 
@@ -228,21 +503,8 @@ class Laplace(AbstractKernel):
         upward = rng.random(x.shape) < self._shares(x, s)[1]
         return Exponential(self.location, np.where(upward, 1, -1) * self.scale).draw(x, s, rng)
 
-    def prior_moments(self) -> tuple[Array, Array]:
-        return self.location, 2 * self.scale**2
-
-    def prior_tails(self) -> tuple[Array, Array]:
-        down, up = (side.prior_tails() for side in self._sides())
-        return 0.5 * (down[0] + up[0]), 0.5 * (down[1] + up[1])
-
-    def prior_draw(self, rng: np.random.Generator) -> Array:
-        return self.location + self.scale * rng.laplace(size=self.scale.shape)
-
     def hull(self) -> tuple[float, float]:
         return -np.inf, np.inf
-
-    def mirrored(self) -> Self:
-        return replace(self, location=-self.location)
 
     def labels(self) -> list[str]:
         return [
@@ -258,7 +520,7 @@ class Uniform(AbstractKernel):
     upper: Array
 
     def _bounds(self, x: Array, s: Array) -> tuple[Array, Array, Array]:
-        """Give the ends of the interval as seen from `x`, and its width, in units of the noise."""
+        """Return the ends as seen from `x`, and the width, in units of the noise."""
         return (self.location - x) / s, (self.upper - x) / s, (self.upper - self.location) / s
 
     def log_marginal(self, x: Array, s: Array) -> Array:
@@ -269,16 +531,16 @@ class Uniform(AbstractKernel):
         mean, variance = num.interval_moments(*self._bounds(x, s))
         return np.clip(x + s * mean, self.location, self.upper), s * s * variance
 
-    def tails(self, x: Array, s: Array) -> tuple[Array, Array]:
+    def tails(self, x: Array, s: Array, at: Array | float = 0.0) -> tuple[Array, Array]:
         total = num.log_interval_probability(*self._bounds(x, s))
-        zero = np.clip(0.0, self.location, self.upper)
+        split = np.clip(at, self.location, self.upper)
         below, above = (
             np.where(
                 a < b,
                 np.exp(num.log_interval_probability((a - x) / s, (b - x) / s, (b - a) / s) - total),
                 0.0,
             )
-            for a, b in ((self.location, zero), (zero, self.upper))
+            for a, b in ((self.location, split), (split, self.upper))
         )
         return below, above
 
@@ -293,25 +555,16 @@ class Uniform(AbstractKernel):
         return np.asarray(np.log(mass / width) - 0.5 * gap * (near + np.abs(x - end)))
 
     def draw(self, x: Array, s: Array, rng: np.random.Generator) -> Array:
-        return np.clip(
-            x + s * num.interval_sample(*self._bounds(x, s)[:2], rng), self.location, self.upper
-        )
-
-    def prior_moments(self) -> tuple[Array, Array]:
-        return 0.5 * (self.location + self.upper), (self.upper - self.location) ** 2 / 12
-
-    def prior_tails(self) -> tuple[Array, Array]:
-        below = np.clip(-self.location / (self.upper - self.location), 0.0, 1.0)
-        return below, 1 - below
-
-    def prior_draw(self, rng: np.random.Generator) -> Array:
-        return rng.uniform(self.location, self.upper)
+        lower, upper, width = self._bounds(x, s)
+        draw = num.interval_sample(lower, upper, rng, width)
+        return np.clip(x + s * draw, self.location, self.upper)
 
     def hull(self) -> tuple[float, float]:
         return float(self.location.min()), float(self.upper.max())
 
-    def mirrored(self) -> Self:
-        return replace(self, location=-self.upper, upper=-self.location)
+    @property
+    def width(self) -> Array:
+        return self.upper - self.location
 
     def labels(self) -> list[str]:
         return [
@@ -351,37 +604,20 @@ class TruncatedNormal(AbstractKernel):
         mean, variance = num.half_line_moments(-centre / sd)
         return self.location + sign * sd * mean, sd * sd * variance
 
-    def tails(self, x: Array, s: Array) -> tuple[Array, Array]:
+    def tails(self, x: Array, s: Array, at: Array | float = 0.0) -> tuple[Array, Array]:
         sign, _, centre, sd = self._standard(x, s)
-        beyond = num.half_line_survival(-centre / sd, -sign * self.location / sd)
-        return _split_tails(sign, self.location, beyond)
+        return _half_line_tails(-centre / sd, sign, (at - self.location) / sd)
 
     def draw(self, x: Array, s: Array, rng: np.random.Generator) -> Array:
         sign, _, centre, sd = self._standard(x, s)
         return self.location + sign * sd * num.half_line_sample(-centre / sd, rng)
 
-    def prior_moments(self) -> tuple[Array, Array]:
-        mean, variance = num.half_line_moments(-np.abs(self.mean) / self.sd)
-        return self.location + np.sign(self.mean) * self.sd * mean, self.sd**2 * variance
-
-    def prior_tails(self) -> tuple[Array, Array]:
-        sign = np.sign(self.mean)
-        beyond = num.half_line_survival(
-            -np.abs(self.mean) / self.sd, -sign * self.location / self.sd
-        )
-        return _split_tails(sign, self.location, beyond)
-
-    def prior_draw(self, rng: np.random.Generator) -> Array:
-        draw = num.half_line_sample(-np.abs(self.mean) / self.sd, rng)
-        return self.location + np.sign(self.mean) * self.sd * draw
-
     def hull(self) -> tuple[float, float]:
-        up, down = self.mean > 0, self.mean < 0
-        lower = -np.inf if down.any() else float(self.location.min())
-        return lower, np.inf if up.any() else float(self.location.max())
+        return _half_line_hull(self.location, self.mean)
 
-    def mirrored(self) -> Self:
-        return replace(self, location=-self.location, mean=-self.mean)
+    @property
+    def width(self) -> Array:
+        return np.abs(self.mean) + self.sd
 
     def labels(self) -> list[str]:
         return [

@@ -13,8 +13,7 @@ from ebcd import _numerics as num
 from ebcd._numerics import Array
 from ebcd._parameters import N_DRAWS, as_generator
 from ebcd.priors._fitted import FittedPrior, Posterior
-from ebcd.priors._kernel import AbstractKernel
-from ebcd.priors._kernels import PointMass
+from ebcd.priors._kernels import AbstractKernel, PointMass
 from ebcd.priors._validation import as_observations, as_values
 
 if TYPE_CHECKING:  # families build priors, so they come later
@@ -60,23 +59,6 @@ class MixturePrior(FittedPrior):
         self.kernels = tuple(kernels)
         self._words = words
         self._prior_sd = prior_sd
-
-    @classmethod
-    def deferred(
-        cls, family: type[AbstractPriorFamily], parameters: dict[str, Any]
-    ) -> MixturePrior:
-        """Give a prior whose kernels are made when asked for: in a loop most never are."""
-        prior = cls.__new__(cls)
-        prior.family, prior._family, prior.parameters = family.name, family, parameters
-        prior._words, prior._prior_sd = None, None
-        return prior
-
-    def __getattr__(self, name: str) -> Any:
-        if name not in ("weights", "kernels"):
-            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-        whole: Any = self._family.build(**self.parameters)
-        self.weights, self.kernels = whole.weights, whole.kernels
-        return getattr(self, name)
 
     def describe(self) -> str:
         """Say in words what the prior is."""
@@ -308,7 +290,7 @@ class MixturePrior(FittedPrior):
 
     def _prior_summary(self) -> tuple[float, float, float]:
         """Mean, sd and sign rate before seeing data."""
-        unit = max(kernel.size_of_parameters() for kernel in self.kernels) or 1.0
+        unit = max(kernel.largest_parameter() for kernel in self.kernels) or 1.0
         scaled = [kernel.scaled(1 / unit).prior_moments() for kernel in self.kernels]
         means, variances = map(np.concatenate, zip(*scaled, strict=True))
         below, above = map(

@@ -20,7 +20,7 @@ from ebcd.priors._grid_mixture import (
     scale_grid,
     thinned,
 )
-from ebcd.priors._kernel import AbstractKernel
+from ebcd.priors._kernels import AbstractKernel
 from ebcd.priors._mixture_prior import MixturePrior
 from ebcd.priors._validation import as_grid, as_mode, as_weights
 

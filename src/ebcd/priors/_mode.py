@@ -11,8 +11,8 @@ from scipy import optimize
 from ebcd._numerics import Array
 from ebcd.priors._family import AbstractPriorFamily
 from ebcd.priors._fitted import FittedPrior
-from ebcd.priors._scale_search import peaks
 from ebcd.priors._solve import solve_columns
+from ebcd.priors._two_group import peaks
 
 _CANDIDATES = 25
 _POLISHED = 3
@@ -45,7 +45,7 @@ def estimate_mode(
         return float(fit.log_likelihood[0]), float(np.sum((x - mode - fit.mean[0]) / s**2))
 
     best, best_value = 0.0, -np.inf
-    for i in np.flatnonzero(peaks(values[None], _POLISHED)[0]):
+    for i in peaks(values, _POLISHED):
         low, high = candidates[[max(int(i) - 1, 0), min(int(i) + 1, many - 1)]]
         mode = _polish(lambda m: profile(m)[1], candidates[i], low, high)
         for place in {mode, float(candidates[i])}:

@@ -2,39 +2,28 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 
-from ebcd._numerics import LOG_SQRT_2PI, Array
+from ebcd._numerics import LOG_SQRT_2PI
 from ebcd.priors import _kernels as kernels
 from ebcd.priors._columns import Columns
-from ebcd.priors._family import AbstractPriorFamily, Fits, Parameters
+from ebcd.priors._family import AbstractPriorFamily, Fits, Parameters, log_likelihood
 from ebcd.priors._fitted import FittedPrior, FlatPrior
 from ebcd.priors._mixture_prior import MixturePrior
-from ebcd.priors._posterior import sign_rates
-from ebcd.priors._slabs import (
-    AbstractSlabKind,
-    ExponentialSlab,
-    LaplaceSlab,
-    NormalSlab,
-    relative_noise,
-)
-from ebcd.priors._two_group import TwoGroupFit, fit_two_groups
+from ebcd.priors._two_group import fit_two_groups
 from ebcd.priors._validation import as_mode, as_probability, as_scale
 
 # Where |x| / s is larger, the null's log-likelihood is so low that the sum loses digits.
 _CANCELS_FROM = 1e3
-_ORDINARY = 1e6  # ratio of noise and scale up to which squares are no concern
 
 
 @dataclass(frozen=True)
 class _TwoGroups(AbstractPriorFamily):
-    slab: ClassVar[AbstractSlabKind]
-    kernel: ClassVar[type[kernels.Normal | kernels.Laplace | kernels.Exponential]]
+    slab: ClassVar[type[kernels.AbstractSlab]]
     has_spike: ClassVar[bool] = True
     smooth_tails: ClassVar[bool] = True
 
@@ -49,7 +38,7 @@ class _TwoGroups(AbstractPriorFamily):
         at = np.array([mode])
         if scale == 0 or weight == 0:  # a slab of no width or no weight is the spike
             return MixturePrior(cls, kept, [1.0], [kernels.PointMass(at)])
-        slab = cls.kernel(at, np.array([scale]))
+        slab = cls.slab(at, np.array([scale]))
         if weight == 1:
             return MixturePrior(cls, kept, [1.0], [slab])
         return MixturePrior(cls, kept, [1 - weight, weight], [kernels.PointMass(at), slab])
@@ -60,61 +49,30 @@ class _TwoGroups(AbstractPriorFamily):
         lengths = {key: parameters[key] * factor for key in ("scale", "mode")}
         return {**parameters, **lengths}
 
-    @classmethod
-    def sign_rates(cls, prior: FittedPrior, column: Columns) -> Array:
-        """Local false sign rates of the only column under a prior of the family."""
-        weight, scale = prior.parameters.get("weight", 1.0), prior.parameters["scale"]
-        widest = _ORDINARY * column.smallest_s
-        ordinary = column.largest_s / _ORDINARY < scale < widest
-        if prior.parameters["mode"] or not weight or not ordinary:
-            return super().sign_rates(prior, column)
-        return sign_rates(column, cls.slab, weight, scale)
-
     def fit_column(self, column: Columns, start: FittedPrior | None) -> tuple[FittedPrior, float]:
         """Fit the only column, with the mode at zero."""
-        fits = self.fit(column, [start])
-        return fits.priors[0], np.nan
+        return self.fit(column, [start]).priors[0], np.nan
 
     def fit(
         self, columns: Columns, starts: Sequence[FittedPrior | None], unit: float = 1.0
     ) -> Fits:
         """Fit every column, with the mode at zero, all of them together."""
-        begin = _starting_values(starts, unit)
-        fit = fit_two_groups(columns, self.slab, not self.has_spike, begin)
-        priors: list[FittedPrior] = [
-            MixturePrior.deferred(
-                type(self), {"weight": weight, "scale": scale * unit, "mode": 0.0}
-            )
-            for weight, scale in zip(fit.weight, fit.scale, strict=True)
-        ]
-        if not self.has_spike:
-            for prior in priors:
-                del prior.parameters["weight"]
+        begin = None
+        if any(starts):
+            found = [{"scale": 0.0} if start is None else start.parameters for start in starts]
+            weight = np.array([parameters.get("weight", 1.0) for parameters in found])
+            begin = weight, np.array([parameters["scale"] for parameters in found]) / unit
+        fit = fit_two_groups(self.slab, columns, self.has_spike, begin)
+        scales = (fit.scale * unit).tolist()
+        if self.has_spike:
+            pairs = zip(fit.weight.tolist(), scales, strict=True)
+            priors = [self.build(weight=weight, scale=scale) for weight, scale in pairs]
+        else:
+            priors = [self.build(scale=scale) for scale in scales]
         value = columns.null_log_likelihood + fit.ratio
-        if columns.largest > _CANCELS_FROM:
-            value = self._uncancelled(columns, fit)
+        if np.abs(columns.z).max() > _CANCELS_FROM:
+            value = log_likelihood([prior.rescaled(1 / unit) for prior in priors], columns)
         return Fits(priors, value, fit.mean, fit.variance, np.full(value.shape, np.nan))
-
-    def _uncancelled(self, columns: Columns, fit: TwoGroupFit) -> Array:
-        """Log-likelihood, summed so that what strong entries add to the null's does not cancel."""
-        log_scales = [math.log(scale) if scale > 0 else 0.0 for scale in fit.scale]
-        noise, weight = relative_noise(columns, log_scales), np.array(fit.weight)[:, None]
-        ratio = self.slab.ratio(columns, noise)
-        entries = np.log(weight * ratio.odds + (1 - weight))
-        entries += np.where(weight > 0, self.slab.fall(columns, noise, ratio.excess), 0.0)
-        entries -= np.where(weight > 0, 0.0, 0.5 * columns.z**2) + LOG_SQRT_2PI + np.log(columns.s)
-        return columns.sum(entries)
-
-
-def _starting_values(
-    starts: Sequence[FittedPrior | None], unit: float
-) -> tuple[list[float], list[float]] | None:
-    """Weights and scales to start from; zero where there is no start."""
-    if all(start is None for start in starts):
-        return None
-    found = [{"scale": 0.0} if start is None else start.parameters for start in starts]
-    weight = [float(parameters.get("weight", 1.0)) for parameters in found]
-    return weight, [float(parameters["scale"]) / unit for parameters in found]
 
 
 @dataclass(frozen=True)
@@ -122,8 +80,7 @@ class PointNormal(_TwoGroups):
     """Spike and normal slab: ``(1 - weight) delta_mode + weight N(mode, scale^2)``."""
 
     name: ClassVar[str] = "point_normal"
-    slab: ClassVar[AbstractSlabKind] = NormalSlab()
-    kernel: ClassVar[type[kernels.Normal]] = kernels.Normal
+    slab: ClassVar[type[kernels.AbstractSlab]] = kernels.Normal
 
 
 @dataclass(frozen=True)
@@ -131,8 +88,7 @@ class PointLaplace(_TwoGroups):
     """Spike and Laplace slab: ``(1 - weight) delta_mode + weight Laplace(mode, scale)``."""
 
     name: ClassVar[str] = "point_laplace"
-    slab: ClassVar[AbstractSlabKind] = LaplaceSlab()
-    kernel: ClassVar[type[kernels.Laplace]] = kernels.Laplace
+    slab: ClassVar[type[kernels.AbstractSlab]] = kernels.Laplace
 
 
 @dataclass(frozen=True)
@@ -140,8 +96,7 @@ class PointExponential(_TwoGroups):
     """Spike and exponential slab above it, of mean `scale`: for non-negative values."""
 
     name: ClassVar[str] = "point_exponential"
-    slab: ClassVar[AbstractSlabKind] = ExponentialSlab()
-    kernel: ClassVar[type[kernels.Exponential]] = kernels.Exponential
+    slab: ClassVar[type[kernels.AbstractSlab]] = kernels.Exponential
     side: ClassVar[int] = 1
 
 

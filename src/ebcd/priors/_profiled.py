@@ -16,7 +16,7 @@ from ebcd.priors._columns import Columns
 from ebcd.priors._family import AbstractPriorFamily, Parameters
 from ebcd.priors._fitted import FittedPrior
 from ebcd.priors._mixture_prior import MixturePrior
-from ebcd.priors._scale_search import best_weight, peaks
+from ebcd.priors._two_group import best_weight, peaks
 from ebcd.priors._validation import as_mode, as_positive, as_probability, as_scale
 
 _BLOCK = 500_000  # entries x grid points in memory
@@ -38,7 +38,7 @@ class _Profile:
                 return self._polish(*bracket)
         value, slope = self._function(self._grid)
         best = (float(self._grid[0]), float(value[0]))
-        for i in np.flatnonzero(peaks(value[None], 4)[0]):
+        for i in peaks(value, 4):
             low, high = self._grid[[max(int(i) - 1, 0), min(int(i) + 1, self._grid.size - 1)]]
             best = max(best, self._polish(low, high), key=lambda found: found[1])
         return best
@@ -84,7 +84,7 @@ class Horseshoe(AbstractPriorFamily):
 
     def fit_column(self, column: Columns, start: FittedPrior | None) -> tuple[FittedPrior, float]:
         """Fit the only column, with the mode at zero."""
-        low, high = float(column.s.min()), float(column.reach.max()) + float(column.s.max())
+        low, high = float(column.s.min()), float(column.largest.max()) + float(column.s.max())
         grid = np.arange(np.log(low) - np.log(1e4), np.log(high) + 1.5, 0.7)
         first = None
         if start is not None and start.parameters["scale"] > 0:
@@ -108,23 +108,26 @@ def _horseshoe_ratio(column: Columns, log_scales: Array) -> tuple[Array, Array]:
 
 def _horseshoe_ratio_at(column: Columns, log_scale: float) -> tuple[float, float]:
     """Integrate over ``log(scale lambda)``, so that only the weights depend on the scale."""
-    low, high = np.log(column.s.min()) - 14.0, np.log(column.reach.max() + column.s.max()) + 14.0
+    low, high = np.log(column.s.min()) - 14.0, np.log(column.largest.max() + column.s.max()) + 14.0
     places = np.arange(low - _SPACING * 2, high, _SPACING)
     distance = places - log_scale
     weights = (_SPACING / np.pi) / np.cosh(distance)
     # what lies below has no width, what lies above no density: it only counts as mass
     weights[0] += 2 / np.pi * np.arctan(np.exp(distance[0] - 0.5 * _SPACING))
     tilt = np.tanh(distance)  # minus the derivative of the log weights
+    z, s = column.z[0], np.broadcast_to(column.s, column.x.shape)[0]
+    counts = np.ones(z.size) if column.counts is None else column.counts[0]
     value, slope = 0.0, 0.0
-    for part in column.split(max(1, _BLOCK // places.size)):
-        ratio = np.exp(places)[:, None] / part.s
+    size = max(1, _BLOCK // places.size)
+    for part in (slice(i, i + size) for i in range(0, z.size, size)):
+        ratio = np.exp(places)[:, None] / s[part]
         share = ratio**2 / (1 + ratio**2)
-        log_odds = 0.5 * (share * part.z**2 - np.log1p(ratio**2))
+        log_odds = 0.5 * (share * z[part] ** 2 - np.log1p(ratio**2))
         top = log_odds.max(axis=0)
         odds = np.exp(log_odds - top)
         total = weights @ odds
-        value += float(part.sum((np.log(total) + top)[None])[0])
-        slope += float(part.sum(((weights * tilt) @ odds / total)[None])[0])
+        value += float(counts[part] @ (np.log(total) + top))
+        slope += float(counts[part] @ ((weights * tilt) @ odds / total))
     return value, slope
 
 
@@ -180,7 +183,7 @@ class GeneralizedBinary(AbstractPriorFamily):
     def _grid(self, column: Columns) -> Array:
         """Log distances of the bump, half of its width (with noise) apart."""
         noise = float(column.s.min())
-        low, high = 0.05 * noise, 1.2 * float(column.reach.max()) + noise
+        low, high = 0.05 * noise, 1.2 * float(column.largest.max()) + noise
         u = np.arange(0.0, np.arcsinh(self.spread * high / noise), 0.5 * self.spread)
         places = np.sinh(u) * noise / self.spread
         return np.asarray(np.log(np.union1d(places[places > low], [low, high])))
@@ -209,7 +212,8 @@ class GeneralizedBinary(AbstractPriorFamily):
         )
         capped = np.minimum(log_odds, 600.0)
         odds = np.exp(capped)
-        weight = best_weight(odds, wide.counts, wide.totals)
+        counts = np.ones(odds.shape[1]) if wide.counts is None else wide.counts[0]
+        weight = best_weight(odds, counts)
         w = weight[:, None]
         value = wide.sum(np.log1p(w * (odds - 1)) + np.where(w > 0, log_odds - capped, 0.0))
         hazard = 1 / num.mills(-edge)

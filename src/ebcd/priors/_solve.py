@@ -145,8 +145,8 @@ def sign_rates(x: Array, s: Array, prior: FittedPrior) -> Array:
             smaller = np.minimum(below[0], above[0], out=below[0])
             return np.asarray(np.exp(np.minimum(smaller, 0.0, out=smaller), out=smaller))
     unit = float(s) if s.ndim == 0 else _typical(s)
-    column = Columns(x[None] / unit, (s / unit).reshape(1, -1))
-    return PRIORS[prior.family].sign_rates(prior.rescaled(1 / unit), column)
+    noise = np.broadcast_to(s / unit, x.shape)
+    return np.minimum(*prior.rescaled(1 / unit).tails(x / unit, noise))
 
 
 def _bin(

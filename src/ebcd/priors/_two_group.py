@@ -13,46 +13,53 @@ concave in ``w`` for every ``b``, with
 Newton's method runs in ``(log w, b)``, in which the ridge of near-null data (``w`` times a power of
 the scale is all that matters) is straight, and in which nothing vanishes at the bound ``w = 1``, as
 it would with a logit. Where the profile in ``b`` curves upwards the step goes uphill as far as that
-curvature says. A step that lowers the likelihood is replaced by one of the EM algorithm, which
-cannot, and which the same sums supply. A cold start searches the scale globally.
+curvature says. A step that lowers the likelihood is taken back and its radius cut. A cold start
+searches the scale globally, because near-null columns have several maxima.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from ebcd._numerics import Array
-from ebcd.priors import _climbing as steps
 from ebcd.priors._columns import Columns
-from ebcd.priors._posterior import (
-    Numbers,
-    densities,
-    posterior,
-)
-from ebcd.priors._scale_search import search_scales
-from ebcd.priors._slabs import AbstractSlabKind, Noise, relative_noise
+from ebcd.priors._kernels import AbstractSlab
 
-_SMALLEST_LOG_SCALE = math.log(1e-4)  # in units of the noise: indistinguishable from the spike
-# A warm start is trusted if it was near its optimum and that optimum is far from the null.
-_TRUSTED_GAIN = 0.5
-_TRUSTED_RATIO = 3.0
-_COARSE_FROM = 6_000
-_BLOCK = 16_384  # entries that are evaluated at once: what fits into a cache
+Slab = type[AbstractSlab]
 
 
-class TwoGroupFit(NamedTuple):
-    """Fitted weights and scales, log-likelihood ratios to the null, posterior moments."""
+@dataclass(frozen=True)
+class _Settings:
+    block: int = 16_384  # entries that are evaluated at once: what fits into a cache
+    radius: float = 1.5  # of a step in the log scale; twice that in the log weight
+    smallest_radius: float = 1e-6  # below which only rounding keeps the likelihood from rising
+    # Newton's method converges quadratically: after steps of lengths e and f the next one has about
+    # f^3 / e^2. Where that is below `accuracy`, in log weight and log scale, f is the last.
+    accuracy: float = 5e-6
+    first_length: float = 0.05  # of the step before the first
+    shortest_step: float = 1e-7  # for which nothing need be evaluated again
+    tolerance: float = 1e-12  # gain in nats that is not worth a long step
+    max_steps: int = 200
+    narrowest: float = 1e-4  # slab over noise: indistinguishable from the spike
+    smallest_slab: float = 1e-6  # weight of a slab, in entries
+    # A warm start is trusted if it was near its optimum and that optimum is far from the null.
+    trusted_gain: float = 0.5
+    trusted_ratio: float = 3.0
+    # Entries from which a search merges those that are alike, and from which a climb with unequal
+    # noise first goes most of the way on merged ones.
+    merge_search: int = 256
+    merge_climb: int = 6_000
+    narrowest_searched: float = 0.1  # slab over the smallest noise
+    most_peaks: int = 3
+    rough_weight: float = 0.1  # relative accuracy of weights in the search
 
-    weight: list[float]
-    scale: list[float]
-    ratio: Array
-    mean: Array
-    variance: Array
+
+SETTINGS = _Settings()
 
 
 class Evaluation(NamedTuple):
@@ -79,21 +86,22 @@ class Evaluation(NamedTuple):
 
 
 def evaluate_two_groups(
-    slab: AbstractSlabKind,
+    slab: Slab,
     x: Array,
     s: ArrayLike,
     log_weight: Array,
     log_scale: Array,
     has_spike: bool = True,
     slopes: bool = False,
+    counts: Array | None = None,
 ) -> Evaluation:
     """Evaluate (1) to (4) and the posterior of many columns in one pass.
 
     Parameters
     ----------
-    slab : AbstractSlabKind
+    slab : subclass of AbstractSlab
         Shape of the slab, ``family.slab``.
-    x : array, c x p
+    x : array, c x p or 1 x p
         Observations, one normal-means problem a row, in any units.
     s : array, 0-d, of length p, c x 1 or c x p
         Noise standard deviations.
@@ -103,264 +111,414 @@ def evaluate_two_groups(
         Whether there is a spike; if not, the weight is one whatever `log_weight` says.
     slopes : bool
         Whether derivatives of the mean are wanted.
+    counts : array, c x p, optional
+        How often each entry occurs.
 
     Returns
     -------
     Evaluation
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ebcd.priors import PointLaplace
+    >>> from ebcd.priors._two_group import evaluate_two_groups
+    >>> x = np.array([[0.3, -0.5, 8.0], [0.1, 0.2, -0.4]])
+    >>> w, b = np.log([0.3, 0.1]), np.log([5.0, 1.0])
+    >>> found = evaluate_two_groups(PointLaplace.slab, x, 1.0, w, b)
+    >>> found.value.round(2), found.mean[0].round(2)
+    (array([26.66, -0.09]), array([ 0.02, -0.03,  7.8 ]))
     """
     s = np.atleast_2d(np.asarray(s, dtype=np.float64))
     z, rate = x / s, s * np.exp(-log_scale)[:, None]  # all in units of the noise
-    weight = np.exp(log_weight) if has_spike else np.ones(len(x))
-    c, p = x.shape
-    found = Evaluation(
-        np.empty(c),
-        np.zeros((c, 2)),
-        np.zeros((c, 2, 2)),
-        np.empty((c, p)),
-        np.empty((c, p)),
-        np.empty((c, 2, p)) if slopes else None,
-    )
-    size = max(1, _BLOCK // p)
-    for rows in (slice(i, i + size) for i in range(0, c, size)):
-        parts: list[Any] = [None if part is None else part[rows] for part in found]
-        block = Evaluation(*parts)
-        columns, noise = Columns(z[rows], np.ones((1, 1))), rate[rows]
-        _evaluate_block(slab, columns, Noise(noise, float(noise.max())), weight[rows], block)
-    if not has_spike:
-        found.gradient[:, 0] = found.hessian[:, 0] = found.hessian[:, 1, 0] = 0.0
-    np.multiply(found.mean, s, out=found.mean)
-    np.multiply(found.variance, s * s, out=found.variance)
-    if found.slopes is not None:
-        np.multiply(found.slopes, s[:, None], out=found.slopes)
-    return found
+    c, n = len(log_weight), x.shape[1]
+    weight = np.exp(log_weight) if has_spike else np.ones(c)
+    mean, variance = np.empty((2, c, n))
+    by_parameter = np.empty((c, 2, n)) if slopes else None
+    sums = np.zeros((7, c))
+    for rows in _slices(c, max(1, SETTINGS.block // n)):
+        for part in _slices(n, SETTINGS.block):
+            sums[:, rows] += _evaluate_block(
+                slab,
+                z[:, part] if len(z) == 1 else z[rows, part],
+                rate[rows] if rate.shape[1] == 1 else rate[rows, part],
+                weight[rows, None],
+                None if counts is None else counts[rows, part],
+                (mean[rows, part], variance[rows, part]),
+                None if by_parameter is None else by_parameter[rows, :, part],
+            )
+    if s.size > 1 or s[0, 0] != 1:
+        mean *= s
+        variance *= s * s
+        if by_parameter is not None:
+            by_parameter *= s[:, None]
+    return Evaluation(*_derivatives(sums, weight, has_spike), mean, variance, by_parameter)
+
+
+def _derivatives(sums: Array, weight: Array, has_spike: bool) -> tuple[Array, Array, Array]:
+    """Value, gradient and Hessian in log weight and log scale from the sums over entries."""
+    sums[1:] *= weight
+    value, slope, square, first, second, crossed, within = sums
+    gradient, hessian = np.zeros((weight.size, 2)), np.zeros((weight.size, 2, 2))
+    gradient[:, 1] = first
+    hessian[:, 1, 1] = second + (1 - weight) * within
+    if has_spike:
+        gradient[:, 0] = slope
+        hessian[:, 0, 0] = slope - weight * square
+        hessian[:, 0, 1] = hessian[:, 1, 0] = crossed
+    return value, gradient, hessian
+
+
+def _slices(n: int, size: int) -> list[slice]:
+    return [slice(i, min(i + size, n)) for i in range(0, n, size)]
 
 
 def _evaluate_block(
-    slab: AbstractSlabKind, columns: Columns, noise: Noise, weight: Array, out: Evaluation
-) -> None:
-    """Evaluate a few columns, in terms of ``p = q / w`` and ``1 - w G``."""
-    ratio = slab.ratio(columns, noise)
-    first, second = slab.derivatives(columns, noise, ratio)
-    mean, variance = slab.moments(columns, noise, ratio)
-    by_scale = None if out.slopes is None else slab.mean_slope(columns, noise, ratio, variance)
-    w = weight[:, None]
-    log_density, p, inverse = densities(ratio, w)
-    out.value[:] = columns.sum(log_density)
+    slab: Slab,
+    z: Array,
+    rate: Array,
+    w: Array,
+    counts: Array | None,
+    moments: tuple[Array, Array],
+    slopes: Array | None,
+) -> Array:
+    """Add (1) to (4) up over entries, in terms of ``p = q / w`` and ``1 - w G``.
+
+    Mean and variance are written to `moments`, derivatives of the mean to `slopes`.
+    """
+    ratio = slab.ratio(z, rate)
+    mean, variance, first, second = slab.details(z, rate, ratio)
+    by_scale = None if slopes is None else slab.mean_slope(z, rate, ratio, variance)
+    # the density 1 + w (R - 1), in a form that does not lose tiny odds
+    inverse = w * ratio.odds
+    inverse += 1 - w
+    log_density = np.log(inverse)
+    if ratio.excess is not None:
+        log_density += ratio.excess
+    np.divide(1, inverse, out=inverse)
+    p = np.multiply(ratio.odds, inverse, out=ratio.odds)
     surplus = p - inverse
-    slope = weight * columns.sum(surplus)
-    out.gradient[:, 0] = slope
-    out.gradient[:, 1] = weight * columns.dot(p, first)
-    out.hessian[:, 0, 0] = slope - weight * weight * columns.dot(surplus, surplus)
     inverse *= p
     crossed = inverse * first
-    out.hessian[:, 0, 1] = out.hessian[:, 1, 0] = weight * columns.sum(crossed)
-    within = (1 - weight) * columns.dot(crossed, first)
-    out.hessian[:, 1, 1] = weight * (within + columns.dot(p, second))
-    # the variance between spike and slab is q (1 - q) times the square of the slab's mean
+    one = np.ones(z.shape[1]) if counts is None else counts
+    counted_p, counted_crossed, counted_surplus = (
+        part if counts is None else part * counts for part in (p, crossed, surplus)
+    )
+    sums = np.array(
+        [
+            np.vecdot(log_density, one),
+            np.vecdot(surplus, one),
+            np.vecdot(surplus, counted_surplus),
+            np.vecdot(first, counted_p),
+            np.vecdot(second, counted_p),
+            np.vecdot(crossed, one),
+            np.vecdot(first, counted_crossed),
+        ]
+    )
+    # q times the slab's variance, and q (1 - q) times the square of its mean between the two
     p *= w
     inverse *= w
-    np.multiply(p, mean, out=out.mean)
-    if out.slopes is not None and by_scale is not None:
-        np.multiply(inverse, mean, out=out.slopes[:, 0])
+    np.multiply(p, mean, out=moments[0])
+    if slopes is not None and by_scale is not None:
+        np.multiply(inverse, mean, out=slopes[:, 0])
         by_scale *= p
-        first *= out.slopes[:, 0]
+        first *= slopes[:, 0]
         first *= 1 - w
-        np.add(by_scale, first, out=out.slopes[:, 1])
+        np.add(by_scale, first, out=slopes[:, 1])
     inverse *= 1 - w
     mean *= mean
     mean *= inverse
     variance *= p
-    np.add(variance, mean, out=out.variance)
+    np.add(variance, mean, out=moments[1])
+    return sums
 
 
-def _evaluate(
-    columns: Columns, kind: AbstractSlabKind, weight: Numbers, log_scale: Numbers
-) -> list[steps.Sums]:
-    """Evaluate (1) to (4) for every column."""
-    w = np.array(weight)[:, None]
-    blocks = [_block_sums(part, kind, w, log_scale) for part in columns.blocks]
-    total = blocks[0] if len(blocks) == 1 else np.sum(blocks, axis=0)
-    return [
-        steps.sums_of(w, n, *sums)
-        for w, n, sums in zip(weight, columns.totals.tolist(), total.T.tolist(), strict=True)
-    ]
+def newton_step(
+    at: Evaluation, log_weight: Array, radius: Array, has_spike: bool = True
+) -> tuple[Array, Array, Array]:
+    """Safeguarded Newton step of every column.
+
+    Parameters
+    ----------
+    at : Evaluation
+        At the present weights and scales.
+    log_weight : array, c
+        Present log weights, which stay below zero.
+    radius : array, c
+        Longest step of the log scale; half of the longest one of the log weight.
+    has_spike : bool
+        Whether there is a weight to fit.
+
+    Returns
+    -------
+    log_weight, log_scale : array, c
+        Changes.
+    gain : array, c
+        What the quadratic model says is gained.
+    """
+    (slope_w, slope_b), cross = at.gradient.T, at.hessian[:, 0, 1]
+    curve_w, curve_b = at.hessian[:, 0, 0], at.hessian[:, 1, 1]
+    # where (1) is not concave in log w, take the curvature of the concave function of w
+    curve_w = np.where(curve_w < 0, curve_w, curve_w - slope_w)
+    free = (curve_w < 0) & ((log_weight < 0) | (slope_w < 0))
+    if not has_spike or not free.any():
+        step_w, step_b = np.zeros(radius.shape), _capped(slope_b, curve_b, radius)
+    else:
+        inverse = np.where(free, 1 / np.where(free, curve_w, -1.0), 0.0)
+        profiled = cross * inverse
+        step_b = _capped(slope_b - profiled * slope_w, curve_b - profiled * cross, radius)
+        wanted = -(slope_w + cross * step_b) * inverse
+        step_w = np.minimum(np.minimum(np.maximum(wanted, -2 * radius), 2 * radius), -log_weight)
+        held = (step_w != wanted) & (curve_b < 0)
+        if held.any():  # there the scale adapts to where the weight can go
+            step_b = np.where(held, _capped(slope_b + cross * step_w, curve_b, radius), step_b)
+    gain = step_w * (slope_w + 0.5 * curve_w * step_w + cross * step_b)
+    gain += step_b * (slope_b + 0.5 * curve_b * step_b)
+    return step_w, step_b, gain
 
 
-def _block_sums(columns: Columns, kind: AbstractSlabKind, w: Array, log_scale: Numbers) -> Array:
-    """Add up over entries, one column per column, in terms of ``p = q / w`` and ``1 - w G``."""
-    noise = relative_noise(columns, log_scale)
-    ratio = kind.ratio(columns, noise)
-    first, second = kind.derivatives(columns, noise, ratio)
-    log_density, p, inverse = densities(ratio, w)
-    gradient = p - inverse
-    crossed = np.multiply(p, inverse, out=inverse)
-    crossed *= first
-    return np.array(
-        [
-            columns.sum(log_density),
-            columns.sum(gradient),
-            columns.dot(gradient, gradient),
-            columns.dot(p, first),
-            columns.dot(p, second),
-            columns.sum(crossed),
-            columns.dot(crossed, first),
-        ]
-    )
+def _capped(slope: Array, curvature: Array, radius: Array) -> Array:
+    """Step uphill to the maximum, or as far as an upward curvature says, within the radius."""
+    size = np.abs(slope) / np.maximum(np.abs(curvature), 1e-300)
+    return np.copysign(np.minimum(size, radius), slope)
 
 
 class _State(NamedTuple):
-    weight: list[float]
-    log_scale: list[float]
-    ratio: list[float]
-    gained: list[float]  # log-likelihood since the start
+    """Where the climbs of c columns are; c rows each."""
 
-    def take(self, index: Sequence[int]) -> _State:
-        weight, log_scale, ratio, gained = ([part[k] for k in index] for part in self)
-        return _State(weight, log_scale, ratio, gained)
+    row: np.ndarray  # number of the column
+    log_weight: Array
+    log_scale: Array
+    value: Array
+    gradient: Array
+    hessian: Array
+    mean: Array
+    variance: Array
+    start: Array  # value at the beginning
+    radius: Array
+    length: Array  # of the last step
+
+    @property
+    def evaluation(self) -> Evaluation:
+        return Evaluation(*self[3:8])
+
+    @property
+    def gained(self) -> Array:
+        return self.value - self.start
+
+    def take(self, index: np.ndarray) -> _State:
+        return _State(*(part[index] for part in self))
+
+    def put(self, index: np.ndarray, other: _State) -> None:
+        for part, new in zip(self, other, strict=True):
+            part[index] = new
 
 
 def _climb(
-    columns: Columns,
-    kind: AbstractSlabKind,
-    weight: Numbers,
-    log_scale: Numbers,
-    fixed_weight: bool,
+    slab: Slab, columns: Columns, log_weight: Array, log_scale: Array, has_spike: bool
 ) -> _State:
     """Climb to a local maximum from the given parameters, all columns in step."""
-    totals = columns.totals
-    weights = [
-        max(w, steps.SMALLEST_SLAB / n) for w, n in zip(weight, totals.tolist(), strict=True)
-    ]
-    smallest = _SMALLEST_LOG_SCALE + math.log(columns.smallest_s)
-    most = np.log(columns.reach + 1e-3) + 3.0
-    scales = list(log_scale)
-    bounds = [
-        steps.Bounds(n, smallest, largest, kind.em_power, fixed_weight)
-        for n, largest in zip(totals.tolist(), most.tolist(), strict=True)
-    ]
-    sums = _evaluate(columns, kind, weights, scales)
-    first = [at.ratio for at in sums]
-    ratios = first.copy()
-    reach = [steps.LARGEST_STEP] * len(sums)  # of a step of Newton's method
-    active = list(range(len(sums)))
-    for _ in range(steps.MAX_STEPS):
-        moves = []
-        for k in active:
-            at, w, b = sums[k], weights[k], scales[k]
-            if steps.by_newton(reach[k]):
-                step = steps.newton(at, w, b, reach[k], fixed_weight)
-            else:
-                step = steps.em(at, w, b, bounds[k])
-            verdict, to_w, to_b = steps.judged(w, b, step, reach[k], bounds[k])
-            if verdict == steps.ARRIVE:
-                weights[k], scales[k] = to_w, to_b
-                ratios[k] += max(step[2], 0.0)
-            elif verdict == steps.MOVE:
-                moves.append((k, to_w, to_b))
-        if not moves:
-            break
-        which, to_weights, to_scales = zip(*moves, strict=True)
-        part = columns if len(moves) == len(sums) else columns.select(np.array(which))
-        evaluated = _evaluate(part, kind, to_weights, to_scales)
-        active = []
-        for (k, w, b), at in zip(moves, evaluated, strict=True):
-            if steps.is_no_fall(at.ratio, ratios[k]):
-                weights[k], scales[k], sums[k], ratios[k] = w, b, at, at.ratio
-                reach[k] = steps.longer(reach[k])
-                active.append(k)
-            elif steps.by_newton(reach[k]):  # where EM fails too, rounding has been reached
-                reach[k] = steps.shorter(reach[k], weights[k], scales[k], w, b)
-                active.append(k)
-    gained = [last - begin for last, begin in zip(ratios, first, strict=True)]
-    return _State(weights, scales, ratios, gained)
+    c = columns.n_columns
+    lowest_weight = np.log(SETTINGS.smallest_slab / columns.totals)
+    lowest = math.log(SETTINGS.narrowest * float(columns.s.min()))
+    highest = np.log(columns.largest + 1e-3) + 3.0
+    log_weight = np.minimum(np.maximum(log_weight, lowest_weight), 0.0)
 
+    def evaluate(row: np.ndarray, log_weight: Array, log_scale: Array) -> Evaluation:
+        part = columns if row.size == c else columns.select(row)
+        return evaluate_two_groups(
+            slab, part.x, part.s, log_weight, log_scale, has_spike, counts=part.counts
+        )
 
-def _are_many(columns: Columns) -> bool:
-    """Tell whether to go most of the way on merged entries, where that costs little."""
-    return columns.s.size > 1 and columns.x.shape[1] >= _COARSE_FROM
-
-
-def _starts(
-    columns: Columns, kind: AbstractSlabKind, fixed_weight: bool
-) -> tuple[list[int], list[float], list[float]]:
-    """Find columns, weights and log scales to climb from."""
-    if not _are_many(columns):
-        return search_scales(columns, kind, fixed_weight)
-    found = []
-    for k, column in enumerate(columns.each()):
-        rows, weight, log_scale = search_scales(column.merged, kind, fixed_weight)
-        coarse = column.merged.select(np.array(rows))
-        state = _climb(coarse, kind, weight, log_scale, fixed_weight)
-        least = max(state.ratio) - 20.0
-        near_best = [i for i, ratio in enumerate(state.ratio) if ratio >= least]
-        found += [(k, state.weight[i], state.log_scale[i]) for i in near_best]
-    rows, weight, log_scale = (list(part) for part in zip(*found, strict=True))
-    return rows, weight, log_scale
-
-
-def _cold(columns: Columns, kind: AbstractSlabKind, fixed_weight: bool) -> _State:
-    rows, weight, log_scale = _starts(columns, kind, fixed_weight)
-    wide = columns if rows == [*range(columns.n_columns)] else columns.select(np.array(rows))
-    state = _climb(wide, kind, weight, log_scale, fixed_weight)
-    best: dict[int, int] = {}
-    for i, k in enumerate(rows):
-        if k not in best or state.ratio[i] > state.ratio[best[k]]:
-            best[k] = i
-    return state.take([best[k] for k in range(columns.n_columns)])
-
-
-def _warm(
-    columns: Columns, kind: AbstractSlabKind, fixed_weight: bool, weight: Numbers, scale: Numbers
-) -> _State:
-    narrowest, widest = 0.05 * columns.smallest_s, columns.reach.tolist()
-    usable = [
-        w > 0 and narrowest < b < 10 * most + 1
-        for w, b, most in zip(weight, scale, widest, strict=True)
-    ]
-    if not any(usable):
-        return _cold(columns, kind, fixed_weight)
-    # elsewhere borrow another column's start: what it leads to is searched anew below
-    source = [k if fine else usable.index(True) for k, fine in enumerate(usable)]
-    weights = [1.0 if fixed_weight else weight[k] for k in source]
-    scales = [math.log(scale[k]) for k in source]
-    gained = [0.0] * len(scales)
-    if _are_many(columns):
-        for k, column in enumerate(columns.each()):
-            way = _climb(column.merged, kind, weights[k : k + 1], scales[k : k + 1], fixed_weight)
-            weights[k], scales[k], gained[k] = way.weight[0], way.log_scale[0], way.gained[0]
-    state = _climb(columns, kind, weights, scales, fixed_weight)
-    doubtful = [
-        k
-        for k, ratio in enumerate(state.ratio)
-        if not usable[k]
-        or gained[k] + state.gained[k] > _TRUSTED_GAIN + 0.01 * ratio
-        or ratio < _TRUSTED_RATIO
-    ]
-    if doubtful:
-        cold = _cold(columns.select(np.array(doubtful)), kind, fixed_weight)
-        for i, k in enumerate(doubtful):
-            if cold.ratio[i] > state.ratio[k]:
-                for old, new in zip(state, cold, strict=True):
-                    old[k] = new[i]
+    at = evaluate(np.arange(c), log_weight, log_scale)
+    radius, length = np.full(c, SETTINGS.radius), np.full(c, SETTINGS.first_length)
+    start = at.value.copy()
+    state = _State(np.arange(c), log_weight, np.array(log_scale), *at[:5], start, radius, length)
+    now = state  # of the columns that still climb; the others have theirs in `state`
+    for _ in range(SETTINGS.max_steps):
+        step_w, step_b, gain = newton_step(now.evaluation, now.log_weight, now.radius, has_spike)
+        to_w = np.maximum(now.log_weight + step_w, lowest_weight[now.row])
+        to_b = np.minimum(np.maximum(now.log_scale + step_b, lowest), highest[now.row])
+        length = _length(now, to_w, to_b)
+        last = (length**3 < SETTINGS.accuracy * now.length**2) & (length <= now.length)
+        last &= now.radius == SETTINGS.radius
+        moves = (length > SETTINGS.shortest_step) & (last | (gain > SETTINGS.tolerance))
+        if not moves.all():
+            state.put(now.row, now)
+            now, last, length = now.take(moves), last[moves], length[moves]
+            to_w, to_b = to_w[moves], to_b[moves]
+            if not now.row.size:
+                return state
+        at = evaluate(now.row, to_w, to_b)
+        # a last step may gain less than rounding takes away
+        risen = last | (at.value >= now.value - 1e-14 * np.abs(now.value))
+        new = _State(now.row, to_w, to_b, *at[:5], now.start, now.radius, length)
+        if risen.all():
+            new = new._replace(radius=np.minimum(4 * now.radius, SETTINGS.radius))
+        else:
+            new.put(~risen, now.take(~risen))
+            shorter = 0.25 * np.minimum(now.radius, length)
+            longer = np.minimum(4 * now.radius, SETTINGS.radius)
+            new = new._replace(radius=np.where(risen, longer, shorter), length=length)
+        now = new
+        done = last | (now.radius < SETTINGS.smallest_radius)
+        if done.any():
+            if done.all() and now.row.size == c:
+                return now
+            state.put(now.row, now)
+            now = now.take(~done)
+            if not now.row.size:
+                return state
+    state.put(now.row, now)
     return state
 
 
+def _length(now: _State, to_w: Array, to_b: Array) -> Array:
+    """Length of a step, relative to the smaller of spike and slab."""
+    spike = np.maximum(-np.minimum(now.log_weight, to_w), 1e-300)  # about its weight, if small
+    moved = np.abs(to_w - now.log_weight) / np.minimum(spike, 1.0)
+    return np.maximum(moved, np.abs(to_b - now.log_scale))
+
+
+def _are_many(columns: Columns) -> bool:
+    """Whether to go most of the way on merged entries, where that costs little."""
+    return columns.s.size > 1 and columns.x.shape[1] >= SETTINGS.merge_climb
+
+
+def _search(slab: Slab, column: Columns, has_spike: bool) -> tuple[Array, Array]:
+    """Log weights and log scales from which to climb: peaks on a grid of scales."""
+    if column.counts is None and column.x.shape[1] >= SETTINGS.merge_search:
+        column = column.merged()
+    low = math.log(SETTINGS.narrowest_searched * float(column.s.min()))
+    top = max(math.log(max(float(column.largest[0]), 1e-300)), float(np.median(np.log(column.s))))
+    log_scale = np.arange(low, top + 1.0, math.log(2.0))
+    counts = np.ones(column.x.shape[1]) if column.counts is None else column.counts[0]
+    odds, excess, _ = slab.ratio(column.z, column.s * np.exp(-log_scale)[:, None])
+    weight = np.ones(log_scale.size)
+    if has_spike:
+        weight = best_weight(odds, counts, SETTINGS.rough_weight)
+    w = weight[:, None]
+    log_density = np.log(w * odds + (1 - w))
+    if excess is not None:
+        log_density += np.where(w > 0, excess, 0.0)
+    value = log_density @ counts
+    # peaks that are not the highest might still win between grid points
+    found = peaks(value, SETTINGS.most_peaks)
+    found = found[value[found] >= value.max() - max(10.0, 0.2 * value.max())]
+    with np.errstate(divide="ignore"):  # the climb has its own lower bound of the weight
+        return np.log(weight[found]), log_scale[found]
+
+
+def best_weight(odds: Array, counts: Array, accuracy: float = 1e-12) -> Array:
+    """Maximise ``sum log(1 + w (odds - 1))`` over the weight ``w`` of each row.
+
+    The derivative falls from one pole to another, nearly as ``a / w - b / (1 - w)`` if the entries
+    are easy to tell apart. Every step fits ``a`` and ``b`` to the derivative and to its slope, and
+    goes where that vanishes; bracketed.
+    """
+    surplus = odds - 1
+    full, empty = (surplus / odds) @ counts >= 0, surplus @ counts <= 0
+    low, high = np.full(len(odds), 1e-3 / counts.sum()), np.ones(len(odds))
+    weight = np.full(len(odds), 0.1)
+    for _ in range(60):
+        gradient = surplus / (1 + weight[:, None] * surplus)
+        slope, square = gradient @ counts, (gradient * gradient) @ counts
+        rising = slope > 0
+        low, high = np.where(rising, weight, low), np.where(rising, high, weight)
+        rest = 1 - weight
+        up = weight * weight * (rest * square + slope)
+        down = rest * rest * (weight * square - slope)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            model = up / (up + down)
+        near = np.abs(model - weight) <= accuracy * weight
+        weight = np.where(near | ((model > low) & (model < high)), model, np.sqrt(low * high))
+        if (near | full | empty).all():
+            break
+    return np.where(empty, 0.0, np.where(full, 1.0, np.clip(weight, 0.0, 1.0)))
+
+
+def peaks(values: Array, most: int) -> np.ndarray:
+    """Return the places of the highest local maxima; of a run of ties only the first counts."""
+    ends = np.concatenate([[-np.inf], values, [-np.inf]])
+    peak = np.flatnonzero((values > ends[:-2]) & (values >= ends[2:]))
+    return np.sort(peak[np.argsort(-values[peak], kind="stable")[:most]])
+
+
+def _cold(slab: Slab, columns: Columns, has_spike: bool) -> _State:
+    """Search the scale of every column globally, climb from all peaks, and keep the best."""
+    found = []
+    for k, column in enumerate(columns.each()):
+        many = _are_many(columns)
+        if many:
+            column = column.merged()
+        start = _search(slab, column, has_spike)
+        if many:
+            wide = column.select(np.zeros(start[0].size, dtype=np.intp))
+            state = _climb(slab, wide, *start, has_spike)
+            # several peaks may have led to one maximum, and merged entries err by a few nats
+            ends = np.round(10 * np.array([state.log_weight, state.log_scale]))
+            state = state.take(np.unique(ends, axis=1, return_index=True)[1])
+            state = state.take(state.value >= state.value.max() - 20.0)
+            start = state.log_weight, state.log_scale
+        found.append((np.full(start[0].size, k), *start))
+    rows, log_weight, log_scale = (np.concatenate(part) for part in zip(*found, strict=True))
+    wide = columns if rows.size == columns.n_columns else columns.select(rows)
+    state = _climb(slab, wide, log_weight, log_scale, has_spike)
+    order = np.lexsort((-state.value, rows))
+    return state.take(order[np.unique(rows[order], return_index=True)[1]])
+
+
+def _warm(slab: Slab, columns: Columns, has_spike: bool, weight: Array, scale: Array) -> _State:
+    """Climb from given parameters; search anew where they turn out to be far from the optimum."""
+    narrow, wide = 0.05 * float(columns.s.min()), 10 * columns.largest + 1
+    usable = (weight > 0) & (scale > narrow) & (scale < wide)
+    if not usable.any():
+        return _cold(slab, columns, has_spike)
+    log_weight = np.log(np.where(usable, weight, 0.5))
+    log_scale = np.log(np.where(usable, scale, columns.s.min()))
+    gained = np.zeros(weight.size)
+    if _are_many(columns):
+        for k, column in enumerate(columns.each()):
+            way = _climb(
+                slab, column.merged(), log_weight[k : k + 1], log_scale[k : k + 1], has_spike
+            )
+            log_weight[k], log_scale[k] = way.log_weight[0], way.log_scale[0]
+            gained[k] = way.gained[0]
+    state = _climb(slab, columns, log_weight, log_scale, has_spike)
+    gained += state.gained
+    doubtful = ~usable | (state.value < SETTINGS.trusted_ratio)
+    doubtful |= gained > SETTINGS.trusted_gain + 0.01 * state.value
+    if doubtful.any():
+        rows = np.flatnonzero(doubtful)
+        cold = _cold(slab, columns.select(rows), has_spike)
+        better = cold.value > state.value[rows]
+        state.put(rows[better], cold.take(better))
+    return state
+
+
+class TwoGroupFit(NamedTuple):
+    """Fitted weights and scales, log-likelihood ratios to the null, posterior moments."""
+
+    weight: Array
+    scale: Array
+    ratio: Array
+    mean: Array
+    variance: Array
+
+
 def fit_two_groups(
-    columns: Columns,
-    kind: AbstractSlabKind,
-    fixed_weight: bool,
-    start: tuple[Numbers, Numbers] | None = None,
+    slab: Slab, columns: Columns, has_spike: bool, start: tuple[Array, Array] | None = None
 ) -> TwoGroupFit:
     """Fit weight and scale of every column by maximum likelihood.
 
     Parameters
     ----------
+    slab : subclass of AbstractSlab
+        Shape of the slab.
     columns : Columns
         The observations, with the spike at zero.
-    kind : AbstractSlabKind
-        The slab.
-    fixed_weight : bool
-        Whether there is no spike: the slab has weight one.
+    has_spike : bool
+        Whether there is a spike; if not, the slab has weight one.
     start : (weight, scale), optional
         Parameters of each column to start from. A column whose start says nothing (no slab, or
         one narrower than the noise) is searched as if cold.
@@ -371,24 +529,13 @@ def fit_two_groups(
         A column that no slab improves has weight and scale zero.
     """
     if start is None:
-        state = _cold(columns, kind, fixed_weight)
+        state = _cold(slab, columns, has_spike)
     else:
-        state = _warm(columns, kind, fixed_weight, *start)
-    some = [k for k, ratio in enumerate(state.ratio) if ratio > 0]
-    if len(some) == columns.n_columns:
-        ratio, mean, variance = posterior(columns, kind, state.weight, state.log_scale)
-    else:  # what no slab improves needs no posterior
-        ratio = np.zeros(columns.n_columns)
-        mean, variance = np.zeros((2, columns.n_columns, columns.x.shape[1]))
-        if some:
-            part = state.take(some)
-            finished = posterior(columns.select(np.array(some)), kind, part.weight, part.log_scale)
-            for whole, values in zip((ratio, mean, variance), finished, strict=True):
-                whole[some] = values
-    fit = TwoGroupFit([0.0] * columns.n_columns, [0.0] * columns.n_columns, ratio, mean, variance)
-    for k, value in enumerate(ratio.tolist()):
-        if value > 0:
-            fit.weight[k], fit.scale[k] = state.weight[k], math.exp(state.log_scale[k])
-        else:
-            ratio[k] = mean[k] = variance[k] = 0.0
+        state = _warm(slab, columns, has_spike, *start)
+    weight = np.exp(state.log_weight) if has_spike else np.ones(columns.n_columns)
+    fit = TwoGroupFit(weight, np.exp(state.log_scale), state.value, state.mean, state.variance)
+    null = state.value <= 0
+    if null.any():
+        for part in fit:
+            part[null] = 0.0
     return fit
