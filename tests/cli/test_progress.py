@@ -8,13 +8,12 @@ import numpy as np
 import pytest
 
 import ebcd
-from ebcd.fitting import _clock
 
 pytest.importorskip("typer")
 from rich.console import Console
 
 from ebcd.cli import _progress
-from ebcd.cli._progress import Watcher, seconds_left, watch
+from ebcd.cli._progress import Display, display, seconds_left
 from ebcd.cli._results import fit_model
 from ebcd.data.files._table import Table
 
@@ -24,7 +23,7 @@ class Clock:
 
     def __init__(self, monkeypatch):
         self.time = 1000.0
-        monkeypatch.setattr(_clock, "now", lambda: self.time)
+        monkeypatch.setattr(_progress, "monotonic", lambda: self.time)
 
 
 @pytest.fixture
@@ -32,11 +31,11 @@ def clock(monkeypatch):
     return Clock(monkeypatch)
 
 
-def follow(watcher, elbos, clock, tol=1e-3):
-    """Tell a watcher of iterations that take a second each."""
-    watcher.stage("fitting", tol=tol)
+def follow(shown, elbos, clock, tol=1e-3):
+    """Tell a shown of iterations that take a second each."""
+    shown.stage("fitting", tol=tol)
     for i, elbo in enumerate(elbos, start=1):
-        watcher.iteration(i, elbo, 2)
+        shown.iteration(i, elbo, 2)
         clock.time += 1.0
 
 
@@ -67,10 +66,10 @@ def test_durations(seconds, words):
 
 
 def test_lines_are_few_and_plain(capsys, clock):
-    with watch(quiet=False) as watcher:
-        watcher.stage("reading")
-        watcher.note("note: a note")
-        follow(watcher, [-100.0, -92.0, -88.0, -86.0, -85.0, -84.5], clock)
+    with display(quiet=False) as shown:
+        shown.stage("reading")
+        shown.note("note: a note")
+        follow(shown, [-100.0, -92.0, -88.0, -86.0, -85.0, -84.5], clock)
     out, err = capsys.readouterr()
     assert out == ""
     assert err.splitlines() == [
@@ -81,69 +80,69 @@ def test_lines_are_few_and_plain(capsys, clock):
 
 
 def test_many_short_stages_are_few_lines_as_well(capsys, clock):
-    with watch(quiet=False) as watcher:
+    with display(quiet=False) as shown:
         for i in range(1, 13):
-            watcher.stage(f"start {i} of 12", i, 12)
-            watcher.iteration(1, -1234.56, 2)
+            shown.stage(f"start {i} of 12", i, 12)
+            shown.iteration(1, -1234.56, 2)
             clock.time += 0.5
     assert capsys.readouterr().err.splitlines() == [
         *("start 1 of 12", "start 5 of 12", "start 9 of 12"),
     ]
 
 
-def left(watcher, *iteration):
+def left(shown, *iteration):
     """What is said of the time that is left after an iteration."""
     said = []
-    watcher._show = lambda words, detail="", brief=False: said.append(detail)
-    watcher.iteration(*iteration)
+    shown._show = lambda words, detail="", brief=False: said.append(detail)
+    shown.iteration(*iteration)
     return said[0].partition(", ELBO -5.0")[2]
 
 
 def test_time_left_in_a_round_follows_from_the_starts_that_are_over(clock):
-    watcher = Watcher()
-    watcher.stage("start 1 of 4", 1, 4)
-    assert left(watcher, 2, -5.0, 3) == ""  # nothing to go by
+    shown = Display()
+    shown.stage("start 1 of 4", 1, 4)
+    assert left(shown, 2, -5.0, 3) == ""  # nothing to go by
     clock.time += 10.0
-    watcher.stage("start 2 of 4", 2, 4)
+    shown.stage("start 2 of 4", 2, 4)
     clock.time += 4.0
-    assert left(watcher, 2, -5.0, 3) == ", about 26 s left in this round"
+    assert left(shown, 2, -5.0, 3) == ", about 26 s left in this round"
     clock.time += 16.0  # 15 s each
-    watcher.stage("start 3 of 4", 3, 4)
-    assert left(watcher, 2, -5.0, 3) == ", about 30 s left in this round"
+    shown.stage("start 3 of 4", 3, 4)
+    assert left(shown, 2, -5.0, 3) == ", about 30 s left in this round"
     clock.time += 20.0
-    assert left(watcher, 3, -5.0, 3) == ""  # not like the others
-    watcher.stage("start 1 of 2", 1, 2)  # of the next round
-    assert left(watcher, 2, -5.0, 3) == ""
+    assert left(shown, 3, -5.0, 3) == ""  # not like the others
+    shown.stage("start 1 of 2", 1, 2)  # of the next round
+    assert left(shown, 2, -5.0, 3) == ""
 
 
 def test_time_left_is_at_most_what_the_user_allowed(clock):
-    watcher = Watcher()
-    watcher.limit(50.0)
-    watcher.stage("start 1 of 3", 1, 3)
+    shown = Display()
+    shown.limit(50.0)
+    shown.stage("start 1 of 3", 1, 3)
     clock.time += 10.0
-    assert left(watcher, 2, -5.0, 3) == ", at most 40 s left"
-    watcher.stage("start 2 of 3", 2, 3)
-    assert left(watcher, 2, -5.0, 3) == ", about 20 s left in this round"
+    assert left(shown, 2, -5.0, 3) == ", at most 40 s left"
+    shown.stage("start 2 of 3", 2, 3)
+    assert left(shown, 2, -5.0, 3) == ", about 20 s left in this round"
     clock.time += 25.0
-    watcher.stage("start 3 of 3", 3, 3)
-    assert left(watcher, 2, -5.0, 3) == ", at most 15 s left"  # one takes longer
-    watcher.limit(None)
-    assert left(watcher, 2, -5.0, 3) == ", about 18 s left in this round"
+    shown.stage("start 3 of 3", 3, 3)
+    assert left(shown, 2, -5.0, 3) == ", at most 15 s left"  # one takes longer
+    shown.limit(None)
+    assert left(shown, 2, -5.0, 3) == ", about 18 s left in this round"
 
 
 def test_iterations_without_an_elbo(capsys, clock):
-    with watch(quiet=False) as watcher:
-        watcher.stage("looking for a start")
+    with display(quiet=False) as shown:
+        shown.stage("looking for a start")
         clock.time += 5.0
-        watcher.iteration(7, None, 3)
+        shown.iteration(7, None, 3)
     assert "looking for a start: component 3, iteration 7" in capsys.readouterr().err
 
 
 def test_quiet_says_nothing(capsys, clock):
-    with watch(quiet=True) as watcher:
-        watcher.stage("reading")
-        watcher.note("note: a note")
-        follow(watcher, [0.0, 8.0, 12.0, 14.0], clock)
+    with display(quiet=True) as shown:
+        shown.stage("reading")
+        shown.note("note: a note")
+        follow(shown, [0.0, 8.0, 12.0, 14.0], clock)
     assert capsys.readouterr() == ("", "")
 
 
@@ -152,11 +151,11 @@ def test_a_terminal_has_lines_that_go_away(monkeypatch, clock):
     console = Console(file=screen, force_terminal=True, width=80)
     monkeypatch.setattr(_progress, "Console", lambda **options: console)
     monkeypatch.setattr(_progress.sys, "stderr", SimpleNamespace(isatty=lambda: True))
-    with watch(quiet=False) as watcher:
-        watcher.note("note: [stays] on the screen")
-        watcher.stage("round 1, start 2 of 5: varimax (1,000 of 20,000 features)", 2, 5)
-        watcher.iteration(3, -86.0, 2)
-        watcher._progress.refresh()
+    with display(quiet=False) as shown:
+        shown.note("note: [stays] on the screen")
+        shown.stage("round 1, start 2 of 5: varimax (1,000 of 20,000 features)", 2, 5)
+        shown.iteration(3, -86.0, 2)
+        shown._progress.refresh()
     text = screen.getvalue()
     assert "note: [stays] on the screen" in text
     assert "round 1, start 2 of 5: varimax (1,000 of 20,000 features)" in text
@@ -170,8 +169,8 @@ def test_a_fit_is_followed_from_the_search_on(capsys, clock, monkeypatch):
     rng = np.random.default_rng(0)
     table = Table(rng.normal(size=(60, 5)) @ rng.normal(size=(5, 20)), list("abcdefghijklmnopqrst"))
     model = ebcd.EBCD(4, max_time=500.0)
-    with watch(quiet=False) as watcher:
-        fit_model(model, table, None, watcher)
+    with display(quiet=False) as shown:
+        fit_model(model, table, None, shown)
     lines = capsys.readouterr().err.splitlines()
     assert lines[0] == "looking for a start"
     started = [line for line in lines if line.startswith("round 1, start ") and "ELBO" in line]

@@ -17,7 +17,7 @@ from ebcd.cli._compare import METHODS, SLOW_FAMILIES, check_methods, compare, pr
 from ebcd.cli._data import Steps, load_covariance, load_data, scores_of, standardized
 from ebcd.cli._errors import Commands, one_line_errors
 from ebcd.cli._folder import claimed
-from ebcd.cli._progress import Watcher, watch
+from ebcd.cli._progress import Display, display
 from ebcd.cli._results import (
     as_json,
     fit_model,
@@ -114,10 +114,10 @@ def fit(
         steps = Steps(transpose, log_returns, difference, standardize)
         _check_covariance(covariance, n_samples)
         title = f"Components of {path.name if str(path) != '-' else 'standard input'}"
-        with claimed(output, force) as part, watch(quiet) as watcher:
-            table, sd = _read(path, steps, watcher, center, n_samples, reading)
+        with claimed(output, force) as part, display(quiet) as shown:
+            table, sd = _read(path, steps, shown, center, n_samples, reading)
             about = {"source": str(path), "title": title, "output": str(output)}
-            summary = _fit(model, table, n_samples, part, watcher, steps, sd, **about)
+            summary = _fit(model, table, n_samples, part, shown, steps, sd, **about)
         _print_summary(model, summary, output, json, quiet)
 
 
@@ -131,22 +131,22 @@ def _check_covariance(covariance: bool, n_samples: int | None) -> None:
 def _read(
     path: Path,
     steps: Steps,
-    watcher: Watcher,
+    shown: Display,
     center: bool,
     n_samples: int | None,
     reading: dict[str, Any],
 ) -> tuple[Table, Any | None]:
     """Read and prepare data, or with `n_samples` a covariance matrix."""
-    watcher.stage(f"reading {path}")
+    shown.stage(f"reading {path}")
     if n_samples is None:
         table, sd = load_data(path, steps, center=center, **reading)
     else:
         table, sd = load_covariance(path, steps, **reading)
     for note in table.notes:
-        watcher.note(f"note: {note}")
+        shown.note(f"note: {note}")
     rows, size = table.values.shape
     what = "covariance of" if n_samples is not None else f"{rows:,} samples of"
-    watcher.note(f"{what} {size:,} features")
+    shown.note(f"{what} {size:,} features")
     return table, sd
 
 
@@ -155,16 +155,16 @@ def _fit(
     table: Table,
     n_samples: int | None,
     folder: Path,
-    watcher: Watcher,
+    shown: Display,
     steps: Steps,
     sd: Any | None,
     **about: str,
 ) -> dict[str, Any]:
     """Fit, write the results to a folder and return the summary."""
-    scores, warned, seconds = fit_model(model, table, n_samples, watcher)
+    scores, warned, seconds = fit_model(model, table, n_samples, shown)
     for warning in warned:
-        watcher.note(f"warning: {warning}")
-    watcher.stage("writing the results")
+        shown.note(f"warning: {warning}")
+    shown.stage("writing the results")
     summary = summarise(
         model,
         **about,
@@ -209,12 +209,12 @@ def demo(
             "title": "What moved US employment, 2006 to 2015?",
             "output": str(output),
         }
-        with claimed(output, force) as part, watch(quiet) as watcher:
-            watcher.note(
+        with claimed(output, force) as part, display(quiet) as shown:
+            shown.note(
                 "US employment in 15 sectors, January 2006 to December 2015: monthly growth, "
                 "standardised"
             )
-            summary = _fit(model, table, None, part, watcher, steps, sd, **about)
+            summary = _fit(model, table, None, part, shown, steps, sd, **about)
         _print_summary(model, summary, output, json, quiet)
 
 
@@ -275,10 +275,10 @@ def compare_methods(
         methods = check_methods(method or [], every)
         steps = Steps(transpose, log_returns, difference, standardize)
         _check_covariance(covariance, n_samples)
-        with watch(quiet) as watcher:
-            table, _ = _read(path, steps, watcher, center, n_samples, reading)
+        with display(quiet) as shown:
+            table, _ = _read(path, steps, shown, center, n_samples, reading)
             k = int(n_components) if n_components.isdigit() else n_components
-            outcomes = list(compare(table, n_samples, k, center, methods, watcher))
+            outcomes = list(compare(table, n_samples, k, center, methods, shown))
         if json:
             typer.echo(as_json([dataclasses.asdict(outcome) for outcome in outcomes]))
         else:
@@ -323,11 +323,11 @@ def transform(
         if output is not None:
             _check_file(output, force)
         fitted, summary = read_results(model)
-        with watch(quiet) as watcher:
-            watcher.stage(f"reading {path}")
+        with display(quiet) as shown:
+            shown.stage(f"reading {path}")
             scores, table = scores_of(fitted, summary, path, **reading)
             for note in table.notes:
-                watcher.note(f"note: {note}")
+                shown.note(f"note: {note}")
         if output is None:
             write_scores(sys.stdout, scores, table)
             return

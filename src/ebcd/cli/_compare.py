@@ -16,7 +16,7 @@ from rich.table import Table as Grid
 
 import ebcd
 from ebcd._lookup import unknown_name
-from ebcd.cli._progress import Watcher
+from ebcd.cli._progress import Display
 from ebcd.data.files._table import Table
 from ebcd.peers import EBMF, EBPCA, ITSPCA, SPC, USLPCA, GPower
 
@@ -68,13 +68,13 @@ def compare(
     n_components: int | str,
     center: bool,
     methods: list[str],
-    watcher: Watcher,
+    shown: Display,
 ) -> Iterator[Outcome]:
     """Fit one method after the other, with the same number of components.
 
     `n_components="auto"` is settled by `EBCD` with its default prior.
     """
-    watcher.stage("fitting point_laplace")
+    shown.stage("fitting point_laplace")
     began = time.monotonic()
     first = _fitted(ebcd.EBCD(n_components, center=center), table, n_samples)
     if first.n_components_ == 0:
@@ -85,7 +85,7 @@ def compare(
         if method == "point_laplace":
             yield reference
             continue
-        watcher.stage(f"fitting {method}")
+        shown.stage(f"fitting {method}")
         kind = "other" if method in PEERS else "EBCD"
         make: Callable[..., Any] = PEERS.get(method, partial(ebcd.EBCD, prior=method))
         if method == "USLPCA":  # which needs a number of loadings

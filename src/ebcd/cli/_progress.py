@@ -1,4 +1,4 @@
-"""What a command says while it works: live lines on a terminal, plain lines elsewhere."""
+"""Progress of a command: live lines on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -7,34 +7,34 @@ import math
 import sys
 from collections import deque
 from collections.abc import Iterator
+from time import monotonic
 
 import numpy as np
 import typer
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from ebcd.fitting import _clock
 from ebcd.fitting._progress import AbstractDisplay
 
 _SECONDS_BETWEEN_LINES = 2.0
-_ELBOS = 9  # from whose gains the remaining iterations are foretold
+_ELBOS = 9  # whose gains predict the remaining iterations
 
 
-class Watcher(AbstractDisplay):
-    """Tell what goes on; this one says nothing."""
+class Display(AbstractDisplay):
+    """Shows what a command is doing; this one shows nothing."""
 
     def __init__(self) -> None:
         self._end = math.inf
         self.stage("")
 
     def limit(self, seconds: float | None) -> None:
-        """Say that what goes on now ends after so many seconds, if there is a limit."""
-        self._end = math.inf if seconds is None else _clock.now() + seconds
+        """Set a limit of seconds from now, if there is one."""
+        self._end = math.inf if seconds is None else monotonic() + seconds
 
     def stage(self, words: str, number: int = 1, of: int = 1, tol: float | None = None) -> None:
-        """Say what is being done now."""
+        """Show what is being done now."""
         self._words, self._tol, self._elbos = words, tol, deque[float](maxlen=_ELBOS)
-        self._began = _clock.now()
+        self._began = monotonic()
         if number == 1:
             self._all_began = self._began
         self._number, self._of = number, of
@@ -42,7 +42,7 @@ class Watcher(AbstractDisplay):
             self._show(words, brief=of > 1)
 
     def iteration(self, number: int, elbo: float | None, n_components: int) -> None:
-        """Say how far it is, and how many seconds are probably left."""
+        """Show how far it is, and how much time is probably left."""
         if elbo is None:
             detail = f"component {n_components}, iteration {number}"
         else:
@@ -52,8 +52,8 @@ class Watcher(AbstractDisplay):
         self._show(self._words, detail + self._left(number), brief=not first)
 
     def _left(self, number: int) -> str:
-        """Say how much time is left, as far as that is known."""
-        now = _clock.now()
+        """Return how much time is left, as far as that is known."""
+        now = monotonic()
         limit = max(self._end - now, 0.0)
         if self._tol is None:
             left, of = self._left_in_round(now), " in this round"
@@ -65,7 +65,7 @@ class Watcher(AbstractDisplay):
         return "" if limit == math.inf else f", at most {_duration(limit)} left"
 
     def _left_in_round(self, now: float) -> float | None:
-        """Foretell the end of stages of which some are over, if this one is like them."""
+        """Predict the end of a round of stages from those that are over."""
         if self._number == 1:
             return None
         each = (self._began - self._all_began) / (self._number - 1)
@@ -73,13 +73,13 @@ class Watcher(AbstractDisplay):
         return left_of_this + each * (self._of - self._number) if left_of_this > 0 else None
 
     def note(self, words: str) -> None:
-        """Say something that stays on the screen."""
+        """Show something that stays on the screen."""
 
     def _show(self, words: str, detail: str = "", brief: bool = False) -> None:
         """Show what is being done and how far it is; what is `brief` may be left out."""
 
 
-class _Lines(Watcher):
+class _Lines(Display):
     """Plain lines on standard error, not too many."""
 
     def __init__(self) -> None:
@@ -87,7 +87,7 @@ class _Lines(Watcher):
         super().__init__()
 
     def _show(self, words: str, detail: str = "", brief: bool = False) -> None:
-        now = _clock.now()
+        now = monotonic()
         if words and not (brief and now - self._spoke < _SECONDS_BETWEEN_LINES):
             self._spoke = now
             typer.echo(f"{words}: {detail}" if detail else words, err=True)
@@ -96,8 +96,8 @@ class _Lines(Watcher):
         typer.echo(words, err=True)
 
 
-class _Live(Watcher):
-    """Two lines on a terminal that change: one would be too long for 80 letters."""
+class _Live(Display):
+    """Two lines on a terminal that change; one would be too long for 80 characters."""
 
     def __init__(self, progress: Progress) -> None:
         self._progress = progress
@@ -112,11 +112,11 @@ class _Live(Watcher):
 
 
 @contextlib.contextmanager
-def watch(quiet: bool) -> Iterator[Watcher]:
-    """Show progress on standard error, in the way that suits it."""
+def display(quiet: bool) -> Iterator[Display]:
+    """Show progress on standard error: live on a terminal, in plain lines elsewhere."""
     console = Console(stderr=True)
     if quiet:
-        yield Watcher()
+        yield Display()
     elif not (console.is_terminal and sys.stderr.isatty()):
         yield _Lines()
     else:
@@ -134,7 +134,7 @@ def _duration(seconds: float) -> str:
 
 
 def seconds_left(gains: list[float], tol: float, seconds_each: float) -> float | None:
-    """Foretell the end from gains that fall geometrically towards `tol`; None if they do not."""
+    """Predict the end from gains that fall geometrically towards `tol`; None if they do not."""
     if len(gains) < 3 or min(gains[0], gains[-1], tol) <= 0:
         return None
     if gains[-1] <= tol:

@@ -15,7 +15,7 @@ from typing import IO, Any
 import numpy as np
 
 import ebcd
-from ebcd.cli._progress import Watcher
+from ebcd.cli._progress import Display
 from ebcd.data.files._table import Table
 from ebcd.io import load, save
 from ebcd.report import pca_variance_ratio, write_report
@@ -33,15 +33,15 @@ def make_model(n_components: str, prior: str, **parameters: Any) -> ebcd.EBCD:
 
 
 def fit_model(
-    model: ebcd.EBCD, table: Table, n_samples: int | None, watcher: Watcher
+    model: ebcd.EBCD, table: Table, n_samples: int | None, shown: Display
 ) -> tuple[Any, list[str], float]:
     """Fit, and return the scores, the warnings and the seconds it took.
 
     With `n_samples` the table is a covariance matrix, and there are no scores.
     """
     began = time.monotonic()
-    watcher.limit(model.max_time)
-    model._display = watcher
+    shown.limit(model.max_time)
+    model._display = shown
     try:
         with _gathered_warnings() as warned:
             if n_samples is None:
@@ -51,7 +51,7 @@ def fit_model(
                 scores = None
     finally:
         del model._display
-        watcher.limit(None)
+        shown.limit(None)
     model.feature_names_in_ = np.array(table.column_names, dtype=object)
     return scores, warned, time.monotonic() - began
 

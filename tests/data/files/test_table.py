@@ -437,6 +437,12 @@ MEANINGS = {
         None,
         ["a", "x1", "b"],
     ),
+    "separators at the end, without a header": (
+        "1.5,2,\n3,4,\n",
+        [[1.5, 2], [3, 4]],
+        None,
+        ["x0", "x1"],
+    ),
     "table of R with spaces": (
         '"a" "b"\n"u" 1.5 2\n"v" 3 4\n'.replace('"', ""),
         [[1.5, 2], [3, 4]],
@@ -462,6 +468,14 @@ def test_notes_on_commas(tmp_path):
     assert notes == ["decimal commas: 1,234 was read as 1.234"]
     table = read(tmp_path, "a;b\n1,234;2\n25;1,000\n", decimal=".")
     np.testing.assert_array_equal(table.values, [[1234, 2], [25, 1000]])
+
+
+def test_empty_rows_and_columns(tmp_path):
+    table = read(tmp_path, "a,b\n1,2\n,\n3,4\n")
+    np.testing.assert_array_equal(table.values, [[1, 2], [3, 4]])
+    assert table.notes == ["empty rows were left out: 1"]
+    with pytest.raises(ValueError, match="2 cells are missing, the first in row 1, column 'x1'"):
+        read(tmp_path, "1.5,,2\n3,,4\n")  # no column is left out between others
 
 
 def test_two_decimal_marks_are_an_error(tmp_path):

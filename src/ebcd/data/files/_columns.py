@@ -21,11 +21,8 @@ _LABEL_NAMES = frozenset(
         "timestamp week year",
     )
 )
-_NUMBER = re.compile(
-    r"[+-]?(\d+(\.\d*|,\d+)?|[.,]\d+|\d{1,3}(,\d{3})+(\.\d*)?|\d{1,3}(\.\d{3})+(,\d*)?)(e[+-]?\d+)?"
-    r"|[+-]?inf(inity)?",
-    re.IGNORECASE,
-)
+COMMA_GROUPS = re.compile(r"[+-]?[1-9]\d{0,2}(,\d{3})+(\.\d*)?")  # 1,234,567.8
+POINT_GROUPS = re.compile(r"[+-]?[1-9]\d{0,2}(\.\d{3})+(,\d*)?")
 _COMPACT_DATE = re.compile(r"(18|19|20)\d\d(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])?")
 _DATE = re.compile(
     r"\d{4}[-/.]?(\d{1,2}([-/.]\d{1,2})?|[qQwW]\d{1,2})([T ].*)?"
@@ -94,10 +91,26 @@ def _unknown_column(name: str, names: Sequence[str], option: str) -> FileError:
     return FileError(f"{option}: {message}")
 
 
+def parse_number(cell: str, decimal: str) -> float | None:
+    """Return the value of a cell, NaN if it is missing, None if it is text."""
+    cell = cell.strip()
+    if cell.lower() in MISSING:
+        return float("nan")
+    other = "." if decimal == "," else ","
+    if other in cell:
+        groups = POINT_GROUPS if decimal == "," else COMMA_GROUPS
+        if groups.fullmatch(cell) is None:
+            return None
+        cell = cell.replace(other, "")
+    try:
+        return None if "_" in cell else float(cell.replace(",", "."))
+    except ValueError:
+        return None
+
+
 def is_text(cell: str) -> bool:
     """Whether a cell holds neither a number nor a sign for a missing one."""
-    cell = cell.strip()
-    return cell.lower() not in MISSING and _NUMBER.fullmatch(cell) is None
+    return parse_number(cell, ".") is None and parse_number(cell, ",") is None
 
 
 def looks_like_labels(name: str | None, cells: Sequence[str]) -> bool:

@@ -16,7 +16,15 @@ from typing import IO, Any
 import numpy as np
 
 from ebcd._lookup import unknown_name
-from ebcd.data.files._columns import MISSING, Selection, is_text, looks_like_labels
+from ebcd.data.files._columns import (
+    COMMA_GROUPS,
+    MISSING,
+    POINT_GROUPS,
+    Selection,
+    is_text,
+    looks_like_labels,
+    parse_number,
+)
 from ebcd.data.files._open import FileError, Source, in_child, needs
 
 _SEPARATORS = ("\t", ";", ",", "|", " ")
@@ -24,8 +32,6 @@ _SAMPLE_ROWS = 60
 _SAMPLE_LETTERS = 4_000_000  # a row of 50,000 columns has half a million
 _COMMA_DECIMAL = re.compile(r"[+-]?(\d+|\d{1,3}(\.\d{3})+)?,\d+([eE][+-]?\d+)?")
 _POINT_DECIMAL = re.compile(r"[+-]?(\d+|\d{1,3}(,\d{3})+)?\.\d*([eE][+-]?\d+)?")
-_COMMA_GROUPS = re.compile(r"[+-]?[1-9]\d{0,2}(,\d{3})+(\.\d*)?")
-_POINT_GROUPS = re.compile(r"[+-]?[1-9]\d{0,2}(\.\d{3})+(,\d*)?")
 _MISSING = sorted(MISSING | {mark.upper() for mark in MISSING} | {"NaN", "None", "Null", "Nil"})
 
 
@@ -264,9 +270,9 @@ def _is_names(first: list[str], rest: list[list[str]]) -> bool:
 def _find_decimal(rows: list[list[str]], separator: str, notes: list[str]) -> str:
     cells = [cell.strip() for row in rows for cell in row[:1000] if "," in cell or "." in cell]
     commas = [cell for cell in cells if _COMMA_DECIMAL.fullmatch(cell)]
-    points = any(_POINT_DECIMAL.fullmatch(c) and not _POINT_GROUPS.fullmatch(c) for c in cells)
+    points = any(_POINT_DECIMAL.fullmatch(c) and not POINT_GROUPS.fullmatch(c) for c in cells)
     if separator == ",":  # only quoted cells have commas then; "1,234" is a thousand
-        commas = [cell for cell in commas if not _COMMA_GROUPS.fullmatch(cell)]
+        commas = [cell for cell in commas if not COMMA_GROUPS.fullmatch(cell)]
     if not commas or points:
         return "."
     notes.append(f"decimal commas: {commas[0]} was read as {parse_number(commas[0], ','):g}")
@@ -286,20 +292,18 @@ def _find_label(
 
 
 def _without_empty(cells: Cells) -> Cells:
-    """Drop rows without any cell, and columns with neither a cell nor a name."""
+    """Drop rows without any cell, and columns at the end with neither a cell nor a name."""
     frame, header, label = cells.frame, cells.header, cells.label
     empty = frame.isna().to_numpy()
     if label is not None:
-        empty[:, label] |= (frame.iloc[:, label] == "").to_numpy()
-    rows, columns = ~empty.all(axis=1), ~empty.all(axis=0)
+        empty[:, label] = (frame.iloc[:, label] == "").to_numpy()
+    rows, used = ~empty.all(axis=1), ~empty.all(axis=0)
     if header is not None:
-        columns |= np.array([name != "" for name in header])
+        used |= np.array([name != "" for name in header])
     if not rows.all():
         cells.notes.append(f"empty rows were left out: {(~rows).sum()}")
-    kept = np.flatnonzero(columns).tolist()
-    cells.frame = frame.loc[rows, columns]
-    cells.header = header and [header[j] for j in kept]
-    cells.label = None if label is None else kept.index(label)
+    width = max(np.flatnonzero(used).max(initial=0), label or 0) + 1
+    cells.frame, cells.header = frame.loc[rows].iloc[:, :width], header and header[:width]
     return cells
 
 
@@ -357,23 +361,6 @@ def read_parquet(source: Source, selection: Selection) -> Cells:
         return Cells(frame, header, 0)
     rows = [[cell_text(cell)] for cell in frame.iloc[:_SAMPLE_ROWS, 0]]
     return Cells(frame, header, *_find_label(header, rows, selection))
-
-
-def parse_number(cell: str, decimal: str) -> float | None:
-    """Return the value of a cell, NaN if it is missing, None if it is text."""
-    cell = cell.strip()
-    if cell.lower() in MISSING:
-        return float("nan")
-    other = "." if decimal == "," else ","
-    if other in cell:
-        groups = _POINT_GROUPS if decimal == "," else _COMMA_GROUPS
-        if groups.fullmatch(cell) is None:
-            return None
-        cell = cell.replace(other, "")
-    try:
-        return None if "_" in cell else float(cell.replace(",", "."))
-    except ValueError:
-        return None
 
 
 def as_number(cell: Any, decimal: str | None) -> float | None:

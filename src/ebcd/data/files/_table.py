@@ -10,13 +10,12 @@ from typing import Any
 import numpy as np
 
 from ebcd.data._moments import is_sparse
-from ebcd.data.files._columns import Selection, look_like_groups, unique_names
+from ebcd.data.files._columns import Selection, look_like_groups, parse_number, unique_names
 from ebcd.data.files._frames import (
     Cells,
     TextOptions,
     as_number,
     cell_text,
-    parse_number,
     read_excel,
     read_parquet,
     read_text,
