@@ -397,7 +397,8 @@ class TestMemory:
         ):
             as_input([draw(3, 9000)], True, False, reading=Reading(Memory(20_000_000, 3)))
 
-    @pytest.mark.parametrize("p", [50, 400, 900])
+    @pytest.mark.slow
+    @pytest.mark.parametrize("p", [50, 900])
     def test_gathering_stays_within_memory(self, p, monkeypatch):
         use(monkeypatch, small=0)
         X = np.random.default_rng(0).normal(size=(3_000_000 // p, p))

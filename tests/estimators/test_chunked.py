@@ -268,6 +268,13 @@ class TestMaxMemory:
         with pytest.raises(ValueError, match=r"max_memory is 3 MB, but a fit of 15 features needs"):
             EBCD(K, max_memory="3MB").fit(draw())
 
+    def test_names_are_kept(self, route):
+        pandas = pytest.importorskip("pandas")
+        frame = pandas.DataFrame(draw(), columns=[f"f{j}" for j in range(15)])
+        model = EBCD(K, max_memory="100MB").fit(frame)
+        assert list(model.feature_names_in_) == list(frame.columns)
+        assert model.transform(frame).shape == (400, K)
+
     def test_compact_matrix(self):
         X = draw(offset=0.0)
         C = np.linalg.cholesky(X.T @ X).T

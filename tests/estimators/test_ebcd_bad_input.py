@@ -91,7 +91,7 @@ class TestNotFinite:
         pandas = pytest.importorskip("pandas")
         frame = pandas.DataFrame(draw())
         frame.iloc[4, 5] = None
-        with pytest.raises(ValueError, match="1 entries are NaN or infinite, the first in row 4"):
+        with pytest.raises(ValueError, match="1 entry is NaN or infinite, the first in row 4"):
             EBCD(2).fit(frame)
 
 

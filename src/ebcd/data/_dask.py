@@ -34,6 +34,7 @@ from ebcd.data._rows import (
     back_from,
     block_product,
     centred_entries,
+    names_of,
     scores_of,
 )
 
@@ -51,7 +52,7 @@ class DaskRows(AbstractRows):
     def __init__(self, x: Any) -> None:
         self._x, self._is_frame = x, hasattr(x, "_meta") and hasattr(x, "columns")
         self.header = x._meta if self._is_frame else _array_header(x)
-        self.names = x.columns if self._is_frame else None
+        self.names = names_of(self.header)
         self.n_features = self.header.shape[1]
         self.dtype = np.dtype(np.float32 if self._all_single() else np.float64)
         widths = [self.n_features] if self._is_frame else x.chunks[1]

@@ -18,7 +18,7 @@ from ebcd.data._dask import DaskRows, is_dask
 from ebcd.data._gram import Gram
 from ebcd.data._memory import Memory
 from ebcd.data._moments import Moments, checked_sparse, is_sparse
-from ebcd.data._rows import AbstractRows, DataCovariance, MatrixRows, cross_products
+from ebcd.data._rows import AbstractRows, DataCovariance, MatrixRows, cross_products, names_of
 from ebcd.data._sources import is_mapped
 from ebcd.data._streamed import ChunkRows, PassProgress
 
@@ -70,11 +70,12 @@ def _matrix_rows(x: Any, reading: Reading) -> AbstractRows:
         ensure_all_finite=False,
         input_name="X",
     )
+    header = x if hasattr(x, "columns") else matrix
     by_columns = getattr(matrix, "format", None) == "csc"  # so that rows cannot be had one by one
     if reading.memory.limit is None or reading.whole or by_columns:
-        return MatrixRows(matrix, x if hasattr(x, "columns") else matrix)
+        return MatrixRows(matrix, header)
     rows = ChunkRows(Chunks(matrix).source, reading.memory, reading.progress)
-    rows.header = x if hasattr(x, "columns") else matrix
+    rows.header, rows.names = header, names_of(header)
     return rows
 
 

@@ -103,15 +103,17 @@ class BadEntries:
         row, column = self.first
         kind = "NaN" if self.nan else "infinity"
         where = "" if rows_read is None else f" in the first {rows_read} rows"
-        name = column if names is None else repr(str(names[column]))
-        columns = np.flatnonzero(self.counts)
-        listed = [f"{j if names is None else names[j]} ({self.counts[j]})" for j in columns[:5]]
-        more = ", ..." if columns.size > 5 else ""
+        total = self.counts.sum()
+        count = f"1 entry{where} is" if total == 1 else f"{total} entries{where} are"
+        labels = range(self.counts.size) if names is None else names
+        name = repr(labels[column]) if isinstance(labels[column], str) else labels[column]
+        columns = np.flatnonzero(self.counts).tolist()
+        listed = ", ".join(f"{labels[j]} ({self.counts[j]})" for j in columns[:5])
         return ValueError(
-            f"Input X contains {kind}: {self.counts.sum()} entries{where} are NaN or infinite, the "
-            f"first in row {row}, column {name}; by column: {', '.join(listed)}{more}. Drop those "
-            "rows or columns, or fill them in, for example with sklearn.impute.SimpleImputer or "
-            "fillna of a data frame"
+            f"Input X contains {kind}: {count} NaN or infinite, the first in row {row}, column "
+            f"{name}; by column: {listed}{', ...' if len(columns) > 5 else ''}. Drop those rows or "
+            "columns, or fill them in, for example with sklearn.impute.SimpleImputer or fillna of "
+            "a data frame"
         )
 
 
@@ -319,16 +321,22 @@ def _dense_squares(rows: Array) -> tuple[Array, Array]:
     n, p = rows.shape
     # few rows and many columns: all rows of some columns, so that nothing needs to be merged
     width = min(p, max(_settings.SETTINGS.piece // n, 512))
+    if width == p and rows.size <= _settings.SETTINGS.piece:
+        return _tile_squares(rows.astype(np.float64, copy=False))
     mean, squares = np.empty(p), np.empty(p)
     for j in range(0, p, width):
         columns = slice(j, j + width)
         moments = no_moments(min(width, p - j), cross=False)
         for piece in row_pieces(rows[:, columns]):
-            centre, centred, rest = _centred(piece)
-            squared = np.einsum("ij,ij->j", centred, centred) - len(piece) * rest * rest
-            moments.add(Moments(len(piece), centre, np.maximum(squared, 0.0)))
+            moments.add(Moments(len(piece), *_tile_squares(piece)))
         mean[columns], squares[columns] = moments.mean, moments.scatter
     return mean, squares
+
+
+def _tile_squares(piece: Array) -> tuple[Array, Array]:
+    mean, centred, rest = _centred(piece)
+    squares = np.einsum("ij,ij->j", centred, centred) - len(piece) * rest * rest
+    return mean, np.maximum(squares, 0.0)
 
 
 def _sparse_squares(rows: Any) -> tuple[Array, Array]:

@@ -33,7 +33,7 @@ class AbstractRows(ABC):
         Number of columns.
     n_rows : int or None
         Number of rows; None until a pass has counted them.
-    names : sequence of str or None
+    names : list of str or None
         Names of the columns, if they have any.
     header : object, optional
         Something with those columns that scikit-learn can look at; no rows are needed.
@@ -53,7 +53,7 @@ class AbstractRows(ABC):
 
     n_features: int
     n_rows: int | None = None
-    names: Any = None
+    names: list[Any] | None = None
     header: Any = None
     dtype: Any = np.dtype(np.float64)
     has_sparse: bool = False
@@ -124,6 +124,11 @@ class AbstractRows(ABC):
             )
 
 
+def names_of(header: Any) -> list[Any] | None:
+    """Return the names of the columns of a data frame; None for what has none."""
+    return list(header.columns) if hasattr(header, "columns") else None
+
+
 class MatrixRows(AbstractRows):
     """A matrix in memory, dense or sparse; neither copied nor changed.
 
@@ -138,7 +143,7 @@ class MatrixRows(AbstractRows):
     def __init__(self, x: Any, header: Any = None) -> None:
         self.matrix, self.dtype, self.has_sparse = x, x.dtype, is_sparse(x)
         self.n_rows, self.n_features = x.shape
-        self.header, self.names = header, getattr(header, "columns", None)
+        self.header, self.names = header, names_of(header)
 
     def moments(self, cross: bool) -> Moments:
         """Compute them at once."""

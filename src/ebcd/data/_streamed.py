@@ -108,7 +108,7 @@ class ChunkRows(AbstractRows):
                 return self
             head.append((start, block.copy()))  # the block may be gone when the next one is read
         whole = MatrixRows(_stacked([block for _, block in head]))
-        whole.names = self.names
+        whole.header, whole.names = self.header, self.names
         return whole
 
     def moments(self, cross: bool) -> Moments:
