@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ebcd._numerics import Array
 from ebcd._parameters import N_DRAWS, PROBABILITY, as_generator, integer, real
+from ebcd.data import Input
 from ebcd.estimators._base import Decomposition
 from ebcd.estimators._html import components_table, one_line
 from ebcd.estimators._shrinkage import Shrinkage
@@ -19,6 +20,7 @@ from ebcd.priors._intervals import posterior_interval
 
 CLEAR_SIGN = 0.05  # largest local false sign rate of a loading with a clear sign
 _LISTED = 6  # features of each component in the summary
+_UNEVEN = 100.0  # ratio of variances of features from which scaling is recommended
 _HINT = "the variances of the features differ more than a hundredfold; consider scale=True"
 
 
@@ -37,6 +39,7 @@ class Feature(NamedTuple):
 class Readable(Decomposition):
     """Summaries of a decomposition for people, with uncertainties where the method has any."""
 
+    mean_: Any
     _criterion = "ELBO (nats)"  # what the path of a fit shows
 
     # scikit-learn takes an unfitted estimator with this method for a linear predictor
@@ -194,6 +197,19 @@ class Readable(Decomposition):
             index=pd.Index(self._feature_names(feature_names), name="feature"),
             columns=self.get_feature_names_out(),
         )
+
+    def _store_common(self, data: Input) -> None:
+        """Set the attributes that follow from ``components_`` and the data."""
+        self.explained_variance_ = (self.components_**2).sum(axis=1)
+        total = float(data.variances.sum())
+        self.explained_variance_ratio_ = self.explained_variance_ / (total or 1.0)
+        self.n_components_, self.n_samples_ = len(self.components_), data.covariance.n_samples
+        self.scale_ = data.scale
+        self._uneven = not self.scale and spread(data.variances) > _UNEVEN
+        if data.mean is not None:
+            self.mean_ = data.mean
+        elif hasattr(self, "mean_"):
+            del self.mean_
 
     def _found(self) -> str:
         return f"{self.n_components_} component{'s' if self.n_components_ != 1 else ''}"

@@ -12,13 +12,12 @@ from ebcd._numerics import Array
 from ebcd._parameters import check_length
 from ebcd._warnings import warn_user
 from ebcd.data import AbstractCovariance, Input
-from ebcd.estimators._readable import Readable, spread
+from ebcd.estimators._readable import Readable
 from ebcd.estimators._shrinkage import Shrinkage
 from ebcd.fitting._methods import Components
 from ebcd.fitting._starts import svd_start
 
 _NEGLIGIBLE = 1e-12  # of the variance: what is left of it by rounding
-_UNEVEN = 100.0  # ratio of variances of features from which scaling is recommended
 
 
 class Found(NamedTuple):
@@ -91,17 +90,8 @@ class SparseDecomposition(Readable):
         self.components_ = sign * loadings * back
         variance = back**2 * _mean_residual(covariance, loadings, weights)
         self.noise_variance_ = variance if self.scale else float(variance[0])
-        self.explained_variance_ = (self.components_**2).sum(axis=1)
-        total = float(data.variances.sum())
-        self.explained_variance_ratio_ = self.explained_variance_ / (total or 1.0)
+        self._store_common(data)
         self.n_iter_, self.converged_ = fit.n_iter, bool(fit.converged)
-        self.n_components_, self.n_samples_ = len(chosen), covariance.n_samples
-        self.scale_ = data.scale
-        self._uneven = not self.scale and spread(data.variances) > _UNEVEN
-        if data.mean is not None:
-            self.mean_ = data.mean
-        elif hasattr(self, "mean_"):
-            del self.mean_
         self._store_path(fit.path, covariance)
 
     def _chosen(self, components: Array) -> Any:
