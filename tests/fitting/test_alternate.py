@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from scipy.sparse.linalg import ArpackError
 
 from ebcd.data import CovarianceMatrix
 from ebcd.fitting._alternate import alternate
@@ -71,16 +70,6 @@ def test_nothing_is_left():
     values, vectors = without_scores(covariance, np.eye(100)[0] / b[0], b).leading(1)
     assert values == pytest.approx([0.0])
     assert np.isfinite(vectors).all()
-
-
-def test_lanczos_steps_that_fail_are_replaced(monkeypatch):
-    def fail(*args, **kwargs):
-        raise ArpackError(-9999)
-
-    ours, left = deflated(without_scores)
-    monkeypatch.setattr("ebcd.fitting._deflation.eigsh", fail)
-    values, _ = ours.leading(1)
-    np.testing.assert_allclose(values, np.linalg.eigvalsh(left.T @ left / 50)[-1], rtol=0.05)
 
 
 def test_some_of_the_features():

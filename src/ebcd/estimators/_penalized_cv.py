@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -25,22 +24,9 @@ from ebcd.data import Input
 from ebcd.estimators._penalized import PenalizedDecomposition
 from ebcd.fitting._alternate import Index
 from ebcd.fitting._folds import Fold, held_out_errors, make_fold
-from ebcd.fitting._penalized import emptying_strengths, oriented
+from ebcd.fitting._penalized import SETTINGS, emptying_strengths, oriented
 from ebcd.fitting._starts import varimax_start
 from ebcd.penalties import AbstractPenalty, as_penalty
-
-
-@dataclass(frozen=True)
-class CrossValidationSettings:
-    """The grid of strengths and the effort that is spent on them."""
-
-    # Thresholds of the grid span this ratio: what is smaller hardly differs from no penalty.
-    smallest: float = 1e-3
-    fold_tol: float = 1e-8  # errors of held-out rows need fewer digits than loadings
-    largest_group: int = 20_000_000  # entries of training rows that are held in memory together
-
-
-SETTINGS = CrossValidationSettings()
 
 
 def _gives_splits(cv: Any) -> bool:
@@ -195,7 +181,7 @@ class PenalizedPCACV(PenalizedDecomposition):
             raise ValueError("cv must give splits with training and test rows")
         jobs = effective_n_jobs(self.n_jobs)
         size = max(train.size for train, _ in splits) * X.shape[1]
-        together = max(1, min(-(-len(splits) // jobs), SETTINGS.largest_group // size))
+        together = max(1, min(-(-len(splits) // jobs), SETTINGS.largest_stack // size))
         groups = [splits[i : i + together] for i in range(0, len(splits), together)]
         tasks = (delayed(self._group_errors)(X, group, penalty) for group in groups)
         errors = np.vstack(Parallel(n_jobs=self.n_jobs)(tasks))

@@ -4,43 +4,26 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse.linalg import ArpackError, LinearOperator, eigsh
 
 from ebcd._numerics import Array
 from ebcd.data import AbstractCovariance
 
-_DENSE_UP_TO = 60  # features: below, Lanczos steps cost more than all eigenvectors
-_LANCZOS_TOLERANCE = 1e-6  # of the eigenvalues
+ACCURATE = 10  # products for eigenvectors that searches start from: others end in other optima
 
 
 class Derived(AbstractCovariance):
-    """A covariance that was made from another one; its eigenvectors are found by Lanczos steps.
-
-    Starts must be accurate here: searches from them end in different optima.
-    """
+    """A covariance that was made from another one."""
 
     def __init__(self, covariance: AbstractCovariance, n_features: int | None = None) -> None:
         self.n_samples, self.unit = covariance.n_samples, covariance.unit
         self.n_features = covariance.n_features if n_features is None else n_features
         self._covariance = covariance
 
-    def leading(self, k: int, products: int = 5, surplus: bool = False) -> tuple[Array, Array]:
-        """Compute the leading eigenpairs."""
-        p = self.n_features
-        if p <= _DENSE_UP_TO or k >= p // 2:
-            matrix = self.matmul(np.eye(p))
-            values, vectors = np.linalg.eigh(0.5 * (matrix + matrix.T))
-        else:
-            product = LinearOperator(
-                (p, p), matvec=lambda v: self.matmul(v.reshape(-1, 1))[:, 0], dtype=np.float64
-            )
-            first = np.random.default_rng(0).standard_normal(p)
-            try:
-                values, vectors = eigsh(product, k=k, v0=first, tol=_LANCZOS_TOLERANCE)
-            except ArpackError:  # nothing is left, or eigenvalues are too close
-                return super().leading(k)
-        order = np.argsort(-values, kind="stable")[:k]
-        return np.maximum(values[order], 0.0), vectors[:, order]
+    def leading(
+        self, k: int, products: int = ACCURATE, surplus: bool = False
+    ) -> tuple[Array, Array]:
+        """Compute the leading eigenpairs more accurately than a large fit needs them."""
+        return super().leading(k, products, surplus)
 
 
 class Deflated(Derived):

@@ -19,14 +19,14 @@ from ebcd.penalties import AbstractPenalty
 
 @dataclass(frozen=True)
 class PenalizedSettings:
-    """Where fits of penalised PCA end."""
+    """How far penalised PCA searches, and with how much memory."""
 
-    rounding: float = 1e-14  # gain, as a share of the sum of squares, that may be rounding
-    rounds: int = 4  # of the search for better optima near by; a better one is rare after two
     overlap: float = 0.05  # angle between components (radians) that may be handed over
     turn: float = 0.3  # radians, enough to leave the neighbourhood of a saddle
-    largest_stack: int = 4_000_000  # entries of loadings that are worked on at once: memory
-    strongest: float = 1e12  # strength, over the squared argument, that empties nothing ever will
+    largest_stack: int = 4_000_000  # entries that are held at once: loadings, rows of folds
+    # Thresholds of a grid span this ratio: what is smaller hardly differs from no penalty.
+    smallest: float = 1e-3
+    fold_tol: float = 1e-8  # errors of held-out rows need fewer digits than loadings
 
 
 SETTINGS = PenalizedSettings()
@@ -64,7 +64,7 @@ def fit_penalized(
     Components
         Their path has what the criterion falls by.
     """
-    n = covariance.n_samples
+    n, tol = covariance.n_samples, max(tol, 50 * np.finfo(np.float64).eps)
     length = np.sqrt(n) * covariance.unit
     method = METHODS["PenalizedPCA"]
     shrinkage = method.shrinkage(
@@ -74,7 +74,7 @@ def fit_penalized(
         alternate,
         lambda loadings, _: method.rotation(covariance, loadings),
         shrinkage,
-        tol=max(tol, SETTINGS.rounding),
+        tol=tol,
         max_iter=max_iter,
         momentum=True,
         progress=progress,
@@ -82,7 +82,7 @@ def fit_penalized(
     half = 0.5 * n * covariance.trace()
     best = best_of(run(starts, size=np.full(len(starts), half)))
     path = best.path
-    for _ in range(SETTINGS.rounds):
+    while True:
         near = oriented(penalty, np.array(list(_neighbours(best.loadings))))
         near = near[: SETTINGS.largest_stack // starts[0].size]
         if near.size == 0:
@@ -144,8 +144,9 @@ def emptying_strengths(penalty: AbstractPenalty, sizes: Array) -> Array:
 
     high = np.array(v)
     while not empty(high).all():
-        high = np.where(empty(high)[:, None], high, 4 * high)
-        if (high > SETTINGS.strongest * np.maximum(v, v**2)).any():
+        with np.errstate(over="ignore"):
+            high = np.where(empty(high)[:, None], high, 4 * high)
+        if not np.isfinite(high).all():
             raise ValueError(
                 f"the penalty {penalty!r} leaves no component empty however strong it is, so that "
                 "a grid of alphas cannot be chosen from the data; give alphas as an array"

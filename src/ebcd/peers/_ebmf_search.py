@@ -28,10 +28,8 @@ class SearchSettings:
     worth_rotating: float = 1e-3  # nats
     first_stretch: float = 4.0  # times the last step, at most; doubled as long as that works
     least_stretch: float = 0.25  # below which plain iterations are as good
-    largest_ratio: float = 0.99  # of successive steps
     exact_up_to: int = 400  # length of the shorter side up to which starts are exact
-    oversampling: int = 8  # of the subspace iteration beyond, with
-    products: int = 12  # products, enough for a start
+    subspace: tuple[int, int] = (9, 12)  # vectors and products of the iteration beyond
     sweeps: int = 1000  # largest number of updates of the scores of fixed loadings, until
     settled: float = 1e-11  # they change by less than this share
 
@@ -100,7 +98,7 @@ class Search:
         before, gain, ratio, longest = model, np.inf, 0.0, SETTINGS.first_stretch
         quiet = n_iter = 0
         while n_iter < self._max_iter:
-            stretch = min(longest, ratio / (1 - ratio))
+            stretch = min(longest, ratio / (1 - ratio)) if ratio < 1 else longest
             new, last, n_iter = None, gain, n_iter + 1
             if stretch >= SETTINGS.least_stretch:
                 new = extrapolated(before, model, stretch)
@@ -114,7 +112,7 @@ class Search:
                 new = model.copy()
                 gain = new.iterate(which)
             known = np.isfinite(last) and last > 0 and gain > 0
-            ratio = min(np.sqrt(gain / last), SETTINGS.largest_ratio) if known else 0.0
+            ratio = np.sqrt(gain / last) if known else 0.0
             before, model = model, new
             path.append(model.value)
             if self._progress is not None:
@@ -163,8 +161,9 @@ def leading_factor(model: Model, number: int, rng: np.random.Generator) -> Facto
     side, length = (0, n) if n <= p else (1, p)
     basis = np.eye(length)
     if length > SETTINGS.exact_up_to:
-        basis = rng.standard_normal((1 + SETTINGS.oversampling, length))
-        for _ in range(SETTINGS.products):
+        vectors, products = SETTINGS.subspace
+        basis = rng.standard_normal((vectors, length))
+        for _ in range(products):
             basis = _residual_product(model, side, _residual_product(model, 1 - side, basis))
             basis = np.linalg.qr(basis.T)[0].T
     image = _residual_product(model, 1 - side, basis)

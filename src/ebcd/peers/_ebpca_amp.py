@@ -28,21 +28,29 @@ denoisers, which gives the ``V_(-1)`` of the first step: the right vectors times
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from scipy.sparse.linalg import LinearOperator, svds
 
 from ebcd._numerics import Array
 from ebcd.data import DataCovariance
+from ebcd.fitting._deflation import ACCURATE
 from ebcd.priors._weights import Likelihoods, fit_weights
 
-_EXACT = 200_000_000  # operations up to which all singular vectors are computed
-_LARGEST_SUPPORT = 1_000
-_MOST_ROWS = 4_000  # rows that distributions are fitted to
-_CHUNK = 2_000_000  # entries that are worked on at once
-_SMALLEST_NOISE = 1e-6  # of the root mean square of the data
-_DEGENERATE = 1e-10
+
+@dataclass(frozen=True)
+class MessageSettings:
+    """Sizes up to which distributions are fitted exactly, and what counts as nothing."""
+
+    atoms: int = 1_000  # of a distribution: rows, or a sample of them
+    rows: int = 4_000  # that a distribution is fitted to: enough to know it
+    chunk: int = 2_000_000  # entries that are worked on at once: memory
+    smallest_noise: float = 1e-6  # of the root mean square of the data
+    degenerate: float = 1e-10  # ratio of eigenvalues: components have become one
+
+
+SETTINGS = MessageSettings()
 
 
 class Spectrum(NamedTuple):
@@ -81,7 +89,7 @@ def spectrum(data: DataCovariance, k: int) -> Spectrum:
     power = n * data.trace()
     while True:
         left_over = max(power - float((values[:k] ** 2).sum()), 0.0) / (n * p)
-        floor = _SMALLEST_NOISE**2 * power / (n * p)
+        floor = SETTINGS.smallest_noise**2 * power / (n * p)
         noise = float(np.sqrt(max(left_over, floor)))
         excess = (values[:k] / noise) ** 2 / n - 1 - ratio
         if k == 0 or excess[-1] > 2 * np.sqrt(ratio) * (1 + 1e-6):
@@ -104,18 +112,7 @@ def spectrum(data: DataCovariance, k: int) -> Spectrum:
 
 def _singular_vectors(data: DataCovariance, k: int) -> tuple[Array, Array, Array]:
     """Leading singular vectors and values of the data in working units."""
-    n, p = data.n_samples, data.n_features
-    if n * p * min(n, p) <= _EXACT or k >= min(n, p) - 1:
-        right = data.leading(k)[1]
-    else:
-        operator = LinearOperator(
-            (n, p),
-            matvec=lambda v: data.scores(v.reshape(p, 1))[:, 0],
-            rmatvec=lambda v: data.transposed(v.reshape(n, 1))[:, 0],
-            dtype=np.float64,
-        )
-        start = np.random.default_rng(0).standard_normal(min(n, p))
-        right = svds(operator, k=k, v0=start, return_singular_vectors=True)[2][::-1].T
+    right = data.leading(k, ACCURATE)[1]
     image = data.scores(right)
     values = np.linalg.norm(image, axis=0)
     order = np.argsort(-values)
@@ -131,7 +128,7 @@ class JointPrior(NamedTuple):
 
     def posterior(self, x: Array, map_: Array, covariance: Array) -> Iterator[tuple[slice, Array]]:
         """Probabilities of the atoms given rows of ``x ~ N(map_ u, covariance)``, in chunks."""
-        size = max(1, _CHUNK // len(self.weights))
+        size = max(1, SETTINGS.chunk // len(self.weights))
         whitened, images = _whitened(x, self.support, map_, covariance)
         for i in range(0, x.shape[0], size):
             part = slice(i, i + size)
@@ -219,7 +216,7 @@ def _choose(n: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
     everything = np.arange(n)
     rows, atoms = (
         everything if n <= most else np.sort(rng.choice(n, most, replace=False))
-        for most in (_MOST_ROWS, _LARGEST_SUPPORT)
+        for most in (SETTINGS.rows, SETTINGS.atoms)
     )
     return rows, atoms
 
@@ -290,4 +287,4 @@ def _relative_change(old: Array, new: Array) -> float:
 
 def _degenerate(gram: Array) -> bool:
     values = np.linalg.eigvalsh(gram)
-    return bool(values[0] <= _DEGENERATE * values[-1])
+    return bool(values[0] <= SETTINGS.degenerate * values[-1])

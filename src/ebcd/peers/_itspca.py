@@ -15,7 +15,6 @@ from ebcd.fitting._deflation import Selected
 from ebcd.fitting._methods import METHODS, Components, threshold
 
 _MOST_STEPS = 5000
-_EQUAL = 1e-6  # relative difference of variances that are equal but for rounding
 
 
 class ITSPCA(SparseDecomposition):
@@ -187,7 +186,7 @@ def diagonal_thresholding(
     variances = covariance.diagonal()
     chosen = np.flatnonzero(variances >= least)
     if chosen.size < k:
-        equal = np.ptp(variances) < _EQUAL * variances.max()
+        equal = np.allclose(variances, variances[0])
         chosen = np.argsort(-variances, kind="stable")[: None if equal else k]
     values, vectors = Selected(covariance, chosen).leading(min(k + 1, chosen.size))
     q = np.zeros((k, covariance.n_features))

@@ -17,7 +17,6 @@ from ebcd.penalties import L1
 
 _CANDIDATES = 25
 _FOLD_STEPS = 5
-_ROOM = 1e-9  # for rounding of sqrt(p)
 
 
 class SPC(SparseDecomposition):
@@ -135,10 +134,12 @@ class SPC(SparseDecomposition):
         n, p = data.covariance.n_samples, data.covariance.n_features
         if isinstance(self.sumabs, str):
             integer(2, n * p).check("cv", self.cv)
-        elif np.max(self.sumabs) > np.sqrt(p) * (1 + _ROOM):
+            return
+        most, largest = np.sqrt(p), np.max(self.sumabs)
+        if largest > most and not np.isclose(largest, most):
             raise ValueError(
                 "sumabs must lie between 1 and the square root of the number of features, "
-                f"{np.sqrt(p):.4g}, got {np.max(self.sumabs):g}"
+                f"{most:.4g}, got {largest:g}"
             )
 
     def _find(self, covariance: AbstractCovariance, principal: Array, data: Input, X: Any) -> Found:
