@@ -105,17 +105,6 @@ class TestHalfLine:
         found = num.half_line_survival(np.array([t]), c)
         np.testing.assert_allclose(found, truth, rtol=1e-9, atol=1e-300)
 
-    @pytest.mark.parametrize("t", POINTS)
-    def test_quantile(self, t):
-        """What it exceeds with some probability is exceeded with that probability."""
-        beyond = np.array([1e-12, 0.025, 0.3, 0.975, 1 - 1e-9])
-        found = num.half_line_quantile(np.full(5, t), beyond)
-        back = [float(survival_truth(float(t), float(v))) for v in found]
-        np.testing.assert_allclose(back, beyond, rtol=1e-9 + 2e-15 * abs(min(t, 0.0)))
-        ends = num.half_line_quantile(np.full(2, t), np.array([0.0, 1.0]))
-        assert ends[0] == np.inf
-        assert 0 <= ends[1] < 1e-7
-
     def test_survival_of_nothing(self):
         """A bound below the half line is exceeded for certain."""
         found = num.half_line_survival(np.array([-3.0, 5.0, 1e8]), np.array([-1.0, 0.0, -1e9]))

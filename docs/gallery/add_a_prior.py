@@ -46,6 +46,8 @@ class EqualSizes(AbstractPriorFamily):
 
     name: ClassVar[str] = "equal_sizes"
     has_mode: ClassVar[bool] = False  # it is centred at zero
+    lengths: ClassVar[tuple[str, ...]] = ("size",)  # parameters in the units of the loadings
+    positions: ClassVar[tuple[str, ...]] = ()  # none of them moves with the centre
     binned: ClassVar[bool] = False  # give `fit_column` the entries themselves
 
     @classmethod
@@ -53,14 +55,6 @@ class EqualSizes(AbstractPriorFamily):
         weight, size = parameters["weight"], parameters["size"]
         atoms = kernels.PointMass(np.array([-size, 0.0, size]))
         return MixturePrior(cls, parameters, [weight / 2, 1 - weight, weight / 2], [atoms])
-
-    @classmethod
-    def rescale(cls, parameters, factor):
-        return {**parameters, "size": factor * parameters["size"]}
-
-    @classmethod
-    def mirror(cls, parameters):
-        return parameters
 
     def fit_column(self, column, start):
         x, s = column.x[0], np.broadcast_to(column.s, column.x.shape)[0]

@@ -84,25 +84,6 @@ def half_line_survival(t: Array, c: Array) -> Array:
     return np.exp(np.where(t < 0, inside, outside))
 
 
-def half_line_quantile(t: Array, beyond: Array) -> Array:
-    """Value that ``N(-t, 1)`` on the positive half line exceeds with probability `beyond`."""
-    with np.errstate(divide="ignore"):
-        exponent = -np.log(beyond)
-    far = t > 100  # the density is nearly exponential there, and the inverse below would cancel
-    near = np.where(far, 0.0, t)
-    value = np.maximum(-special.ndtri_exp(special.log_ndtr(-near) - exponent) - near, 0.0)
-    if not far.any():
-        return np.asarray(value)
-    rate = np.where(far, t, 1.0)
-    guess = exponent / rate
-    for _ in range(2):  # Newton for the logarithm of the survival function
-        with np.errstate(divide="ignore", invalid="ignore"):  # infinite if nothing is beyond
-            reached = guess * (rate + 0.5 * guess) - log_mills(rate + guess) + log_mills(rate)
-            step = (reached - exponent) * mills(rate + guess)
-        guess = np.where(np.isfinite(guess), guess - step, guess)
-    return np.where(far, guess, value)
-
-
 def half_line_sample(t: Array, rng: np.random.Generator) -> Array:
     """Draw from ``N(-t, 1)`` restricted to the positive half line."""
     exponential = rng.exponential(size=np.shape(t))

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import ClassVar, Self
+from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from scipy import optimize, special
@@ -61,7 +61,7 @@ class Deconvolver(NPMLE):
         return self.c0 * float(np.std(_log(prior.parameters["weights"])))
 
     def _grids(self, column: Columns, start: FittedPrior | None) -> list[Array]:
-        """Give the grid of the start, and a new one if that may serve better.
+        """Return the grid of the start, and a new one if that may serve better.
 
         A new grid changes what is maximised, so that the old one stays in the race: then the
         maximum never falls from one fit to the next.
@@ -90,12 +90,6 @@ class Deconvolver(NPMLE):
             alpha = basis.T @ _log(start.parameters["weights"]) / grid.size
         alpha, value = _maximise(log_likelihood, counts, basis, self.c0, alpha)
         return value, self.build(weights=special.softmax(basis @ alpha), locations=grid)
-
-    def in_units(self, unit: float) -> Self:
-        """Give the same family for data divided by `unit`."""
-        return (
-            self if self.grid is None else replace(self, grid=tuple(np.asarray(self.grid) / unit))
-        )
 
 
 _GRID_SIZE = 200

@@ -34,12 +34,15 @@ class Fits(NamedTuple):
 class AbstractPriorFamily(ABC):
     """A family of priors; the attributes of a subclass are its options.
 
-    To add a family, say how one column is fitted (`fit_column`) and how a prior is built from
+    To add a family, say how one column is fitted (`fit_column`), how a prior is built from
     parameters that a person can read (`build`), usually as a `MixturePrior` of `kernels`, and
-    give the class to `register`.
+    which of these are lengths; give the class to `register`.
     """
 
     name: ClassVar[str]
+    # Parameters that are multiplied if ``theta`` is, and those that move with it as well.
+    lengths: ClassVar[tuple[str, ...]] = ()
+    positions: ClassVar[tuple[str, ...]] = ("mode",)
     # Whether the family has a centre that `mode` can move.
     has_mode: ClassVar[bool] = True
     # Whether log marginals are smooth on the scale of |x| itself far from the mode, so that a
@@ -48,6 +51,8 @@ class AbstractPriorFamily(ABC):
 
     # Whether many entries with common noise are binned; not worth it if there is nothing to fit.
     binned: ClassVar[bool] = True
+    # Whether the order of the entries means nothing. If it does, a family is given all of them.
+    exchangeable: ClassVar[bool] = True
     # Side of the mode on which the family lies, +1 or -1; 0 if on both, so that it can be mirrored.
     side: ClassVar[int] = 0
 
@@ -57,32 +62,33 @@ class AbstractPriorFamily(ABC):
         """Make the prior with these parameters."""
 
     @classmethod
-    @abstractmethod
     def rescale(cls, parameters: Parameters, factor: float) -> Parameters:
         """Parameters of the prior of ``factor * theta``."""
+        changed = {key: parameters[key] * factor for key in cls.lengths + cls.positions}
+        return {**parameters, **changed}
 
     @classmethod
     def mirror(cls, parameters: Parameters) -> Parameters:
         """Parameters of the prior of ``-theta``."""
         if cls.side:
             raise ValueError(f"{cls.name} is one-sided: the prior of -theta is not in the family")
-        return {**parameters, "mode": 0.0 - parameters["mode"]}
+        return {**parameters, **{key: 0.0 - parameters[key] for key in cls.positions}}
 
     @classmethod
     def shift(cls, parameters: Parameters, offset: float) -> Parameters:
         """Parameters of the prior of ``theta + offset``."""
-        return {**parameters, "mode": parameters["mode"] + offset}
+        return {**parameters, **{key: parameters[key] + offset for key in cls.positions}}
 
     def in_units(self, unit: float) -> Self:
-        """Give the same family for data divided by `unit`: options that are lengths change."""
+        """Return the same family for data divided by `unit`: options that are lengths change."""
         return self
 
     def for_search(self) -> Self:
-        """Give a cheaper version of the family that ranks candidates nearly as well."""
+        """Return a cheaper version of the family that ranks candidates nearly as well."""
         return self
 
     def cost(self, prior: FittedPrior) -> float:
-        """Give what a fit subtracts from the log-likelihood: nothing unless it is penalised."""
+        """Return what a fit subtracts from the log-likelihood: nothing unless it is penalised."""
         return 0.0
 
     @abstractmethod

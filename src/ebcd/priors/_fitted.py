@@ -94,15 +94,15 @@ class FittedPrior(ABC):
 
     @abstractmethod
     def rescaled(self, factor: float) -> FittedPrior:
-        """Give the prior of ``factor * theta``, ``factor > 0``."""
+        """Return the prior of ``factor * theta``, ``factor > 0``."""
 
     @abstractmethod
     def mirrored(self) -> FittedPrior:
-        """Give the prior of ``-theta``; one-sided families have none."""
+        """Return the prior of ``-theta``; one-sided families have none."""
 
     @abstractmethod
     def shifted(self, offset: float) -> FittedPrior:
-        """Give the prior of ``theta + offset``."""
+        """Return the prior of ``theta + offset``."""
 
     def to_dict(self) -> dict[str, Any]:
         """Family and parameters as plain Python values, ready for JSON."""
@@ -190,15 +190,15 @@ class FlatPrior(FittedPrior):
         return x + s * as_generator(random_state).standard_normal((n, *x.shape))
 
     def rescaled(self, factor: float) -> FittedPrior:
-        """Give the same prior: it has no scale."""
+        """Return the same prior: it has no scale."""
         return self
 
     def mirrored(self) -> FittedPrior:
-        """Give the same prior: it is symmetric."""
+        """Return the same prior: it is symmetric."""
         return self
 
     def shifted(self, offset: float) -> FittedPrior:
-        """Give the same prior: it has no centre."""
+        """Return the same prior: it has no centre."""
         return self
 
     @staticmethod

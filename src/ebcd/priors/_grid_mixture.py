@@ -64,13 +64,13 @@ class GridMixture(AbstractPriorFamily):
     has_spike: ClassVar[bool] = True
 
     def in_units(self, unit: float) -> Self:
-        """Give the same family for data divided by `unit`."""
+        """Return the same family for data divided by `unit`."""
         if self.grid is None:
             return self
         return replace(self, grid=tuple(np.asarray(self.grid) / unit))
 
     def for_search(self) -> Self:
-        """Give the same family on a grid that does not adapt."""
+        """Return the same family on a grid that does not adapt."""
         return replace(self, adapts=False)
 
     def fit_column(self, column: Columns, start: FittedPrior | None) -> tuple[FittedPrior, float]:

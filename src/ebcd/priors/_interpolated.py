@@ -19,7 +19,7 @@ _HALVINGS = 60
 
 
 def interpolated(function: Callable[[Array], Array], points: Array, width: float) -> Array:
-    """Give the values of a function at many points from few evaluations.
+    """Return the values of a function at many points from few evaluations.
 
     Polynomials on pieces, which are halved until four values in each agree with the function. Where
     a piece has no more points than that costs, the function is evaluated at those, so that corners
@@ -88,7 +88,7 @@ def _halved(
 
 
 def _ranges(first: np.ndarray, last: np.ndarray) -> np.ndarray:
-    """Give the numbers from every `first` to before its `last`, one behind the other."""
+    """Return the numbers from every `first` to before its `last`, one behind the other."""
     length = last - first
     offset = np.repeat(first - np.concatenate([[0], np.cumsum(length)[:-1]]), length)
     return np.asarray(offset + np.arange(length.sum()), dtype=int)

@@ -1,30 +1,20 @@
 """Credible intervals: quantiles of the posterior, atoms included.
 
-A posterior is a mixture of atoms and slabs. Where it has one slab, as in all families with few
-parameters, its quantiles have a closed form; otherwise they are searched. With one noise level a
-quantile is a function of the observation alone, and is interpolated if there are many.
+A posterior is a mixture of atoms and slabs: a quantile is an atom, or is searched between two. With
+one noise level it is a function of the observation alone, and is interpolated if there are many.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 from scipy import special
 
-from ebcd import _numerics as num
 from ebcd._numerics import Array
 from ebcd.priors._fitted import FittedPrior, FlatPrior
 from ebcd.priors._interpolated import TOLERANCE, interpolated
-from ebcd.priors._kernels import (
-    AbstractKernel,
-    Exponential,
-    Laplace,
-    Normal,
-    PointMass,
-    TruncatedNormal,
-)
+from ebcd.priors._kernels import PointMass
 from ebcd.priors._mixture_prior import MixturePrior
 from ebcd.priors._rising_root import rising_root
 from ebcd.priors._validation import as_observations
@@ -35,7 +25,7 @@ _MANY = 1000  # entries from which interpolation pays
 def posterior_interval(
     prior: FittedPrior, x: Array, s: Array, probability: float = 0.95
 ) -> tuple[Array, Array]:
-    """Give both ends of the equal-tailed credible interval of every entry.
+    """Return both ends of the equal-tailed credible interval of every entry.
 
     Parameters
     ----------
@@ -62,7 +52,7 @@ def posterior_interval(
     unit = float(np.median(s))
     standard = prior.rescaled_mixture(1 / unit)
     levels = (tail, 1 - tail)
-    if x.size > _MANY and (s == s[0]).all() and not (_discrete(prior) or _only_slab(prior)):
+    if x.size > _MANY and (s == s[0]).all() and not _discrete(prior):
         lower, upper = _interpolated_quantiles(standard, x / unit, levels)
     else:
         lower, upper = _exact_quantiles(standard, x / unit, s / unit, levels)
@@ -85,7 +75,7 @@ def _exact_quantiles(
 def _interpolated_quantiles(
     prior: MixturePrior, x: Array, levels: tuple[float, ...]
 ) -> tuple[Array, ...]:
-    """Give quantiles for unit noise, atoms exactly."""
+    """Quantiles for unit noise, atoms exactly."""
     found = []
     for level in levels:
 
@@ -137,68 +127,20 @@ def _quantile(
 ) -> Array:
     """Quantile of the posterior, in which the components have the probabilities `share`."""
     found, open_ = np.empty_like(x), np.ones(x.size, dtype=bool)
-    passed, low, high = np.zeros_like(x), np.full_like(x, -np.inf), np.full_like(x, np.inf)
+    low, high = np.full_like(x, -np.inf), np.full_like(x, np.inf)
     for place, mass, below in zip(atoms.places, atoms.masses, atoms.below, strict=True):
         here = (below >= probability) & (below - mass < probability)
         found[here] = place  # where most entries of a sparse component end
         open_ &= ~here
         beyond = below < probability
-        passed += np.where(beyond, mass, 0.0)
         low = np.where(beyond, np.maximum(low, place), low)
         high = np.where(beyond, high, np.minimum(high, place))
     rest = np.flatnonzero(open_)
     if rest.size == 0:
         return found
     share, x, s, low, high = (values[rest] for values in (share, x, s, low, high))
-    slab = _only_slab(prior)
-    if slab is None:
-        found[rest] = _searched(prior, share, x, s, probability, low, high)
-    else:
-        column = prior._parts()[prior.kernels.index(slab)].start
-        within = np.clip((probability - passed[rest]) / share[:, column], 0.0, 1.0)
-        found[rest] = np.clip(_SLABS[type(slab)](slab, x, s, within), low, high)
+    found[rest] = _searched(prior, share, x, s, probability, low, high)
     return found
-
-
-def _only_slab(prior: MixturePrior) -> AbstractKernel | None:
-    """Give the slab if there is one only, with a quantile in closed form."""
-    slabs = [kernel for kernel in prior.kernels if not isinstance(kernel, PointMass)]
-    known = len(slabs) == 1 and slabs[0].size == 1 and type(slabs[0]) in _SLABS
-    return slabs[0] if known else None
-
-
-def _normal_quantile(kernel: Normal, x: Array, s: Array, probability: Array) -> Array:
-    mean, sd = kernel.posterior(x, s)
-    return np.asarray(mean + sd * special.ndtri(probability))
-
-
-def _exponential_quantile(kernel: Exponential, x: Array, s: Array, probability: Array) -> Array:
-    sign, z, rate = kernel.standard(x, s)
-    beyond = np.where(sign > 0, 1 - probability, probability)
-    return kernel.location + sign * s * num.half_line_quantile(rate - z, beyond)
-
-
-def _truncated_quantile(kernel: TruncatedNormal, x: Array, s: Array, probability: Array) -> Array:
-    sign, _, centre, sd = kernel._standard(x, s)
-    beyond = np.where(sign > 0, 1 - probability, probability)
-    return kernel.location + sign * sd * num.half_line_quantile(-centre / sd, beyond)
-
-
-def _laplace_quantile(kernel: Laplace, x: Array, s: Array, probability: Array) -> Array:
-    below, above = kernel._shares(x, s)
-    sign = np.where(probability < below, -1.0, 1.0)
-    side = Exponential(kernel.location, sign * kernel.scale)
-    with np.errstate(divide="ignore", invalid="ignore"):  # of the side that is not taken
-        within = np.where(sign < 0, probability / below, 1 - (1 - probability) / above)
-    return _exponential_quantile(side, x, s, np.clip(within, 0.0, 1.0))
-
-
-_SLABS: dict[type[AbstractKernel], Callable[..., Array]] = {
-    Normal: _normal_quantile,
-    Exponential: _exponential_quantile,
-    Laplace: _laplace_quantile,
-    TruncatedNormal: _truncated_quantile,
-}
 
 
 def _searched(

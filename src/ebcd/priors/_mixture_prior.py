@@ -14,6 +14,7 @@ from ebcd._numerics import Array
 from ebcd._parameters import N_DRAWS, as_generator
 from ebcd.priors._fitted import FittedPrior, Posterior
 from ebcd.priors._kernels import AbstractKernel, PointMass
+from ebcd.priors._rising_root import rising_root
 from ebcd.priors._validation import as_observations, as_values
 
 if TYPE_CHECKING:  # families build priors, so they come later
@@ -229,17 +230,17 @@ class MixturePrior(FittedPrior):
         return draws
 
     def rescaled(self, factor: float) -> FittedPrior:
-        """Give the prior of ``factor * theta``, ``factor > 0``."""
+        """Return the prior of ``factor * theta``, ``factor > 0``."""
         if factor == 1:
             return self
         return self._family.build(**self._family.rescale(self.parameters, factor))
 
     def mirrored(self) -> FittedPrior:
-        """Give the prior of ``-theta``."""
+        """Return the prior of ``-theta``."""
         return self._family.build(**self._family.mirror(self.parameters))
 
     def shifted(self, offset: float) -> FittedPrior:
-        """Give the prior of ``theta + offset``."""
+        """Return the prior of ``theta + offset``."""
         return self._family.build(**self._family.shift(self.parameters, offset))
 
     def rescaled_mixture(self, factor: float) -> MixturePrior:
@@ -331,30 +332,18 @@ def _columns(pairs: Any) -> tuple[Array, Array]:
 
 
 def _invert(prior: MixturePrior, wanted: Array) -> Array:
-    """Find ``x`` with posterior mean `wanted` for unit noise, by safeguarded Newton steps."""
-    one = np.ones_like(wanted)
+    """Find ``x`` with posterior mean `wanted` for unit noise: the mean rises with ``x``."""
 
-    def mean_and_slope(x: Array) -> tuple[Array, Array]:
-        return prior.posterior_moments(x, one)
+    def excess(x: Array, rows: np.ndarray) -> Array:
+        return np.asarray(prior.posterior_moments(x, np.ones_like(x))[0] - wanted[rows])
 
+    every = np.arange(wanted.size)
     low, high = wanted - 1.0, wanted + 1.0
     for bound, side in ((low, -1.0), (high, 1.0)):
         step = 1.0
-        outside = side * (mean_and_slope(bound)[0] - wanted) < 0
+        outside = side * excess(bound, every) < 0
         while outside.any() and step < 1e200:
             bound[outside] += side * step
             step *= 2
-            outside = side * (mean_and_slope(bound)[0] - wanted) < 0
-    x = 0.5 * (low + high)
-    for _ in range(200):
-        mean, slope = mean_and_slope(x)
-        error = mean - wanted
-        low, high = np.where(error < 0, x, low), np.where(error > 0, x, high)
-        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            newton = x - error / slope
-        trial = np.where((newton > low) & (newton < high), newton, 0.5 * (low + high))
-        done = np.abs(trial - x) <= 4e-16 * np.abs(x)
-        x = np.where(error == 0, x, trial)
-        if (done | (error == 0)).all():
-            break
-    return x
+            outside = side * excess(bound, every) < 0
+    return rising_root(excess, low, high)

@@ -35,11 +35,6 @@ def _mixture(
     return MixturePrior(family, parameters, weights, [part for part in parts if part.size])
 
 
-def _times(parameters: Parameters, factor: float, *lengths: str) -> Parameters:
-    """Multiply the parameters that are lengths."""
-    return {**parameters, **{key: parameters[key] * factor for key in lengths}}
-
-
 @dataclass(frozen=True)
 class NormalScaleMixture(GridMixture):
     """Any scale mixture of normals around `mode`, with a spike there.
@@ -51,6 +46,7 @@ class NormalScaleMixture(GridMixture):
     """
 
     name: ClassVar[str] = "normal_scale_mixture"
+    lengths: ClassVar[tuple[str, ...]] = ("scales",)
     smooth_tails: ClassVar[bool] = True
 
     def _components(self, grid: Array) -> AbstractKernel:
@@ -87,11 +83,6 @@ class NormalScaleMixture(GridMixture):
         ]
         return _mixture(cls, kept, np.append(weights[spike], weights[~spike]), parts)
 
-    @classmethod
-    def rescale(cls, parameters: Parameters, factor: float) -> Parameters:
-        """Parameters of the prior of ``factor * theta``."""
-        return _times(parameters, factor, "scales", "mode")
-
 
 @dataclass(frozen=True)
 class Unimodal(GridMixture):
@@ -104,6 +95,7 @@ class Unimodal(GridMixture):
     """
 
     name: ClassVar[str] = "unimodal"
+    positions: ClassVar[tuple[str, ...]] = ("lower", "upper", "mode")
     # how far each kind of component reaches below and above the mode, in units of its grid point
     sides: ClassVar[tuple[tuple[float, float], ...]] = ((0.0, 1.0), (-1.0, 0.0))
 
@@ -176,11 +168,6 @@ class Unimodal(GridMixture):
             )
 
     @classmethod
-    def rescale(cls, parameters: Parameters, factor: float) -> Parameters:
-        """Parameters of the prior of ``factor * theta``."""
-        return _times(parameters, factor, "lower", "upper", "mode")
-
-    @classmethod
     def mirror(cls, parameters: Parameters) -> Parameters:
         """Parameters of the prior of ``-theta``."""
         return {
@@ -188,11 +175,6 @@ class Unimodal(GridMixture):
             "lower": -parameters["upper"],
             "upper": -parameters["lower"],
         }
-
-    @classmethod
-    def shift(cls, parameters: Parameters, offset: float) -> Parameters:
-        """Parameters of the prior of ``theta + offset``."""
-        return {**parameters, **{k: parameters[k] + offset for k in ("lower", "upper", "mode")}}
 
 
 @dataclass(frozen=True)
@@ -233,6 +215,7 @@ class NPMLE(GridMixture):
     """
 
     name: ClassVar[str] = "npmle"
+    positions: ClassVar[tuple[str, ...]] = ("locations",)
     has_mode: ClassVar[bool] = False
     has_spike: ClassVar[bool] = False
 
@@ -260,16 +243,6 @@ class NPMLE(GridMixture):
         weights = as_weights(parameters["weights"], locations.size)
         kept = {"weights": weights, "locations": locations}
         return MixturePrior(cls, kept, weights, [kernels.PointMass(locations)])
-
-    @classmethod
-    def rescale(cls, parameters: Parameters, factor: float) -> Parameters:
-        """Parameters of the prior of ``factor * theta``."""
-        return _times(parameters, factor, "locations")
-
-    @classmethod
-    def shift(cls, parameters: Parameters, offset: float) -> Parameters:
-        """Parameters of the prior of ``theta + offset``."""
-        return {**parameters, "locations": parameters["locations"] + offset}
 
     @classmethod
     def mirror(cls, parameters: Parameters) -> Parameters:

@@ -11,7 +11,7 @@ import numpy as np
 from ebcd._numerics import LOG_SQRT_2PI
 from ebcd.priors import _kernels as kernels
 from ebcd.priors._columns import Columns
-from ebcd.priors._family import AbstractPriorFamily, Fits, Parameters, log_likelihood
+from ebcd.priors._family import AbstractPriorFamily, Fits, log_likelihood
 from ebcd.priors._fitted import FittedPrior, FlatPrior
 from ebcd.priors._mixture_prior import MixturePrior
 from ebcd.priors._two_group import fit_two_groups
@@ -25,6 +25,7 @@ _CANCELS_FROM = 1e3
 class _TwoGroups(AbstractPriorFamily):
     slab: ClassVar[type[kernels.AbstractSlab]]
     has_spike: ClassVar[bool] = True
+    lengths: ClassVar[tuple[str, ...]] = ("scale",)
     smooth_tails: ClassVar[bool] = True
 
     @classmethod
@@ -42,12 +43,6 @@ class _TwoGroups(AbstractPriorFamily):
         if weight == 1:
             return MixturePrior(cls, kept, [1.0], [slab])
         return MixturePrior(cls, kept, [1 - weight, weight], [kernels.PointMass(at), slab])
-
-    @classmethod
-    def rescale(cls, parameters: Parameters, factor: float) -> Parameters:
-        """Parameters of the prior of ``factor * theta``."""
-        lengths = {key: parameters[key] * factor for key in ("scale", "mode")}
-        return {**parameters, **lengths}
 
     def fit_column(self, column: Columns, start: FittedPrior | None) -> tuple[FittedPrior, float]:
         """Fit the only column, with the mode at zero."""
@@ -154,11 +149,6 @@ class PointMass(AbstractPriorFamily):
         mode = as_mode(parameters)
         return MixturePrior(cls, {"mode": mode}, [1.0], [kernels.PointMass(np.array([mode]))])
 
-    @classmethod
-    def rescale(cls, parameters: Parameters, factor: float) -> Parameters:
-        """Parameters of the prior of ``factor * theta``."""
-        return {"mode": parameters["mode"] * factor}
-
     def fit_column(self, column: Columns, start: FittedPrior | None) -> tuple[FittedPrior, float]:
         """Nothing to fit with the mode at zero."""
         return self.build(mode=0.0), 0.0
@@ -169,6 +159,7 @@ class Flat(AbstractPriorFamily):
     """No prior: the estimate is the observation."""
 
     name: ClassVar[str] = "flat"
+    positions: ClassVar[tuple[str, ...]] = ()
     has_mode: ClassVar[bool] = False
     binned: ClassVar[bool] = False
 
@@ -176,11 +167,6 @@ class Flat(AbstractPriorFamily):
     def build(cls, **parameters: Any) -> FittedPrior:
         """Make the prior; it has no parameters."""
         return FlatPrior()
-
-    @classmethod
-    def rescale(cls, parameters: Parameters, factor: float) -> Parameters:
-        """Parameters of the prior of ``factor * theta``."""
-        return parameters
 
     def fit_column(self, column: Columns, start: FittedPrior | None) -> tuple[FittedPrior, float]:
         """Nothing to fit."""

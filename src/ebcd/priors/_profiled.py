@@ -13,7 +13,7 @@ from ebcd import _numerics as num
 from ebcd._numerics import Array
 from ebcd.priors import _kernels as kernels
 from ebcd.priors._columns import Columns
-from ebcd.priors._family import AbstractPriorFamily, Parameters
+from ebcd.priors._family import AbstractPriorFamily
 from ebcd.priors._fitted import FittedPrior
 from ebcd.priors._mixture_prior import MixturePrior
 from ebcd.priors._two_group import best_weight, peaks
@@ -64,6 +64,7 @@ class Horseshoe(AbstractPriorFamily):
     """
 
     name: ClassVar[str] = "horseshoe"
+    lengths: ClassVar[tuple[str, ...]] = ("scale",)
     smooth_tails: ClassVar[bool] = True
 
     @classmethod
@@ -76,11 +77,6 @@ class Horseshoe(AbstractPriorFamily):
         parts = kernels.Normal(np.full(_LOG_LAMBDA.size, mode), scale * np.exp(_LOG_LAMBDA))
         words = f"scale {scale:.4g}" + (f", mode {mode:.4g}" if mode else "")
         return MixturePrior(cls, kept, _LAMBDA_WEIGHTS, [parts], words, prior_sd=np.inf)
-
-    @classmethod
-    def rescale(cls, parameters: Parameters, factor: float) -> Parameters:
-        """Parameters of the prior of ``factor * theta``."""
-        return {key: parameters[key] * factor for key in ("scale", "mode")}
 
     def fit_column(self, column: Columns, start: FittedPrior | None) -> tuple[FittedPrior, float]:
         """Fit the only column, with the mode at zero."""
@@ -144,6 +140,7 @@ class GeneralizedBinary(AbstractPriorFamily):
     """
 
     name: ClassVar[str] = "generalized_binary"
+    lengths: ClassVar[tuple[str, ...]] = ("mean",)
     binned: ClassVar[bool] = False  # the change from spike to bump may be sharper than the grid
     side: ClassVar[int] = 1
 
@@ -163,11 +160,6 @@ class GeneralizedBinary(AbstractPriorFamily):
             return MixturePrior(cls, kept, [1.0], [kernels.PointMass(at)])
         bump = kernels.TruncatedNormal(at, np.array([mean]), np.array([spread * mean]))
         return MixturePrior(cls, kept, [1 - weight, weight], [kernels.PointMass(at), bump])
-
-    @classmethod
-    def rescale(cls, parameters: Parameters, factor: float) -> Parameters:
-        """Parameters of the prior of ``factor * theta``."""
-        return {**parameters, **{key: parameters[key] * factor for key in ("mean", "mode")}}
 
     def fit_column(self, column: Columns, start: FittedPrior | None) -> tuple[FittedPrior, float]:
         """Fit the only column, with the spike at zero."""

@@ -164,7 +164,7 @@ def _bin(
 
 
 def _representable(priors: list[FittedPrior], columns: Columns, binned: Binned) -> bool:
-    """Tell whether interpolated log marginals agree with exact ones, on some entries."""
+    """Whether interpolated log marginals agree with exact ones, on some entries."""
     step = max(1, columns.x.shape[1] // _CHECKED)
     for k, prior in enumerate(priors):
         nodes, weights = binned.stencils(k, step)

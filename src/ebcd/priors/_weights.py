@@ -40,7 +40,7 @@ class Likelihoods:
         return float(self.counts @ np.log(density))
 
     def extended(self, log_likelihood: Array) -> Likelihoods:
-        """Give the same with further components, whose log-likelihoods are in original units."""
+        """Return the same with further components, whose log-likelihoods are in original units."""
         with np.errstate(divide="ignore"):
             old = np.log(self.rows) + self._top
         return Likelihoods(np.concatenate([old, log_likelihood]), self.counts)
