@@ -175,6 +175,17 @@ def _overwritten_methods(cls: ast.ClassDef) -> Iterator[tuple[int, str]]:
                 yield node.lineno, f"method {node.attr} overwritten"
 
 
+def weak_docstrings(verbs: tuple[str, ...] = ("Give", "Gives", "Tell", "Tells")) -> list[str]:
+    """Return the definitions whose docstrings begin with a verb that says little."""
+    kinds = ast.Module | ast.ClassDef | ast.FunctionDef
+    return [
+        f"{_name(path)}: {getattr(node, 'name', 'module')}"
+        for path in sources()
+        for node in ast.walk(_parsed(path))
+        if isinstance(node, kinds) and (ast.get_docstring(node) or "").split(" ")[0] in verbs
+    ]
+
+
 def _parsed(path: Path) -> ast.Module:
     return ast.parse(path.read_text(encoding="utf-8"))
 
@@ -203,6 +214,7 @@ def main() -> None:
     print(f"{len(hidden):7} imports by string, sys.modules, __new__ and overwritten methods")
     for shortcut in hidden:
         print(f"{'':15} {shortcut}")
+    print(f"{len(weak_docstrings()):7} docstrings that begin with Give or Tell")
 
 
 if __name__ == "__main__":
