@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ anndata = pytest.importorskip("anndata")
 import pandas as pd  # noqa: E402 - comes with anndata
 
 from ebcd.anndata import ebcd as decompose  # noqa: E402
+from ebcd.data._settings import SETTINGS  # noqa: E402
 
 
 def make_data(kind=np.asarray, dtype=np.float64):
@@ -131,7 +133,7 @@ def test_backed(tmp_path, monkeypatch, kind, dtype):
     monkeypatch.setattr(
         "ebcd.anndata._selected", lambda x, mask: rows.append(len(dense(x))) or selected(x, mask)
     )
-    monkeypatch.setattr("ebcd.anndata._CHUNK", 30 * 17)
+    monkeypatch.setattr("ebcd.anndata.SETTINGS", replace(SETTINGS, read=8 * 30 * 17))
     make_data(kind, dtype).write_h5ad(tmp_path / "cells.h5ad")
     adata = anndata.read_h5ad(tmp_path / "cells.h5ad", backed="r")
     decompose(adata, 2, mask_var="chosen")

@@ -10,14 +10,13 @@ import numpy as np
 
 from ebcd._numerics import Array
 from ebcd.data import Chunks
+from ebcd.data._settings import SETTINGS
 from ebcd.estimators import EBCD
 
 try:
     from anndata import AnnData
 except ImportError:
     raise ImportError('ebcd.anndata needs anndata: pip install "ebcd[anndata]"') from None
-
-_CHUNK = 4_000_000  # entries read from a file at once: 32 MB
 
 
 def ebcd(
@@ -158,7 +157,7 @@ def _fit(model: EBCD, adata: AnnData, layer: str | None, mask: Array | None) -> 
 
 def _chunks(adata: AnnData, mask: Array | None) -> Iterator[Any]:
     """Yield the rows of the file behind `adata`, some at a time."""
-    size = max(1, _CHUNK // adata.n_vars)
+    size = max(1, SETTINGS.read // (8 * adata.n_vars))
     for i in range(0, adata.n_obs, size):
         yield _selected(adata.X[i : i + size], mask)
 

@@ -8,14 +8,13 @@ from sklearn.utils import check_random_state
 
 from ebcd._parameters import COUNT, integer
 
-N_FEATURES = 500
-
 
 class _Design(NamedTuple):
     """Spikes above the unit noise variance, and how many features each component occupies."""
 
     spikes: tuple[float, ...]
     sizes: tuple[int, ...]
+    n_features: int = 500
 
 
 _DESIGNS = {
@@ -66,19 +65,19 @@ def make_simulation(
     integer(1, len(_DESIGNS)).check("setting", setting)
     COUNT.check("n_samples", n_samples)
     design, rng = _DESIGNS[setting], check_random_state(random_state)
-    V = _block_components(design.sizes)
+    V = _block_components(design)
     spikes = np.array(design.spikes)
     scores = rng.standard_normal((n_samples, len(spikes)))
-    noise = rng.standard_normal((n_samples, N_FEATURES))
+    noise = rng.standard_normal((n_samples, design.n_features))
     X = (scores * np.sqrt(spikes)) @ V.T + noise
-    Sigma = (V * spikes) @ V.T + np.eye(N_FEATURES)
+    Sigma = (V * spikes) @ V.T + np.eye(design.n_features)
     return X, V, Sigma
 
 
-def _block_components(sizes: tuple[int, ...]) -> NDArray[np.float64]:
-    V = np.zeros((N_FEATURES, len(sizes)))
+def _block_components(design: _Design) -> NDArray[np.float64]:
+    V = np.zeros((design.n_features, len(design.sizes)))
     first = 0
-    for k, size in enumerate(sizes):
+    for k, size in enumerate(design.sizes):
         V[first : first + size, k] = 1.0 / np.sqrt(size)
         first += size
     return V

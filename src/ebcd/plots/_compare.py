@@ -15,7 +15,6 @@ from ebcd._parameters import COUNT
 from ebcd.plots import _style as style
 from ebcd.plots._components import draw_bars, tidy_bars, unclear
 
-_SIMILAR = 0.05  # cosine below which the sign of a match is rather chance
 _VISIBLE = 0.01  # shortest bar, as a share of the longest one in a row of panels
 
 
@@ -123,7 +122,7 @@ def _matches(first: Any, model: Any) -> list[_Match | None]:
     cosines = _directions(first.components_) @ _directions(model.components_).T
     found: list[_Match | None] = [None] * first.n_components_
     for k, i in zip(*linear_sum_assignment(-np.abs(cosines)), strict=True):
-        sign = -1.0 if cosines[k, i] < -_SIMILAR else 1.0
+        sign = -1.0 if cosines[k, i] < 0 else 1.0
         found[k] = _Match(int(i), sign * model.components_[i], abs(float(cosines[k, i])))
     return found
 

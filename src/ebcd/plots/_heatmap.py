@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
 _LABELLED = 60  # features up to which each has its name beside it
 _ROWS = 400  # about as many as the pixels of a figure can show
-_COLUMNS = 12  # components up to which each has its share of the variance below it
 
 
 def heatmap(
@@ -128,7 +127,7 @@ def _which_features(model: Any, count: int, together: int, level: float, sort: b
 def _label_components(ax: Axes, model: Any) -> None:
     count = model.n_components_
     ax.set_xlabel("component")
-    if count <= _COLUMNS:
+    if count <= style.LABELLED:
         shares = 100 * model.explained_variance_ratio_
         ax.set_xticks(range(count), [f"{k}\n{shares[k]:.3g}%" for k in range(count)])
         ax.tick_params(axis="x", labelsize="small")

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 BLUE, INK, GREY = "#0072B2", "#333333", "#BBBBBB"
 POSITIVE, NEGATIVE = "#56B4E9", "#E69F00"  # light, so that intervals are visible on top of them
 PALETTE = (BLUE, "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#333333")
+LABELLED = 16  # components up to which each has a label of its own
 _LONGEST_LABEL = 40  # characters; longer names would leave no room for the plot
 
 

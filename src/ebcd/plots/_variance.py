@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ebcd._numerics import Array
-from ebcd.estimators import PenalizedPCA
+from ebcd.data import as_input
 from ebcd.plots import _style as style
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-_NUMBERED = 16  # components up to which each has its number below it
 
 
 def explained_variance(model: Any, X: Any = None, *, ax: Any = None) -> Axes:
@@ -45,7 +42,7 @@ def explained_variance(model: Any, X: Any = None, *, ax: Any = None) -> Axes:
     """
     style.check_model(model)
     count = model.n_components_
-    axes = style.one_axes(ax, 3.4 + 0.5 * min(max(count, 3), _NUMBERED), 3.6)
+    axes = style.one_axes(ax, 3.4 + 0.5 * min(max(count, 3), style.LABELLED), 3.6)
     if count == 0:
         style.say_nothing_found(axes, model)
         return axes
@@ -59,7 +56,7 @@ def explained_variance(model: Any, X: Any = None, *, ax: Any = None) -> Axes:
         axes.bar(places, values, width=width, color=(style.BLUE, style.GREY)[i], label=label)
     axes.set_xlabel("component")
     axes.set_ylabel("% of the variance")
-    if count <= _NUMBERED:
+    if count <= style.LABELLED:
         axes.set_xticks(range(count))
     # above the bars, where nothing can be in the way
     axes.legend(frameon=False, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=1)
@@ -98,14 +95,7 @@ def pca_variance_ratio(model: Any, X: Any) -> Array:
     style.check_model(model)
     if model.n_components_ == 0:
         return np.empty(0)
-    pca = PenalizedPCA(
-        model.n_components_,
-        penalty="none",
-        start="svd",
-        max_iter=1,  # the start is the answer
-        center=model.center,
-        scale=getattr(model, "scale", False),
-    )
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # about the number of iterations
-        return np.asarray(pca.fit(X).explained_variance_ratio_)
+    data = as_input(X, model.center, getattr(model, "scale", False))
+    values, vectors = data.covariance.leading(model.n_components_)
+    loadings = np.sqrt(values) * vectors * (data.scale * data.covariance.unit)[:, None]
+    return np.sort((loadings**2).sum(axis=0) / data.variances.sum())[::-1]

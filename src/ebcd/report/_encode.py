@@ -22,7 +22,6 @@ from ebcd._numerics import Array
 
 _WIDTHS: dict[int, np.dtype[Any]] = {4: np.dtype("<i2"), 7: np.dtype("<i4")}
 _POWER = np.dtype("<i2")
-_LOWEST = -290  # power of ten below which a number counts as 0
 _POWERS = np.array([float(f"1e{power}") for power in range(309)])  # the doubles that JavaScript has
 
 
@@ -125,7 +124,7 @@ def split_decimals(values: Array, digits: int) -> tuple[np.ndarray, np.ndarray]:
     values = np.asarray(values, dtype=np.float64)
     finite = np.isfinite(values)
     size = np.abs(np.where(finite, values, 0.0))
-    tiny = size < 10.0**_LOWEST
+    tiny = size < 1e-290  # counts as 0, so that powers of ten stay in range
     power = np.floor(np.log10(np.where(tiny, 1.0, size))) - (digits - 1)
     # a power of ten is exact up to 22, so that this rounds once
     up, down = 10.0 ** np.maximum(-power, 0.0), 10.0 ** np.maximum(power, 0.0)

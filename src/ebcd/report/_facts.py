@@ -13,7 +13,7 @@ from ebcd.priors import FittedPrior
 from ebcd.report._dates import as_text, days_of
 
 PROBABILITY = 0.95  # of the credible intervals
-_CURVE_POINTS = 201  # odd, so that zero is among them
+LISTED = 12  # features that a sentence or a table lists, and components described at once
 
 
 @dataclass(frozen=True)
@@ -190,7 +190,7 @@ def _curves(model: Readable, error: float) -> list[Curve]:
 
 
 def _curve(prior: FittedPrior, error: float, end: float) -> Curve:
-    estimate = np.linspace(-end, end, _CURVE_POINTS)
+    estimate = np.linspace(-end, end, 201)  # odd, so that zero is among them
     density = np.full_like(estimate, np.nan)
     if prior.family != "flat":
         density = np.exp(prior.log_marginal(estimate, np.full_like(estimate, end / 60)))

@@ -8,9 +8,8 @@ from collections.abc import Iterable
 import numpy as np
 
 from ebcd.report import _words
-from ebcd.report._facts import Facts
+from ebcd.report._facts import LISTED, Facts
 
-_TOP = 10  # features in the table of a component
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~&])")
 
 
@@ -53,7 +52,7 @@ def _table(header: list[str], rows: list[list[str]]) -> str:
 
 
 def _top_features(facts: Facts, k: int) -> str:
-    order = np.argsort(-np.abs(facts.components[k]), kind="stable")[:_TOP]
+    order = np.argsort(-np.abs(facts.components[k]), kind="stable")[:LISTED]
     tables = {"loading": facts.components}
     if facts.intervals is not None and facts.sd is not None and facts.lfsr is not None:
         lower, upper = facts.intervals

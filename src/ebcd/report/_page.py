@@ -16,7 +16,7 @@ import numpy as np
 import ebcd
 from ebcd.report import _words
 from ebcd.report._encode import Block, order_of
-from ebcd.report._facts import PROBABILITY, Facts
+from ebcd.report._facts import LISTED, PROBABILITY, Facts
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,6 @@ class PageSettings:
     scores: int = 200_000
     precise: int = 100_000  # numbers up to which they have 7 digits; beyond, 4 digits
     row_name: int = 100  # characters
-    findings: int = 12  # components described in words at once; the others on demand
 
 
 SETTINGS = PageSettings()
@@ -176,10 +175,10 @@ def _findings(facts: Facts) -> str:
         f"{''.join(f'<p>{_text(line)}</p>' for line in found.sentences)}</li>"
         for found in _words.findings(facts)
     ]
-    first, rest = "".join(items[: SETTINGS.findings]), "".join(items[SETTINGS.findings :])
+    first, rest = "".join(items[:LISTED]), "".join(items[LISTED:])
     told = f"<ol class=findings>{first}</ol>" if first else ""
     if rest:
-        more = f"<summary>{len(items) - SETTINGS.findings} more components</summary>"
+        more = f"<summary>{len(items) - LISTED} more components</summary>"
         told += f"<details class=more>{more}<ol class=findings>{rest}</ol></details>"
     return told
 

@@ -7,9 +7,8 @@ from typing import NamedTuple
 import numpy as np
 
 from ebcd._numerics import Array
-from ebcd.report._facts import PROBABILITY, Facts
+from ebcd.report._facts import LISTED, PROBABILITY, Facts
 
-_NAMED = 12  # features that a sentence names at most
 _EXTREME = 3  # rows with the lowest and the highest scores that a sentence names
 _SHORTEST = 4  # rows that make a period; fewer may be chance
 
@@ -252,7 +251,7 @@ def signed(value: float) -> str:
     return f"{value:+.1f}".replace("-", "−")
 
 
-def listed(names: list[str], most: int = _NAMED) -> str:
+def listed(names: list[str], most: int = LISTED) -> str:
     """Write a list of names; half as many stand for a long one, and the number of the others.
 
     Examples
