@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from ebcd._numerics import Array
 from ebcd.data import AbstractCovariance
 
-ACCURATE = 10  # products for eigenvectors that searches start from: others end in other optima
+ACCURATE = 6  # products for eigenvectors that searches start from: others end in other optima
 
 
 class Derived(AbstractCovariance):
@@ -27,41 +27,52 @@ class Derived(AbstractCovariance):
 
 
 class Deflated(Derived):
-    """Covariance of ``X (I - a c')``, where ``X a`` is what the deflation takes away."""
+    """Covariance of ``X P`` with ``P = I - A C'``; `a` and `c` are p x number of deflations."""
 
-    def __init__(self, covariance: AbstractCovariance, a: Array, c: Array, image: Array) -> None:
+    def __init__(self, covariance: AbstractCovariance, a: Array, c: Array) -> None:
         super().__init__(covariance)
         self._a, self._c = a, c
-        self._image = image  # S a
+
+    def further(self, a: Array, c: Array) -> Deflated:
+        """Deflate once more, by ``I - a c'``."""
+        directions = np.column_stack([self._a, self.undeflated(a)])
+        return Deflated(self._covariance, directions, np.column_stack([self._c, c]))
 
     def matmul(self, v: Array) -> Array:
-        """Compute ``(I - c a') S (I - a c') v``."""
-        product = self._covariance.matmul(v) - np.outer(self._image, self._c @ v)
-        return np.asarray(product - np.outer(self._c, self._a @ product))
+        """Compute ``P'S P v``."""
+        product = self._covariance.matmul(self.undeflated(v))
+        return np.asarray(product - self._c @ (self._a.T @ product))
 
     def diagonal(self) -> Array:
         """Return the diagonal of what is left."""
-        twice = 2 * self._image - (self._a @ self._image) * self._c
-        return np.maximum(self._covariance.diagonal() - self._c * twice, 0.0)
+        image = self._covariance.matmul(self._a)
+        taken = self._c * (2 * image - self._c @ (self._a.T @ image))
+        return np.asarray(np.maximum(self._covariance.diagonal() - taken.sum(axis=1), 0.0))
 
     def deflate(self, x: Array) -> Array:
-        """Deflate data whose covariance was deflated."""
-        return np.asarray(x - np.outer(x @ self._a, self._c))
+        """Compute ``X P``."""
+        return np.asarray(x - (x @ self._a) @ self._c.T)
 
     def undeflated(self, weights: Array) -> Array:
-        """Turn weights of scores of the deflated data into weights for the data themselves."""
-        return np.asarray(weights - self._a * (self._c @ weights))
+        """Compute ``P w``: weights for the data of scores of the deflated data."""
+        return np.asarray(weights - self._a @ (self._c.T @ weights))
 
 
 def without_scores(covariance: AbstractCovariance, w: Array, b: Array) -> Deflated:
     """Project scores ``z = X w`` out of the data, ``X - z z'X / n``, with ``b = X'z / n``."""
-    return Deflated(covariance, w, b, b)
+    return _deflated(covariance, w, b)
 
 
 def without_direction(covariance: AbstractCovariance, w: Array, b: Array) -> Deflated:
-    """Project the direction of `w` out of the features, ``X - (X v) v'``; ``b = S w``."""
-    size = np.linalg.norm(w)
-    return Deflated(covariance, w / size, w / size, b / size)
+    """Project the direction of `w` out of the features, ``X - (X v) v'``."""
+    v = w / np.linalg.norm(w)
+    return _deflated(covariance, v, v)
+
+
+def _deflated(covariance: AbstractCovariance, a: Array, c: Array) -> Deflated:
+    if isinstance(covariance, Deflated):
+        return covariance.further(a, c)
+    return Deflated(covariance, a[:, None], c[:, None])
 
 
 class Selected(Derived):

@@ -259,7 +259,7 @@ class Method:
         """
         if self.deflation is None:
             raise ValueError("this method has no deflation")
-        left, deflations = covariance, list[Deflated]()
+        left = covariance
         loadings, weights, observed = np.zeros((3, count, covariance.n_features))
         paths, converged = list[Array](), True
         for k in range(count):
@@ -271,11 +271,9 @@ class Method:
             size = np.sqrt(max(float(v @ product), 0.0))
             if size < _NO_SIZE:
                 continue
-            loadings[k], weights[k] = v * size, v / size
-            for deflation in reversed(deflations):  # scores are those of the deflated data
-                weights[k] = deflation.undeflated(weights[k])
-            left = self.deflation(left, v / size, product / size)
-            deflations.append(left)
+            loadings[k], w = v * size, v / size
+            weights[k] = left.undeflated(w) if isinstance(left, Deflated) else w
+            left = self.deflation(left, w, product / size)
         path = np.concatenate(paths)
         return Components(loadings, weights, observed, path, path.size, converged)
 

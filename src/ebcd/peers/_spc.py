@@ -150,10 +150,9 @@ class SPC(SparseDecomposition):
         rng = as_generator(self.random_state, default=0)
 
         def prepare(k: int, left: AbstractCovariance) -> tuple[Shrink, Array]:
-            nonlocal x
             if choose:
-                x = left.deflate(x) if isinstance(left, Deflated) else x
-                sums[k] = best_sumabs(x, self.cv, rng)
+                rest = left.deflate(x) if isinstance(left, Deflated) else x
+                sums[k] = best_sumabs(rest, self.cv, rng)
             start = left.leading(1)[1].T if k else principal[:1]
             return method.shrinkage(sums[k]), start[None]
 
