@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, ClassVar, NoReturn, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
@@ -12,8 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from ebcd._numerics import Array
 from ebcd._parameters import Parsed, as_generator, check_n_components, choice
 from ebcd._warnings import warn_user
-from ebcd.data import Gram, comes_in_chunks, is_dask
-from ebcd.estimators._readable import Readable
+from ebcd.data import comes_in_chunks
 from ebcd.peers._ebmf_model import (
     NOISE_SIDES,
     Factor,
@@ -27,12 +26,13 @@ from ebcd.peers._ebmf_model import (
     side_of,
 )
 from ebcd.peers._ebmf_search import Search, improve_scores, remember, scores_of, with_fixed_priors
+from ebcd.peers._whole_data import WholeDataDecomposition
 from ebcd.priors._ebnm import as_priors
 from ebcd.priors._fitted import FittedPrior, FlatPrior
 from ebcd.priors._solve import Prior
 
 
-class EBMF(Readable):
+class EBMF(WholeDataDecomposition):
     """Empirical Bayes matrix factorisation (Wang and Stephens 2021).
 
     Decomposes data as ``X = mean + F L' + noise``, with priors on the scores ``F`` as well as on
@@ -122,7 +122,7 @@ class EBMF(Readable):
     array([0, 1, 2, 3, 4])
     """
 
-    _declared: ClassVar = Readable._declared | {
+    _declared: ClassVar = WholeDataDecomposition._declared | {
         "loadings_prior": Parsed(as_priors),
         "scores_prior": Parsed(as_priors),
         "noise": choice(*NOISE_SIDES),
@@ -169,14 +169,9 @@ class EBMF(Readable):
             The fitted estimator.
         """
         self._check_parameters()
-        if isinstance(X, Gram):
-            self._needs_data("a Gram")
-        if is_dask(X):
-            self._needs_data("a Dask collection")
+        self._check_whole(X, n_samples)
         if comes_in_chunks(X) and not isinstance(X, np.ndarray):
-            self._needs_data("chunks")
-        if n_samples is not None:
-            self._needs_data("a compact matrix (n_samples given)")
+            self._refuse("chunks")
         X = checked_data(self, X, reset=True).astype(np.float64, copy=False)
         check_n_components(self.n_components, *X.shape)
         data, mean, unit = observe(X, bool(self.center))
@@ -196,16 +191,6 @@ class EBMF(Readable):
         self._store(search, mean, unit)
         self._warn(search)
         return self
-
-    def fit_covariance(self, S: Any, n_samples: int) -> NoReturn:
-        """Raise: the scores have a prior, so the data themselves are needed."""
-        self._needs_data("a covariance")
-
-    def _needs_data(self, given: str) -> NoReturn:
-        raise TypeError(
-            f"EBMF cannot be fitted to {given}: the scores have a prior, so the data themselves "
-            "are needed; call fit with the data, or use EBCD"
-        )
 
     def _working_priors(
         self, unit: float
@@ -251,10 +236,9 @@ class EBMF(Readable):
         ]
         variance = unit**2 / model.precision
         self.noise_variance_ = variance if variance.ndim else float(variance)
-        self.explained_variance_ = (self.components_**2).sum(axis=1)
         with np.errstate(invalid="ignore"):
             total = unit**2 * float((model.data.squares[1] / model.data.counts[1]).sum())
-        self.explained_variance_ratio_ = self.explained_variance_ / (total or 1.0)
+        self._store_variances(total)
         shift = float(model.data.counts[0].sum()) * np.log(unit)
         # the last step of the scores may be lost in rounding
         path = np.maximum.accumulate([*search.path, model.value])
@@ -262,7 +246,6 @@ class EBMF(Readable):
         self.elbo_ = float(self.elbo_path_[-1])
         self.n_iter_, self.converged_ = search.n_iter, search.converged
         self.n_components_, self.n_samples_ = k, n
-        self._uneven = False  # features are not scaled here
 
     def _ordered(self, model: Model) -> Model:
         """Sort by explained variance and make the largest loading positive."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, NoReturn, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
@@ -11,15 +11,15 @@ from sklearn.utils.validation import check_is_fitted
 from ebcd._numerics import Array
 from ebcd._parameters import as_generator
 from ebcd._warnings import warn_user
-from ebcd.data import DataCovariance, Gram, Input, is_dask
-from ebcd.estimators._readable import Readable
+from ebcd.data import DataCovariance, Input
 from ebcd.estimators._shrinkage import Shrinkage
 from ebcd.peers._ebpca_amp import JointPrior, Messages, Spectrum, pass_messages, spectrum
+from ebcd.peers._whole_data import WholeDataDecomposition
 from ebcd.priors._fitted import FittedPrior
 from ebcd.priors._registry import make_prior
 
 
-class EBPCA(Readable):
+class EBPCA(WholeDataDecomposition):
     """Empirical Bayes PCA (Zhong, Su and Fan 2022).
 
     Corrects principal components for what high dimension does to them, and denoises their
@@ -141,32 +141,17 @@ class EBPCA(Readable):
             The fitted estimator.
         """
         self._check_parameters()
-        if isinstance(X, Gram):
-            self._needs_data("a Gram")
-        if is_dask(X):
-            self._needs_data("a Dask collection")
-        if n_samples is not None:
-            self._needs_data("a compact matrix (n_samples given)")
+        self._check_whole(X, n_samples)
         return super().fit(X)
 
     def _needs_rows(self) -> bool:
         return True
 
-    def fit_covariance(self, S: Any, n_samples: int) -> NoReturn:
-        """Raise: the scores have a prior, so the data themselves are needed."""
-        self._needs_data("a covariance")
-
-    def _needs_data(self, given: str) -> NoReturn:
-        raise TypeError(
-            f"EBPCA cannot be fitted to {given}: the scores have a prior, so the data themselves "
-            "are needed; call fit with the data, or use EBCD"
-        )
-
     def _fit_input(self, data: Input, X: Any) -> Self:
         matrix = data.covariance
         n, p = matrix.n_samples, matrix.n_features
         if not isinstance(matrix, DataCovariance):  # pragma: no cover - fit has seen to it
-            self._needs_data("a covariance")
+            self._refuse("a covariance")
         for name, count in (("n_samples", n), ("n_features", p)):
             if count < 2:
                 raise ValueError(f"EBPCA needs at least 2 samples and 2 features, got {name} = 1")
@@ -207,11 +192,8 @@ class EBPCA(Readable):
             self._remember(messages, start, order, signs, factors)
             self.priors_ = _marginals(messages.loadings.prior, order, factors.tolist())
             self.scores_priors_ = _marginals(messages.scores.prior, order, signs.tolist())
-        self.explained_variance_ = (self.components_**2).sum(axis=1)
-        total = float(data.variances.sum())
-        self.explained_variance_ratio_ = self.explained_variance_ / (total or 1.0)
+        self._store_variances(float(data.variances.sum()))
         self.n_components_, self.n_samples_, self.mean_ = k, n, data.mean
-        self._uneven = False  # features are not scaled here
 
     def _remember(
         self,
@@ -238,7 +220,7 @@ class EBPCA(Readable):
         self._observed = inverse @ x.T, noise
 
     def _shrinkage(self, k: int) -> Shrinkage:
-        """Give the posterior mean if only this component is observed; it is one function then."""
+        """Return the posterior mean if only this component is observed; it is one function then."""
         observed, noise = self._observed[0][k], float(self._observed[1][k])
         prior = self.priors_[k]
         return Shrinkage(observed, lambda x: prior.shrink(x, noise), noise, "posterior mean")

@@ -79,7 +79,7 @@ class Spectrum(NamedTuple):
 
 
 def spectrum(data: DataCovariance, k: int) -> Spectrum:
-    """Give the leading components, of at most `k`, that stand out from noise.
+    """Find the leading components, at most `k`, that stand out from noise.
 
     The noise variance is the mean square of what is left without them.
     """

@@ -199,7 +199,7 @@ def _first_direction(x: Array) -> Array:
 
 
 def _working_data(data: Input, covariance: AbstractCovariance, X: Any) -> Array:
-    """Give data as a dense matrix, centred and scaled, in working units."""
+    """Return data as a dense matrix, centred and scaled, in working units."""
     if X is None or X.shape[0] != covariance.n_samples:
         raise ValueError(
             'sumabs="cv" needs the data themselves, to hold out entries; with a covariance or '

@@ -1,0 +1,37 @@
+"""Methods with a prior on the scores, which need the data and not only their covariance."""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn
+
+from ebcd.data import Gram, is_dask
+from ebcd.estimators._readable import Readable
+
+
+class WholeDataDecomposition(Readable):
+    """Base of the methods that no stand-in for the data will do for."""
+
+    def fit_covariance(self, S: Any, n_samples: int) -> NoReturn:
+        """Raise: the scores have a prior, so the data themselves are needed."""
+        self._refuse("a covariance")
+
+    def _check_whole(self, X: Any, n_samples: int | None) -> None:
+        """Refuse what stands in for data."""
+        if isinstance(X, Gram):
+            self._refuse("a Gram")
+        if is_dask(X):
+            self._refuse("a Dask collection")
+        if n_samples is not None:
+            self._refuse("a compact matrix (n_samples given)")
+
+    def _refuse(self, given: str) -> NoReturn:
+        raise TypeError(
+            f"{type(self).__name__} cannot be fitted to {given}: the scores have a prior, so the "
+            "data themselves are needed; call fit with the data, or use EBCD"
+        )
+
+    def _store_variances(self, total: float) -> None:
+        """Keep what follows from the components; nothing is scaled, so there is no hint."""
+        self.explained_variance_ = (self.components_**2).sum(axis=1)
+        self.explained_variance_ratio_ = self.explained_variance_ / (total or 1.0)
+        self._uneven = False
