@@ -1,7 +1,5 @@
 """What is checked of a covariance, and what each kind of input leads back to."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
@@ -9,7 +7,6 @@ from ebcd import EBCD, Gram
 from ebcd.data import (
     AbstractRows,
     _inputs,
-    _settings,
     as_input,
     check_covariance,
     from_covariance,
@@ -175,18 +172,3 @@ def test_a_new_kind_of_input_is_a_class_and_a_line(monkeypatch, scale):
     assert ours.elbo_ == pytest.approx(theirs.elbo_, abs=1e-3)
     scores = theirs.transform(X)
     np.testing.assert_allclose(theirs.transform(data), scores, rtol=1e-12, atol=1e-12)
-
-
-@pytest.mark.parametrize("center", [True, False])
-@pytest.mark.parametrize("scale", [True, False])
-def test_a_saved_gram_stands_for_a_pass(monkeypatch, center, scale):
-    monkeypatch.setattr(_settings, "SETTINGS", replace(_settings.SETTINGS, small=0))
-    X = draw()
-    first = as_input([X[:9], X[9:]], center, scale)
-    stored = first.gram().to_arrays()
-    again = as_input([X], center, scale, gram=Gram.from_arrays(**stored))
-    ours, theirs = (data.covariance.matrix * data.covariance.unit**2 for data in (again, first))
-    np.testing.assert_allclose(ours, theirs, rtol=1e-12, atol=1e-13)
-    for name in ("mean", "scale", "variances"):
-        np.testing.assert_allclose(getattr(again, name), getattr(first, name), rtol=1e-12)
-    assert from_matrix(X[:3], True, False).gram() is None  # nothing was gathered

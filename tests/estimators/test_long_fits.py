@@ -12,6 +12,9 @@ from contextlib import nullcontext
 
 import numpy as np
 import pytest
+from ebcd.fitting._archive import write_archive
+from ebcd.fitting._loop import Fit, Problem
+from ebcd.fitting._subspace import Subspace
 from interruptions import Interruptions, Killed, same_fit
 from scipy import sparse
 from sklearn.base import clone
@@ -21,10 +24,7 @@ from ebcd import EBCD, Gram
 from ebcd.data import AbstractCovariance, DataCovariance, _covariance, _settings
 from ebcd.estimators._resume import unfinished
 from ebcd.fitting import _checkpoint, _clock, _starts
-from ebcd.fitting._archive import write_archive
-from ebcd.fitting._loop import Fit, Problem
 from ebcd.fitting._shrinkers import EmpiricalBayesShrinker
-from ebcd.fitting._subspace import Subspace
 from ebcd.priors import PRIORS, make_family, make_prior
 
 

@@ -4,10 +4,10 @@ import re
 
 import numpy as np
 import pytest
+from ebcd.fitting._keeper import NoKeeper
 
 from ebcd import EBCD
 from ebcd.fitting import _clock
-from ebcd.fitting._keeper import NoKeeper
 from ebcd.fitting._progress import AbstractDisplay, Printer
 
 

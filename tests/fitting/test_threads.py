@@ -6,11 +6,11 @@ import sys
 
 import numpy as np
 import pytest
+from ebcd.fitting._loop import Problem
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from ebcd import EBCD
 from ebcd.fitting import _threads
-from ebcd.fitting._loop import Problem
 
 CONCURRENT = """
 from threading import Event, Thread

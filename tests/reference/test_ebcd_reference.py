@@ -8,11 +8,11 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
+from ebcd.fitting._loop import Problem, alternate
 from scipy.optimize import linear_sum_assignment
 
 from ebcd import EBCD
 from ebcd.data import from_covariance, from_matrix
-from ebcd.fitting._loop import Problem, alternate
 from ebcd.fitting._noise import ConstantNoise
 from ebcd.fitting._shrinkers import EmpiricalBayesShrinker
 from ebcd.priors import make_family

@@ -19,13 +19,11 @@ from ebcd.data._inputs import (
 from ebcd.data._memory import Memory, check_memory
 from ebcd.data._moments import check_finite, checked_sparse, is_sparse
 from ebcd.data._rows import AbstractRows, DataCovariance, MatrixRows
-from ebcd.data._slot import AbstractSlot, NoSlot
 from ebcd.data._streamed import PassPrinter
 
 __all__ = [
     "AbstractCovariance",
     "AbstractRows",
-    "AbstractSlot",
     "Chunks",
     "CovarianceMatrix",
     "DataCovariance",
@@ -34,7 +32,6 @@ __all__ = [
     "LowRank",
     "MatrixRows",
     "Memory",
-    "NoSlot",
     "PassPrinter",
     "Reading",
     "as_input",

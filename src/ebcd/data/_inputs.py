@@ -44,11 +44,14 @@ class Reading:
         Called while data are read in chunks.
     whole : bool
         Whether the data themselves are needed, as one matrix in memory.
+    gather : callable
+        From rows to their moments with all cross-products, which may be known already.
     """
 
     memory: Memory = field(default_factory=Memory)
     progress: PassProgress | None = None
     whole: bool = False
+    gather: Callable[[AbstractRows], Moments] = lambda rows: rows.moments(cross=True)
 
 
 def _chunk_rows(x: Any, reading: Reading) -> AbstractRows:
@@ -151,15 +154,6 @@ class Input:
         """The data as one matrix in memory; None if they are not."""
         return None if self.rows is None else self.rows.matrix
 
-    def gram(self) -> Gram | None:
-        """Return the statistics that were gathered of the data, to save them; None if none were."""
-        if not isinstance(self.covariance, CovarianceMatrix) or self.mean is None:
-            return None
-        size = self.scale * self.covariance.unit
-        n_samples = self.covariance.n_samples
-        scatter = self.covariance.matrix * (n_samples * size) * size[:, None]
-        return Gram.from_arrays(n_samples, self.mean, scatter)
-
 
 def as_input(
     x: Any,
@@ -168,7 +162,6 @@ def as_input(
     *,
     n_samples: int | None = None,
     reading: Reading | None = None,
-    gram: Gram | None = None,
 ) -> Input:
     """Take data of any kind, or statistics of them.
 
@@ -181,8 +174,6 @@ def as_input(
         Makes `x` a compact stand-in for so many rows, with the same cross-products.
     reading : Reading, optional
         How to read the data.
-    gram : Gram, optional
-        What `Input.gram` returned for the same data and settings, which are not read again.
     """
     if isinstance(x, Gram):
         if x.n_samples == 0:
@@ -191,12 +182,9 @@ def as_input(
     reading = reading or Reading()
     if n_samples is not None:
         return _from_compact(x, center, scale, n_samples, reading)
-    rows = as_rows(x, reading)
-    if gram is not None:
-        return replace(_from_cross_products(gram.moments, center, scale), rows=rows)
-    rows = rows.together()
+    rows = as_rows(x, reading).together()
     if rows.gathers() and not reading.whole:
-        data = _from_cross_products(rows.moments(cross=True), center, scale)
+        data = _from_cross_products(reading.gather(rows), center, scale)
         return replace(data, rows=rows)
     return _from_rows(rows, center, scale)
 

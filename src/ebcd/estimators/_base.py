@@ -39,7 +39,7 @@ from ebcd.data import (
     is_dask,
     is_sparse,
 )
-from ebcd.fitting._keeper import AbstractKeeper, NoKeeper
+from ebcd.fitting._progress import Monitor
 from ebcd.fitting._threads import threads_for
 
 
@@ -83,14 +83,15 @@ class Decomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
             The fitted estimator.
         """
         self._check_parameters()  # before time is spent on the data
-        keeper = self._keeper()
-        data = as_input(X, self.center, self.scale, n_samples=n_samples, reading=self._reading())
+        monitor = self._monitor()  # whose clock runs while data are read
+        reading = self._reading(monitor)
+        data = as_input(X, self.center, self.scale, n_samples=n_samples, reading=reading)
         if data.rows is None:  # statistics, which have no names
             self._forget_names(data.covariance.n_features)
         else:
             data.rows.check_columns(self, reset=True)
         with threads_for(data.covariance):
-            return self._fit_data(keeper, data, data.matrix)
+            return self._fit_data(data, monitor)
 
     def fit_covariance(self, S: Any, n_samples: int) -> Self:
         """Fit to a covariance matrix.
@@ -109,7 +110,7 @@ class Decomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
             The fitted estimator; it has no ``mean_``.
         """
         self._check_parameters()
-        keeper = self._keeper()
+        monitor = self._monitor()
         names = getattr(S, "columns", None)
         matrix = check_covariance(S)
         self._forget_names(matrix.shape[0])
@@ -118,7 +119,7 @@ class Decomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         COUNT.check("n_samples", n_samples)
         data = from_covariance(matrix, int(n_samples), self.scale)
         with threads_for(data.covariance):
-            return self._fit_data(keeper, data, None)
+            return self._fit_data(data, monitor)
 
     def _forget_names(self, n_features: int) -> None:
         if hasattr(self, "feature_names_in_"):
@@ -129,7 +130,7 @@ class Decomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         """Check the parameters, as far as that is possible without data."""
         check_parameters(self.get_params(deep=False), self._declared)
 
-    def _reading(self) -> Reading:
+    def _reading(self, monitor: Monitor) -> Reading:
         """Return how data are to be read."""
         count = getattr(self, "n_components", None)
         known = int(count) if isinstance(count, int | np.integer) else None
@@ -141,20 +142,16 @@ class Decomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         """Whether the method needs the data themselves, not only their covariance."""
         return False
 
-    def _keeper(self) -> AbstractKeeper:
-        """Give what knows of an earlier fit that was interrupted."""
-        return NoKeeper()
+    def _monitor(self) -> Monitor:
+        """Return what follows a fit."""
+        return Monitor()
 
-    def _fit_data(self, keeper: AbstractKeeper, data: Input, X: Any) -> Self:
+    def _fit_data(self, data: Input, monitor: Monitor) -> Self:
         """Fit to checked input, which must have as many components as were asked for."""
         if not isinstance(self.n_components, str):
             shape = data.covariance.n_samples, data.covariance.n_features
             check_n_components(self.n_components, *shape)
-        return self._fit_kept(keeper, data, X)
-
-    def _fit_kept(self, keeper: AbstractKeeper, data: Input, X: Any) -> Self:
-        """Fit, and keep what is done."""
-        return self._fit_input(data, X)
+        return self._fit_input(data, data.matrix)
 
     def _fit_input(self, data: Input, X: Any) -> Self:
         """Fit to checked input; `X` is the data matrix, None if there is none."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cached_property, partial
 from typing import Any, ClassVar, Self
 
@@ -9,27 +10,26 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from ebcd._numerics import Array
-from ebcd._parameters import COUNT, LOADINGS, NON_NEGATIVE, NONE, Parsed, as_generator, choice
-from ebcd._warnings import warn_user
-from ebcd.data import AbstractCovariance, Input
-from ebcd.estimators._readable import Readable, spread
-from ebcd.estimators._resume import MAX_TIME, as_path, described, keeper_for, unfinished
-from ebcd.estimators._states import nothing, ordered
-from ebcd.fitting._components import count_components
-from ebcd.fitting._greedy import Greedy, greedy_start
-from ebcd.fitting._keeper import AbstractKeeper
-from ebcd.fitting._loop import Fit, Problem, State, alternate
-from ebcd.fitting._noise import NOISES
-from ebcd.fitting._progress import AbstractDisplay, Printer, Watch
-from ebcd.fitting._rotation import score_map
-from ebcd.fitting._shrinkers import EmpiricalBayesShrinker
-from ebcd.fitting._starts import (
-    Start,
-    best_start,
-    principal_start,
-    varimax_start,
+from ebcd._parameters import (
+    COUNT,
+    LOADINGS,
+    NON_NEGATIVE,
+    NONE,
+    Parsed,
+    as_generator,
+    check_n_components,
+    choice,
 )
-from ebcd.fitting._subspace import polish
+from ebcd._warnings import warn_user
+from ebcd.data import AbstractCovariance, Input, Reading
+from ebcd.estimators._readable import Readable, spread
+from ebcd.estimators._resume import MAX_TIME, as_path, gather, monitor_for, unfinished
+from ebcd.fitting._components import count_components
+from ebcd.fitting._decompose import Fit, Problem, State, decompose, nothing
+from ebcd.fitting._noise import NOISES
+from ebcd.fitting._progress import AbstractDisplay, Monitor, Printer
+from ebcd.fitting._rotation import score_map
+from ebcd.fitting._shrinkers import side_of
 from ebcd.priors._ebnm import as_priors
 from ebcd.priors._fitted import FittedPrior
 from ebcd.priors._solve import Prior, sign_rates
@@ -176,19 +176,45 @@ class EBCD(Readable):
         self.random_state = random_state
         self.verbose = verbose
 
-    def _keeper(self) -> AbstractKeeper:
-        return keeper_for(self)
+    def _monitor(self) -> Monitor:
+        return monitor_for(self, self._display or (Printer() if self.verbose else None))
 
-    def _fit_kept(self, keeper: AbstractKeeper, data: Input, X: Any) -> Self:
-        with keeper.of(data.covariance, partial(described, self, data, X)):
-            keeper.watch = Watch(self._display or (Printer() if self.verbose else None))
-            covariance = keeper.watched(data.covariance)
-            problem = self._problem(covariance, keeper)
-            k = keeper.once("number", self._how_many, problem, data)
-            problem = self._problem(covariance.best_route(max(k, 1)), keeper)
-            fit = self._run(problem, k, data)
-            self._store(fit, problem, data)
-            keeper.finished = fit.converged or problem.noise.at_floor(fit.state.precision)
+    def _reading(self, monitor: Monitor) -> Reading:
+        return replace(super()._reading(monitor), gather=partial(gather, monitor))
+
+    def _fit_data(self, data: Input, monitor: Monitor) -> Self:
+        if not isinstance(self.n_components, str):
+            shape = data.covariance.n_samples, data.covariance.n_features
+            check_n_components(self.n_components, *shape)
+        checkpoint, covariance = monitor.checkpoint, data.covariance
+        if checkpoint is None:
+            return self._fit_monitored(data, monitor, {})
+        single = data.rows is not None and data.rows.dtype == np.float32
+        checkpoint.check_data(covariance, data.variances, single)
+        try:
+            self._fit_monitored(data, monitor, checkpoint.found)
+        except KeyboardInterrupt:
+            checkpoint.write()
+            raise
+        return self
+
+    def _fit_monitored(self, data: Input, monitor: Monitor, found: dict[str, Any]) -> Self:
+        """Fit, and go on from what an earlier fit has found."""
+        covariance = data.covariance
+        k = found.get("n_components")
+        if k is None:
+            k = self._how_many(covariance, data, monitor)
+        monitor.note("n_components", lambda: k)
+        covariance = covariance.best_route(max(k, 1))
+        monitor.shift = covariance.n_samples * float(np.log(data.scale * covariance.unit).sum())
+        problem = self._problem(covariance, k, monitor)
+        fit = self._decomposed(problem, data, found.get("state"))
+        self._store(fit, problem, data)
+        if monitor.checkpoint is not None:
+            if fit.converged or problem.noise.at_floor(fit.state.precision):
+                monitor.checkpoint.remove()
+            else:
+                monitor.checkpoint.write()
         self._warn(fit, problem)
         return self
 
@@ -198,26 +224,27 @@ class EBCD(Readable):
         if not isinstance(self.n_components, str) and count > self.n_components:
             raise ValueError(f"prior has {count} entries, but n_components={self.n_components}")
 
-    def _problem(self, covariance: AbstractCovariance, keeper: AbstractKeeper) -> Problem:
+    def _problem(self, covariance: AbstractCovariance, k: int, monitor: Monitor) -> Problem:
         priors = [_in_working_units(prior, covariance.unit) for prior in as_priors(self.prior)]
-        noise = NOISES[self.noise](covariance)
-        return Problem(covariance, EmpiricalBayesShrinker(priors), noise, keeper)
+        noise = NOISES[self.noise](covariance.n_samples, covariance.diagonal())
+        rows = [priors[min(i, len(priors) - 1)] for i in range(k)]
+        entries = covariance.n_samples * covariance.n_features
+        tol = max(_TOLERANCE, _TOLERANCE_PER_ENTRY * entries) if self.tol is None else self.tol
+        return Problem(covariance, noise, rows, tol, self.max_iter, monitor)
 
-    def _how_many(self, problem: Problem, data: Input) -> int:
-        covariance = problem.covariance
-        most = min(covariance.n_samples, covariance.n_features)
+    def _how_many(self, covariance: AbstractCovariance, data: Input, monitor: Monitor) -> int:
         if covariance.trace() == 0:
             return 0
         if not isinstance(self.start, str):
             return len(self._given_start(data))
         if self.n_components == "paper":
-            return most
+            return min(covariance.n_samples, covariance.n_features) - 1
         if self.n_components == "auto":
-            problem.keeper.watch.stage("counting components")
+            monitor.stage("counting components")
             centred = int(data.mean is not None and bool(self.center))
             rows = max(covariance.n_samples - centred, 1)
             uneven = self.noise == "per_feature" or bool(self.scale)  # signal takes unequal shares
-            return count_components(covariance, rows, uneven, problem.keeper)
+            return count_components(covariance, rows, uneven)
         return int(self.n_components)
 
     def _given_start(self, data: Input) -> Array:
@@ -233,53 +260,16 @@ class EBCD(Readable):
             raise ValueError(f"start has {loadings.shape[1]} columns, but n_components is {wanted}")
         return loadings.T / data.scale / data.covariance.unit
 
-    def _run(self, problem: Problem, k: int, data: Input) -> Fit:
-        if k == 0 or problem.covariance.trace() == 0:
+    def _decomposed(self, problem: Problem, data: Input, saved: dict[str, Any] | None) -> Fit:
+        if not problem.priors:
             return nothing(problem)
-        watch = problem.keeper.watch
-        watch.shifts = problem.covariance.n_samples * np.log(data.scale * problem.covariance.unit)
-        watch.stage("looking for a start")
-        start = Start(*problem.keeper.once("start", self._begin, problem, k, data))
-        state = start.state
-        if state is None:
-            return nothing(problem)
-        tol, max_iter = self._tolerance(problem), self.max_iter
-        watch.stage("fitting", tol=tol)
-        watch.tell(1, state)
-        limits: Any = {"tol": tol, "max_iter": max_iter, "progress": watch.progress}
-        if start.factor is not None:
-            return polish(problem, state, start.factor, **limits)
-        # whoever asks for the paper's start wants to see where the paper's algorithm ends
-        faithful = isinstance(self.start, str) and self.start == "greedy"
-        around = not start.looked_around
-        return alternate(problem, state, faithful=faithful, look_around=around, **limits)
-
-    def _tolerance(self, problem: Problem) -> float:
-        entries = problem.covariance.n_samples * problem.covariance.n_features
-        return max(_TOLERANCE, _TOLERANCE_PER_ENTRY * entries) if self.tol is None else self.tol
-
-    def _begin(self, problem: Problem, k: int, data: Input) -> tuple[Any, ...]:
-        """Give what to start from."""
-        if isinstance(self.start, str) and self.start == "auto" and self.n_components != "paper":
-            return tuple(best_start(problem, k, as_generator(self.random_state, default=0)))
-        return (self._first_state(problem, k, data),)
-
-    def _first_state(self, problem: Problem, k: int, data: Input) -> State | None:
-        if not isinstance(self.start, str):
-            return problem.start(self._given_start(data))
-        if self.n_components == "paper":
-            greedy = Greedy(problem, tol=1e-4)
-            while greedy.loadings.shape[0] < k - 1 and greedy.add():
-                pass
-            return greedy.state()
-        if self.start == "greedy":
-            return greedy_start(problem, k)
-        loadings = principal_start(problem, k)
-        return problem.start(varimax_start(loadings) if self.start == "varimax" else loadings)
+        start = self.start if isinstance(self.start, str) else self._given_start(data)
+        start = "greedy" if self.n_components == "paper" else start
+        return decompose(problem, start, as_generator(self.random_state, default=0), saved)
 
     def _store(self, fit: Fit, problem: Problem, data: Input) -> None:
         covariance, as_given = problem.covariance, isinstance(self.prior, list | tuple)
-        state = ordered(fit.state, data.scale, as_given)
+        state = _ordered(fit.state, data.scale, as_given)
         back = data.scale * covariance.unit
         maps, _ = score_map(covariance, state.mean, state.precision)
         self._score_map = maps / back[:, None]
@@ -290,7 +280,7 @@ class EBCD(Readable):
         self._working_priors = list(state.fitted)
         self.priors_ = [prior.rescaled(covariance.unit) for prior in state.fitted]
         variance = back**2 / state.precision
-        equal = state.precision.ndim == 0 and not self.scale
+        equal = self.noise == "constant" and not self.scale
         self.noise_variance_ = float(variance[0]) if equal else variance
         self.explained_variance_ = (self.components_**2).sum(axis=1)
         total = float(data.variances.sum())
@@ -299,7 +289,7 @@ class EBCD(Readable):
         self.elbo_path_ = np.array(fit.path) - shift
         self.elbo_ = float(self.elbo_path_[-1])
         self.n_iter_, self.converged_ = fit.n_iter, fit.converged
-        self.n_components_ = len(state.components)
+        self.n_components_ = len(state.mean)
         self.n_samples_ = covariance.n_samples
         self.scale_ = data.scale
         if data.mean is not None:
@@ -330,13 +320,32 @@ class EBCD(Readable):
             )
         elif not fit.converged:
             warn_user(
-                unfinished(self, fit, self._tolerance(problem)),
+                unfinished(self, fit, problem.tol),
                 ConvergenceWarning,
             )
 
     def _normal_means(self, k: int) -> tuple[FittedPrior, Array, Array, Array]:
         b, noise, back = self._posterior
         return self._working_priors[k], b[k], np.broadcast_to(noise, back.shape), back
+
+
+def _ordered(state: State, scale: Array, keep_order: bool) -> State:
+    """Sort by explained variance and make the largest loading positive."""
+    sizes = state.mean * scale
+    order = (
+        np.arange(len(sizes)) if keep_order else np.argsort(-(sizes**2).sum(axis=1), kind="stable")
+    )
+    fitted = [state.fitted[k] for k in order]
+    signs = np.ones((len(order), 1))
+    for i, k in enumerate(order):
+        if sizes[k, np.abs(sizes[k]).argmax()] < 0 and not side_of(fitted[i]):
+            signs[i], fitted[i] = -1.0, fitted[i].mirrored()
+    return state._replace(
+        b=signs * state.b[order],
+        mean=signs * state.mean[order],
+        variance=state.variance[order],
+        fitted=fitted,
+    )
 
 
 def _in_working_units(prior: Prior, unit: float) -> Prior:

@@ -12,12 +12,11 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from ebcd._parameters import NONE, instance, real
-from ebcd.data import AbstractCovariance, Input
+from ebcd.data import AbstractRows
+from ebcd.data._moments import Moments
 from ebcd.fitting._checkpoint import Checkpoint
-from ebcd.fitting._clock import Deadline
-from ebcd.fitting._description import Description, describe
-from ebcd.fitting._keeper import AbstractKeeper, NoKeeper
-from ebcd.fitting._loop import Fit
+from ebcd.fitting._decompose import Fit
+from ebcd.fitting._progress import AbstractDisplay, Monitor
 from ebcd.priors._ebnm import as_prior
 from ebcd.priors._fitted import FittedPrior
 
@@ -25,24 +24,35 @@ MAX_TIME = real("a number of seconds above 0", lambda seconds: seconds > 0) | NO
 PATH = instance("the path of a file", str, os.PathLike) | NONE
 # Parameters on which the result does not depend; `max_iter` may grow.
 _FREE = ("checkpoint", "max_iter", "max_memory", "max_time", "verbose")
-# Relative accuracy of products: rounding differs with the number of threads.
-_DOUBLE, _SINGLE = 1e-8, 1e-5
 
 
-def keeper_for(model: BaseEstimator) -> AbstractKeeper:
-    """Return what goes on from the checkpoint if there is one."""
-    deadline = Deadline(model.max_time)
+def monitor_for(model: BaseEstimator, display: AbstractDisplay | None) -> Monitor:
+    """Return what follows a fit, and knows of an earlier one if there is a checkpoint."""
     path = as_path(model.checkpoint)
-    return NoKeeper(deadline) if path is None else Checkpoint(path, deadline)
+    checkpoint = None if path is None else Checkpoint(path, settings_of(model), model.max_iter)
+    return Monitor(display, model.max_time, checkpoint)
 
 
-def described(
-    model: BaseEstimator, data: Input, X: Any, covariance: AbstractCovariance
-) -> Description:
-    """Describe a fit, so that it is known again."""
-    accuracy = _SINGLE if getattr(X, "dtype", None) == np.float32 else _DOUBLE
-    settings = settings_of(model)
-    return describe(covariance, data.variances, accuracy, settings, model.max_iter)
+def gather(monitor: Monitor, rows: AbstractRows) -> Moments:
+    """Compute cross-products of rows that are read in pieces, unless the checkpoint has them."""
+    checkpoint, stamp = monitor.checkpoint, rows.stamp
+    if checkpoint is None or stamp is None:
+        return rows.moments(cross=True)
+    known = checkpoint.found.get("moments")
+    if known is not None:
+        if known["stamp"] != stamp:
+            checkpoint.refuse(["it is about other files, or they have changed"])
+        return Moments(known["count"], known["mean"], known["scatter"], known["unit"])
+    found = rows.moments(cross=True)
+    stored = {
+        "stamp": stamp,
+        "count": found.count,
+        "mean": found.mean,
+        "scatter": found.scatter,
+        "unit": found.unit,
+    }
+    monitor.note("moments", lambda: stored)
+    return found
 
 
 def as_path(checkpoint: Any) -> Path | None:

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Callable
-from typing import Any
-
 import numpy as np
 from scipy import optimize
 
 from ebcd._numerics import Array
 from ebcd.data import AbstractCovariance
-from ebcd.fitting._keeper import AbstractKeeper, NoKeeper
 
 # 99 % quantile of the Tracy-Widom distribution of order one (Johnstone 2001; Bejan 2005).
 _TRACY_WIDOM_99 = 2.0234
@@ -57,112 +52,56 @@ class Standardized(AbstractCovariance):
         return self._diagonal
 
 
-class AbstractSpectrum(ABC):
-    """Eigenvalues to test, when a number of components is known already.
+class Spectrum:
+    """Leading eigenvalues of a covariance, found a few at a time."""
 
-    Parameters
-    ----------
-    covariance : AbstractCovariance
-    most : int
-        Most eigenvalues that can be asked for.
+    def __init__(self, covariance: AbstractCovariance, most: int) -> None:
+        self._covariance, self._most = covariance, most
+        self._pairs: tuple[Array, Array] = (np.empty(0), np.empty((covariance.n_features, 0)))
+
+    def given(self, k: int) -> tuple[Array, Array, Array]:
+        """Return more than k leading eigenvalues, their vectors (p x ...), and the diagonal."""
+        if k >= self._pairs[0].size:
+            self._pairs = self._covariance.leading(min(max(_FIRST_LOOK, 2 * k), self._most))
+        return *self._pairs, self._covariance.diagonal()
+
+
+class FactorSpectrum:
+    """Leading eigenvalues after division by the noise, estimated with k components in place.
+
+    The variances of the features are signal and noise together, so that a correlation matrix has
+    uneven noise wherever there is signal. A few steps of factor analysis tell them apart: the
+    noise is what the k leading components of the standardised matrix leave of each variance.
     """
 
     def __init__(self, covariance: AbstractCovariance, most: int) -> None:
         self._covariance, self._most = covariance, most
-
-    @abstractmethod
-    def given(self, k: int, keep: Callable[[], None]) -> tuple[Array, Array, Array]:
-        """Leading eigenvalues, more than `k`, their vectors (p x k) and the diagonal.
-
-        `keep` is called whenever `kept` has changed and much is left to do.
-        """
-
-    @abstractmethod
-    def kept(self) -> tuple[Any, ...]:
-        """All that later answers depend on."""
-
-    @abstractmethod
-    def go_on(self, *kept: Any) -> None:
-        """Return to where `kept` was called."""
-
-
-class Spectrum(AbstractSpectrum):
-    """Eigenvalues of the covariance as it is."""
-
-    def __init__(self, covariance: AbstractCovariance, most: int) -> None:
-        super().__init__(covariance, most)
-        self._pairs: tuple[Array, Array] = (np.empty(0), np.empty((covariance.n_features, 0)))
-
-    def given(self, k: int, keep: Callable[[], None]) -> tuple[Array, Array, Array]:
-        """Leading eigenvalues, found a few at a time."""
-        if k >= self._pairs[0].size:
-            self._pairs = self._covariance.leading(min(max(_FIRST_LOOK, 2 * k), self._most))
-            keep()
-        return *self._pairs, self._covariance.diagonal()
-
-    def kept(self) -> tuple[Any, ...]:
-        """Eigenpairs."""
-        return self._pairs
-
-    def go_on(self, *kept: Any) -> None:
-        """Take eigenpairs."""
-        self._pairs = kept[0], kept[1]
-
-
-class FactorSpectrum(AbstractSpectrum):
-    """Eigenvalues after division by the noise, which is estimated with `k` components in place.
-
-    The variances of the features are signal and noise together, so that a correlation matrix has
-    uneven noise wherever there is signal. A few steps of factor analysis tell them apart: the
-    noise is what the `k` leading components of the standardised matrix leave of each variance.
-    All that is needed are products.
-    """
-
-    def __init__(self, covariance: AbstractCovariance, most: int) -> None:
-        super().__init__(covariance, most)
-        self._step = 0  # how many have been done for the number of components at hand
-        self._divide(covariance.diagonal())
+        self._standardized = Standardized(covariance)
         self._basis = np.empty((covariance.n_features, 0))
 
-    def given(self, k: int, keep: Callable[[], None]) -> tuple[Array, Array, Array]:
-        """Leading eigenvalues for the noise that `k` components leave."""
+    def given(self, k: int) -> tuple[Array, Array, Array]:
+        """Return more than k leading eigenvalues, their vectors (p x ...), and the diagonal."""
         if k + _SPARE > self._basis.shape[1]:
             size = min(max(_FIRST_LOOK, 2 * k), self._most)
             values, self._basis = self._standardized.leading(size)
             if k == 0:
                 return values, self._basis, self._standardized.diagonal()
-        for step in range(self._step, _FACTOR_STEPS):
+        for _ in range(_FACTOR_STEPS):
             values, vectors = self._sharpened()
-            self._standardize(values[:k], vectors[:, :k])
-            self._step = step + 1
-            keep()
-        self._step = 0
-        values, vectors = self._sharpened()
-        return values, vectors, self._standardized.diagonal()
-
-    def kept(self) -> tuple[Any, ...]:
-        """Directions, and the noise so far."""
-        return self._step, self._basis, self._variances
-
-    def go_on(self, *kept: Any) -> None:
-        """Take directions and noise."""
-        self._step, self._basis, variances = kept
-        self._divide(variances)
+            self._divide_by_noise(values[:k], vectors[:, :k])
+        return *self._sharpened(), self._standardized.diagonal()
 
     def _sharpened(self) -> tuple[Array, Array]:
-        """Turn the basis towards the leading directions; give the eigenpairs within it."""
+        """Turn the basis towards the leading directions; return the eigenpairs within it."""
         basis, _ = np.linalg.qr(self._standardized.matmul(self._basis))
         values, rotation = np.linalg.eigh(basis.T @ self._standardized.matmul(basis))
         self._basis = basis @ rotation[:, ::-1]
         return np.maximum(values[::-1], 0.0), self._basis
 
-    def _standardize(self, values: Array, vectors: Array) -> None:
+    def _divide_by_noise(self, values: Array, vectors: Array) -> None:
         whole = self._standardized.diagonal()
-        noise = 1 - vectors**2 @ values / np.where(whole > 0, whole, 1.0)
-        self._divide(self._covariance.diagonal() * np.maximum(noise, _SMALLEST_SHARE))
-
-    def _divide(self, variances: Array) -> None:
-        self._variances = variances
+        share = 1 - vectors**2 @ values / np.where(whole > 0, whole, 1.0)
+        variances = self._covariance.diagonal() * np.maximum(share, _SMALLEST_SHARE)
         self._standardized = Standardized(self._covariance, variances)
 
 
@@ -170,7 +109,6 @@ def count_components(
     covariance: AbstractCovariance,
     degrees_of_freedom: int,
     per_feature: bool = False,
-    keeper: AbstractKeeper | None = None,
 ) -> int:
     """Count the eigenvalues that pure noise would exceed with a probability below 1 %.
 
@@ -195,8 +133,6 @@ def count_components(
         Number of samples, less one if the data are centred.
     per_feature : bool
         Whether the noise is divided out first, feature by feature.
-    keeper : AbstractKeeper, optional
-        Knows how far an interrupted count has come.
     """
     p = int((covariance.diagonal() > 0).sum())
     most = min(degrees_of_freedom, p) - 1
@@ -204,26 +140,19 @@ def count_components(
         return 0
     divided = FactorSpectrum(covariance, most)
     spectrum = divided if per_feature else Spectrum(covariance, most)
-    k, found, reach = 0, 0, 0 if per_feature else 1
-    slot = (keeper or NoKeeper()).slot("count")
-    if slot.saved is not None:
-        k, found, *kept = slot.saved
-        spectrum.go_on(*kept[0])
-        divided.go_on(*kept[1])
+    found, ahead = 0, 0 if per_feature else 1
 
-    def keep() -> None:
-        slot.offer(lambda: (k, found, spectrum.kept(), divided.kept()))
+    def left(source: Spectrum | FactorSpectrum, k: int) -> _Left:
+        return _Left(*source.given(k), k, covariance.n_samples, degrees_of_freedom)
 
-    def left(source: AbstractSpectrum) -> _Left:
-        return _Left(*source.given(k, keep), k, covariance.n_samples, degrees_of_freedom)
-
-    while k < most and k <= found + reach:
-        own = left(spectrum)
-        if not own.exceeds_even_noise():
+    for k in range(most):
+        if k > found + ahead:
             break
-        if own.exceeds_uneven_noise() or (not per_feature and left(divided).exceeds_both()):
+        rest = left(spectrum, k)
+        if not rest.exceeds_even_noise():
+            break
+        if rest.exceeds_uneven_noise() or (not per_feature and left(divided, k).exceeds_both()):
             found = k + 1
-        k += 1
     return found
 
 

@@ -20,7 +20,7 @@ from ebcd.data import AbstractCovariance
 from ebcd.fitting._alternate import Fit, Index, Shrink, alternate
 from ebcd.fitting._deflation import Deflated, without_direction, without_scores
 from ebcd.fitting._rotation import multiply, orthonormal_rows, polar
-from ebcd.fitting._shrinkers import EmpiricalBayesShrinker
+from ebcd.fitting._shrinkers import NormalMeansShrinker
 from ebcd.penalties import L0, L1, SCAD, AbstractPenalty
 
 _NO_SIZE = 1e-12  # in working units: what a threshold leaves of a component by rounding
@@ -279,7 +279,7 @@ class Method:
 
 
 METHODS = {
-    "EBCD": Method(EmpiricalBayesShrinker, polar),
+    "EBCD": Method(NormalMeansShrinker, polar),
     "PenalizedPCA": Method(ProximalMap, polar),
     "SPC": Method(L1Ball, polar, without_scores),
     "GPower": Method(ScaledThreshold, polar),

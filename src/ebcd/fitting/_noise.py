@@ -8,7 +8,6 @@ from abc import ABC, abstractmethod
 import numpy as np
 
 from ebcd._numerics import Array
-from ebcd.data import AbstractCovariance
 
 # The ELBO is unbounded when components fit the data exactly, so the noise has a floor.
 _FLOOR = 1e-10  # of the mean variance
@@ -16,27 +15,33 @@ _PSEUDO_SHARE = 0.2  # of the number of samples
 
 
 class AbstractNoise(ABC):
-    """A noise model for one data set."""
+    """A noise model.
+
+    Parameters
+    ----------
+    n_samples : int
+    variances : array of length p
+        Whole variances of the features.
+    """
 
     differs = False  # between features
 
-    def __init__(self, covariance: AbstractCovariance) -> None:
-        self.n_samples = covariance.n_samples
-        self.variances = covariance.diagonal()
-        mean = float(self.variances.mean())
+    def __init__(self, n_samples: int, variances: Array) -> None:
+        self.n_samples, self.variances = n_samples, variances
+        mean = float(variances.mean())
         self.floor: Array = np.asarray(_FLOOR * mean if mean > 0 else 1.0)
 
     @abstractmethod
     def precision(self, residual: Array) -> Array:
-        """Precisions that maximise the ELBO, given mean squared residuals of the features."""
+        """Return the precisions that maximise the ELBO, given mean squared residuals (... x p)."""
 
     @abstractmethod
-    def value(self, precision: Array, residual: Array) -> float:
-        """Part of the ELBO that depends on precisions and residuals directly."""
+    def value(self, precision: Array, residual: Array) -> Array:
+        """Return the part of the ELBO that depends on precisions and residuals directly."""
 
     def at_floor(self, precision: Array) -> bool:
-        """Tell whether the noise variance has reached its floor."""
-        varies = self.variances > self.floor if precision.ndim else True
+        """Whether the noise variance has reached its floor."""
+        varies = self.variances > self.floor if self.differs else True
         return bool(((1 / precision <= 1.01 * self.floor) & varies).any())
 
 
@@ -44,14 +49,14 @@ class ConstantNoise(AbstractNoise):
     """One noise variance for all features."""
 
     def precision(self, residual: Array) -> Array:
-        """Inverse of the mean residual."""
-        return np.asarray(1 / max(float(residual.sum()) / residual.size, float(self.floor)))
+        """Return the inverse of the mean residual (... x 1)."""
+        return np.asarray(1 / np.maximum(residual.mean(axis=-1, keepdims=True), self.floor))
 
-    def value(self, precision: Array, residual: Array) -> float:
-        """Gaussian log-likelihood of the residuals."""
-        n, tau = self.n_samples, float(precision)
-        per_feature = math.log(tau / (2 * math.pi)) - tau * float(residual.sum()) / residual.size
-        return 0.5 * n * residual.size * per_feature
+    def value(self, precision: Array, residual: Array) -> Array:
+        """Return the Gaussian log-likelihood of the residuals."""
+        tau, p = precision[..., 0], residual.shape[-1]
+        per_feature = np.log(tau / (2 * math.pi)) - tau * residual.mean(axis=-1)
+        return np.asarray(0.5 * self.n_samples * p * per_feature)
 
 
 class PerFeatureNoise(AbstractNoise):
@@ -65,26 +70,26 @@ class PerFeatureNoise(AbstractNoise):
 
     differs = True
 
-    def __init__(self, covariance: AbstractCovariance) -> None:
-        super().__init__(covariance)
+    def __init__(self, n_samples: int, variances: Array) -> None:
+        super().__init__(n_samples, variances)
         self._pseudo = _PSEUDO_SHARE * self.n_samples
         constant = self.variances <= 0
         self.floor = np.where(constant, self.floor, _FLOOR * self.variances)
         self._prior = np.maximum(self.variances, self.floor)
 
     def precision(self, residual: Array) -> Array:
-        """Inverse of the residual averaged with the pseudo-sample."""
+        """Return the inverse of the residual averaged with the pseudo-sample (... x p)."""
         n = self.n_samples
         pooled = (n * residual + self._pseudo * self._prior) / (n + self._pseudo)
         return np.asarray(1 / np.maximum(pooled, self.floor))
 
-    def value(self, precision: Array, residual: Array) -> float:
-        """Gaussian log-likelihood of the residuals and log prior of the precisions."""
+    def value(self, precision: Array, residual: Array) -> Array:
+        """Return the log-likelihood of the residuals plus the log prior of the precisions."""
         n = self.n_samples
         data = n * (np.log(precision / (2 * np.pi)) - precision * residual)
         ratio = precision * self._prior  # without units
         prior = self._pseudo * (np.log(ratio) - ratio)
-        return float(0.5 * (data.sum() + prior.sum()))
+        return np.asarray(0.5 * (data + prior).sum(axis=-1))
 
 
 NOISES: dict[str, type[AbstractNoise]] = {

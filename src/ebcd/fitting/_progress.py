@@ -1,15 +1,16 @@
-"""What a fit tells on its way."""
+"""What a fit tells on its way, and when it has to stop."""
 
 from __future__ import annotations
 
+import math
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from ebcd._numerics import Array
-from ebcd.fitting import _clock
+from ebcd.fitting._states import States
 
 _SECONDS_BETWEEN_LINES = 2.0
 
@@ -26,64 +27,95 @@ class AbstractDisplay(ABC):
         words : str
             What is done in it.
         number, of : int
-            It is the first, second ... of so many that take about equally long.
+            Its number among those that take about equally long.
         tol : float, optional
             Gain of the ELBO in an iteration at which the stage ends; only in the last one.
         """
 
     @abstractmethod
     def iteration(self, number: int, elbo: float | None, n_components: int) -> None:
-        """Tell of an iteration, with the ELBO in the units of the data if that is known."""
+        """Report an iteration, with the ELBO in the units of the data if that is known."""
 
 
-class Watch:
-    """Translates what a fit knows for a display; without one it does nothing.
+class Monitor:
+    """Follows a fit: shows it, saves it, and stops it when time is up.
+
+    Parameters
+    ----------
+    display : AbstractDisplay, optional
+        Shows progress.
+    seconds : float, optional
+        Time from now after which to stop.
+    checkpoint : object, optional
+        Its ``note(name, part)`` is told of what the fit has found.
 
     Attributes
     ----------
-    shifts : array of length p
-        What the units of each feature add to the criterion.
-    features : array of int, optional
-        Which features the fit is looking at; all of them by default.
+    shift : float
+        What the units of the features add to the ELBO.
+    path : list of float
+        ELBO of the best state after every iteration of the last stage.
+    describe : callable
+        From states of the last stage to what is stored of them.
     """
 
-    def __init__(self, display: AbstractDisplay | None = None) -> None:
-        self._display = display
-        self.shifts: Array = np.zeros(0)
-        self.features: Any = None
+    def __init__(
+        self,
+        display: AbstractDisplay | None = None,
+        seconds: float | None = None,
+        checkpoint: Any = None,
+    ) -> None:
+        self._display, self.checkpoint = display, checkpoint
+        self._end = math.inf if seconds is None else now() + seconds
+        self._number, self._searching = 0, True
+        self.shift = 0.0
+        self.path: list[float] = []
+        self.describe: Callable[[States], Any] = lambda states: None
 
-    def stage(self, words: str, number: int = 1, of: int = 1, tol: float | None = None) -> None:
-        """Begin a stage, as in `AbstractDisplay`."""
-        if self._display is None:
-            return
-        if self.features is not None:
-            words += f" ({self.features.size:,} of {self.shifts.size:,} features)"
-        self._display.stage(words, number, of, tol)
+    def stage(self, words: str, tol: float | None = None) -> None:
+        """Begin a stage; the last one has a tolerance, and its path is kept."""
+        self._searching = tol is None
+        self._number = 0 if self._searching else len(self.path)
+        if self._display is not None:
+            self._display.stage(words, tol=tol)
 
-    @property
-    def progress(self) -> Callable[..., None] | None:
-        """What a loop calls after every iteration, if anything."""
-        return None if self._display is None else self.tell
+    def __call__(self, states: States) -> bool:
+        """Note an iteration; return whether time is up."""
+        self._number += 1
+        best = float(states.value.max())
+        if not self._searching:
+            self.path.append(best)
+            self.note("state", lambda: self.describe(states))
+        if self._display is not None:
+            self._display.iteration(self._number, best - self.shift, states.b.shape[1])
+        return self.out_of_time()
 
-    def tell(self, iteration: int, state: Any, seconds: float = 0.0) -> None:
-        """Tell of an iteration; displays have clocks of their own."""
-        if self._display is None:
-            return
-        shifts = self.shifts if self.features is None else self.shifts[self.features]
-        elbo = state.value - float(shifts.sum())
-        self._display.iteration(iteration, elbo, len(state.components))
-
-    def step(self, number: int, n_components: int) -> None:
-        """Tell of an iteration that does not know the ELBO of all components."""
+    def component(self, number: int, n_components: int) -> bool:
+        """Note an iteration that does not know the ELBO of all components, as a call does."""
         if self._display is not None:
             self._display.iteration(number, None, n_components)
+        return self.out_of_time()
+
+    def note(self, name: str, part: Callable[[], Any]) -> None:
+        """Note what has been found, for the checkpoint if there is one."""
+        if self.checkpoint is not None:
+            self.checkpoint.note(name, part)
+
+    def out_of_time(self) -> bool:
+        """Whether time is up."""
+        return self._end < math.inf and now() >= self._end
+
+
+def now() -> float:
+    """Return seconds since some moment; never runs backwards."""
+    return time.monotonic()
 
 
 class Printer(AbstractDisplay):
-    """Print a line for each stage; more of the last one, and of one that takes long."""
+    """Prints a line for each stage; more of the last one, and of one that takes long."""
 
     def __init__(self) -> None:
-        self._began = self._spoke = _clock.now()
+        self._began = self._spoke = now()
         self._stage, self._last, self._elbo, self._line = "", False, np.nan, ""
 
     def stage(self, words: str, number: int = 1, of: int = 1, tol: float | None = None) -> None:
@@ -93,14 +125,14 @@ class Printer(AbstractDisplay):
 
     def iteration(self, number: int, elbo: float | None, n_components: int) -> None:
         """Print a line, or leave that to the end of the stage."""
-        now = _clock.now()
+        moment = now()
         self._line = (
             f"iteration {number:5d}   {self._bound(elbo)}{n_components} components   "
-            f"{now - self._began:7.2f} s"
+            f"{moment - self._began:7.2f} s"
         )
         if not self._last:
             self._line += f"   {self._stage}"
-        if self._last or now - self._spoke >= _SECONDS_BETWEEN_LINES:
+        if self._last or moment - self._spoke >= _SECONDS_BETWEEN_LINES:
             self._print()
 
     def _bound(self, elbo: float | None) -> str:
@@ -113,4 +145,4 @@ class Printer(AbstractDisplay):
     def _print(self) -> None:
         if self._line:
             print(self._line)  # noqa: T201 - asked for by verbose
-            self._line, self._spoke = "", _clock.now()
+            self._line, self._spoke = "", now()

@@ -15,7 +15,7 @@ _THIN = 1e-12  # what a row adds to those before it, relative to its length: rou
 
 
 def eigenpairs(matrix: Array) -> tuple[Array, Array]:
-    """Give eigenvalues, increasing, and eigenvectors of one symmetric matrix.
+    """Return eigenvalues, increasing, and eigenvectors of one symmetric matrix.
 
     `numpy.linalg.eigh` takes four times as long for a small one.
     """
@@ -40,17 +40,12 @@ def inverse_root(gram: Array) -> Array:
 def score_map(
     covariance: AbstractCovariance, loadings: Array, precision: Array
 ) -> tuple[Array, Array]:
-    """Give ``W`` (p x k, scores are ``X W``) and ``B = S W`` as rows (k x p).
+    """Return ``W`` (p x k, scores are ``X W``) and ``B = S W`` as rows (k x p).
 
     ``B = S T L (L' T S T L)^(-1/2)`` with the precisions ``T``, which cancel if they are equal.
     """
-    weights, b = rotate(covariance, weighted(loadings, precision))
+    weights, b = rotate(covariance, loadings * precision)
     return weights.T, b
-
-
-def weighted(loadings: Array, precision: Array) -> Array:
-    """Multiply loadings by precisions, which matter only if they differ."""
-    return loadings * precision if precision.ndim else loadings
 
 
 def rotate(

@@ -1,11 +1,16 @@
-"""The shrinkage step, the one thing in which penalised PCA and EBCD differ."""
+"""The shrinkage step of EBCD, for the components of many starts at once.
+
+Rows of ``B`` are observations of the loadings with normal noise. Their posterior under fitted
+priors is the shrinkage, and the priors are what is learned from the data.
+"""
 
 from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from dataclasses import dataclass, fields
+from typing import Any
 
 import numpy as np
 
@@ -13,81 +18,262 @@ from ebcd._numerics import Array
 from ebcd.priors._fitted import FittedPrior
 from ebcd.priors._registry import PRIORS
 from ebcd.priors._solve import Prior, solve_columns
+from ebcd.priors._two_group import evaluate_two_groups
 
 
-class Shrunk(NamedTuple):
-    """Loadings after shrinkage, one component a row.
+@dataclass(frozen=True)
+class Shrunk:
+    """Loadings after shrinkage; the first axis is the start.
 
-    `objective` is what the loadings add to the criterion beside the residuals. `fitted` is what
-    the next shrinkage starts from. `curvature` is the slope of the shrinkage times the noise
-    variance, if it differs from the posterior variance.
+    Attributes
+    ----------
+    mean, variance : array, m x k x p
+        Posterior moments.
+    fit : array, m x p
+        What the loadings change in the mean squared residuals of the features:
+        ``sum_k mean^2 - 2 b mean + variance``.
+    objective : array of length m
+        What the loadings add to the ELBO beside the residuals: minus the divergence of the
+        posterior from the prior.
+    priors : array, m x k of FittedPrior, or m x k x 2
+        The priors, as fitted ones or as pairs (log weight, log scale).
+    step : array, m x k x 2, optional
+        Newton's step of the pairs.
+    slopes : array, m x k x 2 x p, optional
+        Derivatives of the mean in the pairs.
+    spread : array, m x k x 2 x 2, optional
+        Inverse of minus the Hessian of the log-likelihood in the pairs.
     """
 
     mean: Array
     variance: Array
-    objective: float
-    fitted: Sequence[Any]
-    curvature: Array | None = None
+    fit: Array
+    objective: Array
+    priors: Any
+    step: Array | None = None
+    slopes: Array | None = None
+    spread: Array | None = None
+
+    def take(self, index: Any) -> Shrunk:
+        """Return some of the starts."""
+        parts: list[Any] = [None if part is None else part[index] for part in self._parts]
+        return Shrunk(*parts)
+
+    def put(self, index: Any, other: Shrunk) -> None:
+        """Overwrite some of the starts by those of another one, in place."""
+        for mine, theirs in zip(self._parts, other._parts, strict=True):
+            if mine is not None and theirs is not None:
+                mine[index] = theirs[index]
+
+    @staticmethod
+    def together(items: list[Shrunk]) -> Shrunk:
+        """Join what was found for several starts."""
+        columns = zip(*(item._parts for item in items), strict=True)
+        parts: list[Any] = [None if c[0] is None else np.concatenate(c) for c in columns]
+        return Shrunk(*parts)
+
+    @property
+    def _parts(self) -> list[Any]:
+        return [getattr(self, field.name) for field in fields(self)]
 
 
 class AbstractShrinker(ABC):
-    """Shrinks every component; component numbers refer to the start."""
+    """Shrinks the components of many starts, component k under prior k in every start.
 
-    def oriented(self, loadings: Array, first: int = 0) -> Array:
-        """Turn rows that should lie on one side of zero to that side, as far as they can."""
-        return loadings
+    Attributes
+    ----------
+    sides : array of length k or 1
+        Side of zero on which the prior of a component lies, +1 or -1; 0 if on both.
+    cost : int
+        Price of a shrinkage, in evaluations of a spike-and-slab marginal.
+    """
+
+    sides: Array
+    cost: int = 1
+
+    def oriented(self, rows: Array) -> Array:
+        """Return signs (... x k x 1) that turn rows (... x k x p) to the side of their prior."""
+        leans = np.sign((rows**3).sum(axis=-1))
+        return np.where(self.sides * leans < 0, -1.0, 1.0)[..., None]
 
     @abstractmethod
-    def shrink(
-        self, b: Array, noise: Array, components: Sequence[int], previous: Sequence[Any] | None
-    ) -> Shrunk:
-        """Shrink rows of `b`, whose noise has standard deviation `noise`."""
+    def first(self, b: Array, noise: Array) -> Any:
+        """Return priors to begin with."""
+
+    @abstractmethod
+    def shrink(self, b: Array, noise: Array, priors: Any) -> Shrunk:
+        """Shrink ``b`` (m x k x p), whose noise has standard deviation `noise` (m x 1 or m x p)."""
+
+    @abstractmethod
+    def fitted(self, priors: Any) -> Any:
+        """Return priors (m x k x ...) as fitted ones (m x k)."""
+
+    @abstractmethod
+    def next_priors(self, states: Any, change: Any, radius: Array) -> Any:
+        """Return the priors to use next, `change` being what a step of the scores adds to them."""
 
 
-class EmpiricalBayesShrinker(AbstractShrinker):
-    """Posterior means under priors that are fitted to the component.
+@dataclass(frozen=True)
+class PriorSettings:
+    """How far one iteration may move the weight and the scale of a spike-and-slab prior."""
+
+    longest: float = 3.0  # step of the log scale per radian of the scores; of the log weight twice
+    smallest_slab: float = 1e-6  # entries in the slab: fewer are no slab
+    narrowest: float = 0.01  # slab over noise: a narrower one cannot be told from the spike
+    widest: float = 20.0  # slab over the largest observation: a wider one never fits
+
+
+class SpikeSlabShrinker(AbstractShrinker):
+    """Spike and slab at the price of one evaluation: weight and scale take Newton steps.
+
+    Priors need not be at their optimum for the ELBO to be a bound, so that scores and priors climb
+    together, and a whole iteration of all starts is one evaluation of the marginal likelihood.
+
+    Parameters
+    ----------
+    family : prior family
+        With a ``slab``, maybe a spike.
+    """
+
+    def __init__(self, family: Any, settings: PriorSettings = PriorSettings()) -> None:
+        self._family, self._settings = family, settings
+        self._slab, self._has_spike = family.slab, family.has_spike
+        self.sides = np.array([family.side])
+
+    def first(self, b: Array, noise: Array) -> Any:
+        """Match the second and fourth moments of each row."""
+        variance = (noise**2).mean(axis=-1)[:, None]
+        square = b * b
+        second = np.maximum(square.mean(axis=-1) - variance, 0.1 * variance)
+        fourth = np.vecdot(square, square) / b.shape[-1] - 6 * variance * second - 3 * variance**2
+        m2, m4 = self._slab.second_moment, self._slab.fourth_moment  # of a slab of scale one
+        kurtosis = np.maximum(fourth / second**2, 1e-300) / (m4 / m2**2)
+        most = 0.9 if self._has_spike else 1.0
+        weight = np.clip(1 / kurtosis, min(5 / b.shape[-1], most) if self._has_spike else 1.0, most)
+        scale = np.sqrt(second / (m2 * weight))
+        return np.stack([np.log(weight), np.log(scale)], axis=-1)
+
+    def shrink(self, b: Array, noise: Array, priors: Any) -> Shrunk:
+        """Evaluate the ELBO, the posterior, and Newton's step of weight and scale."""
+        m, k, p = b.shape
+        s = np.repeat(noise, k, axis=0)
+        log_weight, log_scale = priors.reshape(m * k, 2).T
+        at: Any = evaluate_two_groups(
+            self._slab, b.reshape(m * k, p), s, log_weight, log_scale, self._has_spike, True
+        )
+        mean, variance = at.mean.reshape(b.shape), at.variance.reshape(b.shape)
+        fit = _fit(b, mean, variance)
+        divergence = (fit / noise**2).sum(axis=-1)
+        objective = at.value.reshape(m, k).sum(axis=1) + 0.5 * divergence
+        step, spread = self._newton(at.gradient, at.hessian, log_weight)
+        return Shrunk(
+            mean,
+            variance,
+            fit,
+            objective,
+            priors,
+            step.reshape(m, k, 2),
+            at.slopes.reshape(m, k, 2, p),
+            spread.reshape(m, k, 2, 2),
+        )
+
+    def _newton(self, gradient: Array, hessian: Array, log_weight: Array) -> tuple[Array, Array]:
+        """Return Newton's step of each row, and the inverse of minus the Hessian.
+
+        The weight is profiled out. Where the likelihood is not concave in its logarithm the
+        Hessian is that in the weight itself, in which it is; where the profile curves upwards the
+        step goes uphill as far as the curvature says.
+        """
+        d_weight, slope = gradient.T
+        dd_weight, cross, curvature = hessian[:, 0, 0], hessian[:, 0, 1], hessian[:, 1, 1]
+        dd_weight = np.where(dd_weight < 0, dd_weight, dd_weight - d_weight)
+        free = ((log_weight < 0) | (d_weight < 0)) & (dd_weight < 0) & self._has_spike
+        a = np.where(free, -dd_weight, 1.0)
+        d_weight, cross = d_weight * free, cross * free
+        slope = slope + cross * d_weight / a
+        c = np.maximum(np.abs(curvature + cross**2 / a), 1e-300)
+        scale = slope / c
+        step = np.stack([(d_weight + cross * scale) / a, scale], axis=-1)
+        mixed = cross / (a * c)
+        spread = np.stack([free / a + cross * mixed / a, mixed, mixed, 1 / c], axis=-1)
+        return step, spread.reshape(-1, 2, 2)
+
+    def fitted(self, priors: Any) -> Any:
+        """Build the priors of the family."""
+        found = np.empty(priors.shape[:2], dtype=object)
+        for place in np.ndindex(found.shape):
+            weight, scale = np.exp(priors[place]).tolist()
+            given = {"weight": weight} if self._has_spike else {}
+            found[place] = self._family.build(scale=scale, mode=0.0, **given)
+        return found
+
+    def next_priors(self, states: Any, change: Any, radius: Array) -> Any:
+        """Take the step, shortened in proportion to that of the scores, within bounds."""
+        at, b, noise = self._settings, states.b, states.noise
+        longest = at.longest * radius[:, None, None] * np.array([2.0, 1.0])
+        priors = states.shrunk.priors + np.clip(states.shrunk.step + change, -longest, longest)
+        smallest = math.log(at.smallest_slab / b.shape[-1])
+        np.clip(priors[..., 0], smallest, 0.0, out=priors[..., 0])
+        low = np.log(at.narrowest * noise.min(axis=-1))[:, None]
+        high = np.log(at.widest * np.maximum(b.max(axis=-1), -b.min(axis=-1)) + 1e-300)
+        np.clip(priors[..., 1], low, np.maximum(low, high), out=priors[..., 1])
+        return priors
+
+
+class NormalMeansShrinker(AbstractShrinker):
+    """Priors of any family at their optimum: a solved normal-means problem for each row.
 
     Parameters
     ----------
     priors : sequence of families or fitted priors
-        One for each component of the start; the last serves all further ones.
+        One for each component. Fitted ones are kept.
     """
 
+    cost = 10  # from a few for parametric families to hundreds for mixtures on a grid
+
     def __init__(self, priors: Sequence[Prior]) -> None:
-        self._priors = list(priors)
+        self.priors = list(priors)
+        self.sides = np.array([side_of(prior) for prior in priors])
 
-    def _prior(self, component: int) -> Prior:
-        return self._priors[min(component, len(self._priors) - 1)]
+    def first(self, b: Array, noise: Array) -> Any:
+        """Start cold."""
+        return np.full(b.shape[:2], None, dtype=object)
 
-    def oriented(self, loadings: Array, first: int = 0) -> Array:
-        """Turn rows whose prior is one-sided; `first` is the number of the first component."""
-        priors = [self._prior(first + k) for k in range(loadings.shape[0])]
-        sides = np.array(
-            [PRIORS[g.family if isinstance(g, FittedPrior) else g.name].side for g in priors]
-        )
-        leans = np.sign((loadings**3).sum(axis=1))
-        return np.where((sides * leans < 0)[:, None], -loadings, loadings)
-
-    def shrink(
-        self, b: Array, noise: Array, components: Sequence[int], previous: Sequence[Any] | None
-    ) -> Shrunk:
+    def shrink(self, b: Array, noise: Array, priors: Any) -> Shrunk:
         """Solve a normal-means problem for each row."""
-        priors = [self._prior(k) for k in components]
-        fit = solve_columns(b, noise, priors, previous)
-        # minus the KL divergence of the posterior from the prior
-        distance = b - fit.mean
-        distance *= distance
-        distance += fit.variance
-        if noise.ndim == 0:
-            variance = float(noise) ** 2
-            surprise = distance.sum() / variance + b.size * math.log(2 * math.pi * variance)
-        else:
-            distance /= noise**2
-            surprise = distance.sum() + 2 * len(b) * np.log(math.sqrt(2 * math.pi) * noise).sum()
-        cost = sum(
-            prior.cost(found)
-            for prior, found in zip(priors, fit.priors, strict=True)
-            if not isinstance(prior, FittedPrior)
-        )
-        objective = float(fit.log_likelihood.sum() + 0.5 * surprise) - cost
-        return Shrunk(fit.mean, fit.variance, objective, fit.priors)
+        mean, variance = np.empty(b.shape), np.empty(b.shape)
+        fitted, objective = np.empty(b.shape[:2], dtype=object), np.empty(len(b))
+        for i, rows in enumerate(b):
+            s = noise[i, 0] if noise.shape[-1] == 1 else noise[i]
+            found = solve_columns(rows, np.asarray(s), self.priors, list(priors[i]))
+            mean[i], variance[i], fitted[i] = found.mean, found.variance, found.priors
+            cost = sum(
+                prior.cost(g)
+                for prior, g in zip(self.priors, found.priors, strict=True)
+                if not isinstance(prior, FittedPrior)
+            )
+            surprise = (((rows - mean[i]) ** 2 + variance[i]) / noise[i] ** 2).sum()
+            constants = 2 * np.log(math.sqrt(2 * math.pi) * noise[i]).mean() * rows.size
+            objective[i] = found.log_likelihood.sum() + 0.5 * (surprise + constants) - cost
+        return Shrunk(mean, variance, _fit(b, mean, variance), objective, fitted)
+
+    def fitted(self, priors: Any) -> Any:
+        """They are fitted ones."""
+        return priors
+
+    def next_priors(self, states: Any, change: Any, radius: Array) -> Any:
+        """Start the next solution from the last one."""
+        return states.shrunk.priors
+
+
+def side_of(prior: Prior) -> int:
+    """Side of zero on which a prior lies, +1 or -1; 0 if on both."""
+    return PRIORS[prior.family if isinstance(prior, FittedPrior) else prior.name].side
+
+
+def _fit(b: Array, mean: Array, variance: Array) -> Array:
+    """Sum ``mean^2 - 2 b mean + variance`` over components."""
+    change = mean - 2 * b
+    change *= mean
+    change += variance
+    return np.asarray(change.sum(axis=1))

@@ -1,0 +1,205 @@
+"""States climb together: Newton steps in the scores, with which priors and precisions move along.
+
+With priors and noise fixed the ELBO is ``sum_jk h_jk(B_jk)`` with ``h' = mean / s^2`` and
+``h'' = variance / s^4``. In directions ``E`` of the coordinates with ``sym(C E') = 0``, which keep
+them orthonormal to first order, its second-order model is, since ``B = C F``,
+
+    (1)  <G F', E> - 1/2 <E, A E>,   A E = P(Lambda E - (H o (E F)) F'),   Lambda = sym(G F' C'),
+    (2)  G = mean / s^2,   H = variance / s^4,   P(E) = E - sym(E C') C.
+
+The plain iteration of the paper ignores ``H``. If the priors are pairs ``t`` that take Newton steps
+of their own, with ``K`` the inverse of minus the Hessian in ``t`` and ``Q`` the derivative of
+``G F'`` in ``t``, they follow the scores by ``K Q E``, and with them profiled out
+
+    (3)  G F' <- G F' + Q' (step of t),   A <- A - Q' K Q.
+
+Conjugate gradients, preconditioned by ``Lambda``, maximise (1) within a trust radius; where the
+model curves upwards they go to its border.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ebcd._numerics import Array
+from ebcd.fitting._states import Model, States, together
+
+Callback = Callable[[States], bool]
+
+
+@dataclass(frozen=True)
+class ClimbSettings:
+    """How states climb."""
+
+    radius: float = 0.5  # longest step of the scores, as an angle in radians
+    smallest_radius: float = 1e-7  # a shorter step is nothing but rounding
+    accuracy: float = 0.3  # share of the gradient at which conjugate gradients stop
+    steps: int = 10  # of conjugate gradients, at most
+    least_curvature: float = 1e-3  # share of the plain iteration's below which there is none
+    settled: float = 5.0  # gain in nats below which (3) is used: earlier it misleads
+    flat: float = 1e-8  # angle of a plain step that is nothing but rounding
+    rounding: float = 1e-13  # share of the ELBO by which it may seem to fall
+    same: float = 0.9999  # cosine between the scores of two starts that are one
+
+
+class Climbed(NamedTuple):
+    """States after a climb, the best first, whether all came to rest, and after how long."""
+
+    states: States
+    converged: bool
+    n_iter: int
+
+
+def climb(
+    model: Model,
+    states: States,
+    callback: Callback,
+    *,
+    tol: float,
+    max_iter: int,
+    settings: ClimbSettings = ClimbSettings(),
+) -> Climbed:
+    """Let states climb until each gains less than `tol` in an iteration.
+
+    A start whose scores have become those of a better one is dropped. The `callback` is given the
+    states after every iteration; if it returns True, the climb ends there.
+    """
+    radii = np.full(len(states), settings.radius)
+    settled = np.zeros(len(states), dtype=bool)
+    resting: list[States] = []
+    stops, iteration = True, -1
+    for iteration in range(max_iter):
+        step, change = _newton_step(model, states, radii, settled, settings)
+        priors = model.shrinker.next_priors(states, change, radii)
+        new = model.at(states.coordinates + step, states.precision, priors)
+        gain = new.value - states.value
+        fell = ~(gain >= -settings.rounding * np.abs(states.value))  # NaN counts as a fall
+        if fell.any():
+            new.put(fell, states)
+        radii = np.where(fell, radii / 4, np.minimum(2 * radii, settings.radius))
+        settled = np.where(fell, settled, gain < settings.settled)
+        rests = (~fell & (gain < tol)) | (radii < settings.smallest_radius)
+        states, stops = new, callback(new)
+        leaves = rests | (iteration % 3 == 2 and _repeats(states, resting, settings.same))
+        if leaves.any():
+            if rests.any():
+                resting.append(states.take(rests))
+            if leaves.all():
+                stops = False
+                break
+            states, radii, settled = states.take(~leaves), radii[~leaves], settled[~leaves]
+        if stops:
+            break
+    else:
+        stops = True
+    if stops:
+        resting.append(states)
+    return Climbed(together(resting), not stops, iteration + 1)
+
+
+def _repeats(states: States, resting: list[States], same: float) -> Any:
+    """Whether the scores of each state are those of a better one."""
+    m, k, r = states.coordinates.shape
+    if m + len(resting) == 1:
+        return np.zeros(1, dtype=bool)
+    everyone = np.concatenate([states.coordinates, *(rest.coordinates for rest in resting)])
+    values = np.concatenate([states.value, *(rest.value for rest in resting)])
+    cosines = np.abs(states.coordinates.reshape(m * k, r) @ everyone.reshape(-1, r).T)
+    alike = (cosines.reshape(m, k, -1, k).max(axis=3) > same).all(axis=1)
+    ahead = values > states.value[:, None]
+    ahead |= (values == states.value[:, None]) & (np.arange(len(values)) < np.arange(m)[:, None])
+    return np.asarray((alike & ahead).any(axis=1))
+
+
+def _newton_step(
+    model: Model, states: States, radii: Array, settled: Array, settings: ClimbSettings
+) -> tuple[Array, Any]:
+    """Return the step ``E`` of every start, within its radius, and what it adds to the priors."""
+    factor, c, shrunk = model.factor, states.coordinates, states.shrunk
+    m, k, r = c.shape
+    inverse = 1 / states.noise**2
+    unit = inverse.mean(axis=-1)[:, None, None]  # (1) is in units of this
+    inverse = inverse[:, None, :]
+    rows = (shrunk.mean * (inverse / unit)).reshape(m * k, -1)
+    residual = (rows @ factor.T).reshape(m, k, r)
+    curved = shrunk.variance * (inverse * inverse / unit)
+    coupled = False
+    if shrunk.slopes is not None and shrunk.step is not None and settled.any():
+        coupled = True
+        slopes = shrunk.slopes * ((inverse / np.sqrt(unit)) * settled[:, None, None])[:, :, None]
+        q = (slopes.reshape(m * k * 2, -1) @ factor.T).reshape(m, k, 2, r)
+        kq = shrunk.spread @ q
+        residual += (shrunk.step[:, :, None] @ q)[:, :, 0] / np.sqrt(unit)
+    plain = _symmetric(c @ residual.swapaxes(1, 2))
+    values, axes = np.linalg.eigh(plain)
+    safe = np.maximum(values, settings.least_curvature * np.maximum(values[:, -1:], 1e-300))
+    # components are turned to the axes of Lambda, on which the preconditioner is diagonal
+    turned = axes.swapaxes(1, 2)
+    residual = turned @ (residual - plain @ c)
+    c = turned @ c
+    c_t, values, safe = c.swapaxes(1, 2), values[:, :, None], safe[:, :, None]
+    inverse, pairs = 1 / safe, 1 / (safe + safe.swapaxes(1, 2))
+
+    def precondition(d: Array) -> Array:
+        """Divide by ``Lambda``; among themselves components turn in pairs."""
+        along = d @ c_t
+        turn = (along - along.swapaxes(1, 2)) * pairs - inverse * along
+        return np.asarray(inverse * d + turn @ c)
+
+    def image_of(d: Array) -> Array:
+        """Return ``A E`` before it is projected."""
+        e = axes @ d
+        images = (e.reshape(m * k, r) @ factor).reshape(m, k, -1)
+        images *= curved
+        image = (images.reshape(m * k, -1) @ factor.T).reshape(m, k, r)
+        if coupled:
+            image += ((kq @ e[..., None]).swapaxes(-1, -2) @ q)[:, :, 0]
+        return np.asarray(values * d - turned @ image)
+
+    step = np.zeros(c.shape)
+    z = precondition(residual)
+    first = slope = _inner(residual, z)
+    moves = going = slope > settings.flat**2 * np.maximum(values.sum(axis=(1, 2)), 0.0)
+    direction = z
+    for _ in range(settings.steps):
+        image = image_of(direction)
+        image -= _symmetric(image @ c_t) @ c
+        bent, straight = _inner(direction, image), _inner(direction, values * direction)
+        concave = (bent > 0) & (bent >= settings.least_curvature * straight)
+        share = np.where(concave, slope / np.where(concave, bent, 1.0), np.inf)
+        border = _to_border(step, direction, radii)
+        length = np.where(going, np.minimum(share, border), 0.0)[:, None, None]
+        step += length * direction
+        residual = residual - length * image
+        z = precondition(residual)
+        old, slope = slope, _inner(residual, z)
+        going = going & (share < border) & (slope > settings.accuracy**2 * first)
+        if not going.any():
+            break
+        direction = z + (slope / np.maximum(old, 1e-300))[:, None, None] * direction
+    step += z  # a plain step from here costs nothing
+    size = np.sqrt(np.maximum(_inner(step, step), 1e-300))
+    step *= (moves * np.minimum(1.0, radii / size))[:, None, None]
+    step = axes @ step
+    change = (kq @ step[..., None])[..., 0] * np.sqrt(unit) if coupled else 0.0
+    return step, change
+
+
+def _inner(a: Array, b: Array) -> Array:
+    return np.asarray(np.vecdot(a.reshape(len(a), -1), b.reshape(len(b), -1)))
+
+
+def _symmetric(matrices: Array) -> Array:
+    return np.asarray(0.5 * (matrices + matrices.swapaxes(1, 2)))
+
+
+def _to_border(step: Array, direction: Array, radii: Array) -> Array:
+    """Return the multiple of the direction at which the step reaches its radius."""
+    size = np.maximum(_inner(direction, direction), 1e-300)
+    linear = _inner(step, direction)
+    constant = np.minimum(_inner(step, step) - radii**2, 0.0)
+    return np.asarray((-linear + np.sqrt(linear**2 - size * constant)) / size)

@@ -1,0 +1,318 @@
+"""The decomposition, from a covariance to a fit: where it starts, and on how much of the data."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ebcd._numerics import Array
+from ebcd.data import AbstractCovariance
+from ebcd.fitting._climb import Climbed, ClimbSettings, climb
+from ebcd.fitting._components import Standardized
+from ebcd.fitting._greedy import Begin, greedy_components
+from ebcd.fitting._growth import climb_growing, grown
+from ebcd.fitting._noise import AbstractNoise
+from ebcd.fitting._progress import Monitor
+from ebcd.fitting._search import look_around, principal_coordinates, search
+from ebcd.fitting._shrinkers import AbstractShrinker, NormalMeansShrinker, SpikeSlabShrinker
+from ebcd.fitting._starts import varimax
+from ebcd.fitting._states import Model, States
+from ebcd.priors._fitted import FittedPrior
+from ebcd.priors._solve import Prior
+
+
+@dataclass(frozen=True)
+class SizeSettings:
+    """From which size on a fit works on parts of the data."""
+
+    exact_rows: int = 400  # of a factor that holds the whole covariance
+    extra_directions: int = 10  # beside one for each component, in a factor that grows
+    products: int = 3  # with blocks of vectors, to find those directions
+    features: int = 1_000  # to search on, half of them those with the largest loadings
+    stepwise_up_to: int = 4_000  # features: beyond, solved normal means cost less than one step
+    coarse_tol: float = 3.0  # nats: where the fit to the whole covariance takes over
+    rounding: float = 1e-12  # share of the largest eigenvalue below which there is nothing else
+    worth_climbing: float = 0.01  # nats that exact priors may gain before states climb again
+
+
+SIZES = SizeSettings()
+# Steps so small that they end in the optimum to which the plain iterations of the paper lead.
+SMALL_STEPS = ClimbSettings(radius=0.03, settled=0.0)
+
+
+class State(NamedTuple):
+    """A fit: rotated data, posterior moments of the loadings (k x p), noise and priors.
+
+    ``noise`` is the standard deviation of ``b`` that the shrinkage assumed, ``precision`` that of
+    the data; both have length 1 or p.
+    """
+
+    b: Array
+    mean: Array
+    variance: Array
+    noise: Array
+    precision: Array
+    fitted: list[FittedPrior]
+    value: float
+
+
+class Fit(NamedTuple):
+    """A finished fit, the ELBO after every recorded iteration, and whether it converged."""
+
+    state: State
+    path: list[float]
+    n_iter: int
+    converged: bool
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What to fit, and how far.
+
+    Attributes
+    ----------
+    covariance : AbstractCovariance
+    noise : AbstractNoise
+        The noise model.
+    priors : sequence of families or fitted priors
+        One for each component.
+    tol : float
+        Gain of the ELBO in an iteration, in nats, at which to stop.
+    max_iter : int
+        Most iterations, not counting those of the search.
+    monitor : Monitor
+    """
+
+    covariance: AbstractCovariance
+    noise: AbstractNoise
+    priors: Sequence[Prior]
+    tol: float
+    max_iter: int
+    monitor: Monitor
+
+
+def decompose(
+    problem: Problem, start: Any, rng: np.random.Generator, saved: dict[str, Any] | None = None
+) -> Fit:
+    """Fit the components.
+
+    Parameters
+    ----------
+    problem : Problem
+    start : "auto", "svd", "varimax", "greedy" or array, k x p
+        Where to start; of loadings only the directions matter.
+    rng : Generator
+        For random rotations.
+    saved : dict, optional
+        State of an earlier fit that was interrupted, as its monitor noted it.
+    """
+    noise, monitor = problem.noise, problem.monitor
+    if saved is not None:
+        monitor.path[:] = saved["path"][:-1]
+        fitted = [FittedPrior.from_dict(prior) for prior in saved["priors"]]
+        return _fit_from(problem, Begin(saved["loadings"], fitted, saved["precision"]), start)
+    monitor.stage("looking for a start")
+    if not isinstance(start, str):
+        begin = Begin(start, None, 1 / np.maximum(noise.variances, noise.floor))
+        return _fit_from(problem, begin, start)
+    if start == "greedy":
+        begin = greedy_components(problem.covariance, problem.priors, noise, monitor.component)
+        return _fit_from(problem, begin, start)
+    model, exact = _model(problem)
+    problem = replace(problem, priors=problem.priors[: len(model.factor)])
+    if start == "auto":
+        states = _searched(problem, model, rng)
+    else:
+        coordinates = principal_coordinates(model, len(problem.priors))
+        if start == "varimax":
+            coordinates = varimax(coordinates @ model.factor) @ coordinates
+        states = model.start(coordinates[None])
+    return _finished(problem, model, exact, states, start)
+
+
+def _fit_from(problem: Problem, begin: Begin, start: Any) -> Fit:
+    """Fit from given loadings."""
+    if not len(begin.loadings):
+        return nothing(problem)
+    problem = replace(problem, priors=problem.priors[: len(begin.loadings)])
+    directions = begin.loadings * begin.precision
+    model, exact = _model(problem, directions)
+    problem = replace(problem, priors=problem.priors[: len(model.factor)])
+    coordinates = model.nearest(directions)[None, : len(problem.priors)]
+    if begin.fitted is None:
+        return _finished(problem, model, exact, model.start(coordinates), start)
+    model = replace(model, shrinker=NormalMeansShrinker(problem.priors))
+    fitted = np.empty((1, len(problem.priors)), dtype=object)
+    fitted[0] = begin.fitted[: len(problem.priors)]
+    states = model.at(coordinates, begin.precision[None], fitted)
+    return _finished(problem, model, exact, states, start)
+
+
+def nothing(problem: Problem) -> Fit:
+    """Return the fit without components."""
+    p, noise = problem.covariance.n_features, problem.noise
+    empty = np.empty((0, p))
+    precision = noise.precision(noise.variances)
+    value = float(noise.value(precision, noise.variances))
+    s = np.sqrt(1 / (noise.n_samples * precision))
+    return Fit(State(empty, empty, empty, s, precision, [], value), [value], 0, True)
+
+
+def _model(problem: Problem, directions: Array | None = None) -> tuple[Model, bool]:
+    """Return the model, and whether its factor is all of the covariance.
+
+    If not, it consists of the leading directions, in units of the noise, and is made exact for
+    given ones.
+    """
+    covariance, noise = problem.covariance, problem.noise
+    factor = covariance.factor
+    if factor is None and covariance.n_features <= SIZES.exact_rows:
+        matrix = covariance.matmul(np.eye(covariance.n_features))
+        factor = factor_of(0.5 * (matrix + matrix.T), covariance.diagonal())
+    exact = factor is not None and len(factor) <= SIZES.exact_rows
+    if factor is None or not exact:
+        rank = min(len(problem.priors) + SIZES.extra_directions, covariance.n_features)
+        problem.monitor.stage("looking for leading directions of the data")
+        source = Standardized(covariance) if noise.differs else covariance
+        values, vectors = source.leading(rank, SIZES.products, surplus=True)
+        factor = np.multiply(vectors.T, np.sqrt(values)[:, None], order="C")
+        if noise.differs:
+            factor *= np.sqrt(noise.variances)
+        if directions is not None:
+            factor = grown(factor, directions, covariance.matmul(directions.T).T)
+    shrinker = _shrinker(problem.priors, covariance.n_features)
+    return Model(factor, covariance.diagonal(), noise, shrinker), exact
+
+
+def factor_of(matrix: Array, variances: Array) -> Array:
+    """Return rows whose cross-products are a covariance matrix, found in units of its features."""
+    size = np.sqrt(variances)
+    inverse = 1 / np.where(size > 0, size, 1.0)
+    values, vectors = np.linalg.eigh(matrix * inverse * inverse[:, None])
+    kept = values > SIZES.rounding * max(values[-1], 0.0)
+    return np.asarray((vectors[:, kept] * np.sqrt(values[kept])).T * size)
+
+
+def _shrinker(priors: Sequence[Prior], p: int) -> AbstractShrinker:
+    first = priors[0]
+    alike = all(prior == first for prior in priors) and hasattr(first, "slab")
+    if alike and p < SIZES.stepwise_up_to:
+        return SpikeSlabShrinker(first)
+    return NormalMeansShrinker(priors)
+
+
+def _searched(problem: Problem, model: Model, rng: np.random.Generator) -> States:
+    """Search among many starts, on some of the features first if there are many."""
+    p, k, monitor = model.factor.shape[1], len(problem.priors), problem.monitor
+    exchangeable = all(getattr(prior, "exchangeable", True) for prior in problem.priors)
+    if p < 2 * SIZES.features or not exchangeable:
+        return search(model, k, rng, monitor)
+    principal = principal_coordinates(model, k) @ model.factor
+    by_size = np.argsort(-(principal**2).sum(axis=0), kind="stable")
+    half = SIZES.features // 2
+    others = rng.choice(by_size[half:], SIZES.features - half, replace=False)
+    features = np.sort(np.concatenate([by_size[:half], others]))
+    monitor.stage(f"looking for a start among {features.size:,} of {p:,} features")
+    part = Model(
+        np.ascontiguousarray(model.factor[:, features]),
+        model.diagonal[features],
+        type(model.noise)(model.noise.n_samples, model.noise.variances[features]),
+        _shrinker(problem.priors, features.size),
+    )
+    found = _with_exact_priors(part, search(part, k, rng, monitor), problem.priors)
+    if not found.shrunk.mean.any(axis=-1).all():  # these features do not tell them all from noise
+        return search(model, k, rng, monitor)
+    monitor.stage("best start, on all features")
+    priors = found.shrunk.priors if isinstance(model.shrinker, NormalMeansShrinker) else None
+    states = model.start(found.coordinates, priors)
+    return climb(model, states, monitor, tol=SIZES.coarse_tol, max_iter=problem.max_iter).states
+
+
+def _with_exact_priors(model: Model, states: States, priors: Sequence[Prior]) -> States:
+    """Solve the normal-means problems of the components to the end."""
+    exact = replace(model, shrinker=NormalMeansShrinker(priors))
+    fitted = model.shrinker.fitted(states.shrunk.priors)
+    return exact.shrink(states.coordinates, states.b, states.precision, fitted)
+
+
+def _finished(
+    problem: Problem,
+    model: Model,
+    exact: bool,
+    states: States,
+    start: Any,
+) -> Fit:
+    """Climb to the end, with priors at their optimum and without empty components.
+
+    Whoever asks for the start of the paper wants to see where its algorithm ends, so that from
+    there steps are small. From other given starts a better optimum near by is looked for; the
+    search has done so already.
+    """
+    greedy, auto = (isinstance(start, str) and start == name for name in ("greedy", "auto"))
+    settings, look = SMALL_STEPS if greedy else ClimbSettings(), not (greedy or auto)
+    monitor, priors, stage = problem.monitor, list(problem.priors), "fitting"
+    monitor.describe = lambda states: {
+        "loadings": states.shrunk.mean[0],
+        "precision": states.precision[0],
+        "priors": [g.to_dict() for g in model.shrinker.fitted(states.shrunk.priors)[0]],
+        "path": list(monitor.path),
+    }
+    monitor.stage(stage, problem.tol)
+    monitor(states)
+    while True:
+        states, converged, _ = _climb(problem, model, exact, states, settings)
+        before = states
+        states = _with_exact_priors(model, states, priors)
+        alive = states.shrunk.mean[0].any(axis=-1)
+        if not alive.any():
+            return nothing(problem)
+        if alive.all() and (not converged or _gain(states, before) < SIZES.worth_climbing):
+            if not (look and converged):
+                break
+            monitor.stage("looking for other optima near by")
+            near = look_around(model, before, monitor)
+            monitor.stage(stage, problem.tol)
+            if _gain(near, before) < SIZES.worth_climbing:
+                break
+            states = near
+            continue
+        priors = [prior for prior, lives in zip(priors, alive, strict=True) if lives]
+        model = replace(model, shrinker=NormalMeansShrinker(priors))
+        states = model.shrink(
+            states.coordinates[:, alive],
+            states.b[:, alive],
+            states.precision,
+            states.shrunk.priors[:, alive],
+        )
+    shrunk, value = states.shrunk, float(states.value[0])
+    state = State(
+        states.b[0],
+        shrunk.mean[0],
+        shrunk.variance[0],
+        states.noise[0],
+        states.precision[0],
+        list(shrunk.priors[0]),
+        value,
+    )
+    path = [*monitor.path[:-1], value]
+    return Fit(state, path, len(path), converged)
+
+
+def _gain(states: States, before: States) -> float:
+    return float(states.value[0] - before.value[0])
+
+
+def _climb(
+    problem: Problem, model: Model, exact: bool, states: States, settings: ClimbSettings
+) -> Climbed:
+    """Climb as far as the number of iterations allows."""
+    monitor = problem.monitor
+    left: Any = {"tol": problem.tol, "max_iter": problem.max_iter - len(monitor.path)}
+    if exact:
+        return climb(model, states, monitor, settings=settings, **left)
+    return climb_growing(
+        problem.covariance, model, states, monitor, climb_settings=settings, **left
+    )

@@ -1,0 +1,86 @@
+"""Large data: a factor of few rows that grows where the fit needs it.
+
+Let ``F'F`` be an approximation of ``S`` from below that is exact for some directions ``D``, that is
+``D S = D F'F``. Any scores that it allows are scores of the data themselves, so that a fit to
+``F'F`` climbs the ELBO of the data without a product with them. A plain iteration from where it
+ends, at the price of one product, climbs further, and its directions make the approximation better
+(Nystrom's method, as a Schur complement):
+
+    (1)  E = D S - D F'F,   F <- (F, (E D')^(-1/2) E).
+
+When the plain iteration gains nothing any more, nothing is left to gain.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ebcd._numerics import Array
+from ebcd.data import AbstractCovariance
+from ebcd.fitting._climb import Callback, Climbed, ClimbSettings, climb
+from ebcd.fitting._rotation import inverse_root
+from ebcd.fitting._states import Model, States, nearest_orthonormal
+
+
+@dataclass(frozen=True)
+class GrowthSettings:
+    """How a factor grows."""
+
+    new: float = 1e-12  # variance of a direction, as a share of the trace: less is rounding
+    most: int = 300  # rows
+    inner_tol: float = 0.3  # of the tolerance: where a climb within the factor stops,
+    inner_gain: float = 0.003  # or of what the plain iteration gained
+
+
+def climb_growing(
+    covariance: AbstractCovariance,
+    model: Model,
+    states: States,
+    callback: Callback,
+    *,
+    tol: float,
+    max_iter: int,
+    settings: GrowthSettings = GrowthSettings(),
+    climb_settings: ClimbSettings = ClimbSettings(),
+) -> Climbed:
+    """Climb until a plain iteration with the whole covariance gains less than `tol`."""
+    left = max_iter
+    while left > 0:
+        directions = states.shrunk.mean[0] * states.precision[0]
+        if not directions.any():
+            return Climbed(states, True, max_iter - left)
+        product = np.ascontiguousarray(covariance.matmul(directions.T).T)
+        b = inverse_root(directions @ product.T) @ product
+        new = model.shrink(states.coordinates, b[None], states.precision, states.shrunk.priors)
+        gain = float(new.value[0] - states.value[0])
+        states = new
+        if callback(states):
+            break
+        if gain < tol:
+            return Climbed(states, True, max_iter - left)
+        model = replace(model, factor=grown(model.factor, directions, product, settings))
+        states = replace(states, coordinates=nearest_orthonormal(model.nearest(directions[None])))
+        inner = max(settings.inner_tol * tol, settings.inner_gain * gain)
+        left -= 1
+        states, _, n_iter = climb(
+            model, states, callback, tol=inner, max_iter=left, settings=climb_settings
+        )
+        left -= n_iter
+    return Climbed(states, False, max_iter - left)
+
+
+def grown(
+    factor: Array, directions: Array, product: Array, settings: GrowthSettings = GrowthSettings()
+) -> Array:
+    """Return a factor that is exact for further directions (rows), whose products are known."""
+    error = product - (directions @ factor.T) @ factor
+    inner = directions @ error.T
+    values, vectors = np.linalg.eigh(0.5 * (inner + inner.T))
+    size = np.vdot(directions, directions) * np.vdot(factor, factor)
+    new = values > settings.new * size
+    if not new.any() or len(factor) >= settings.most:
+        return factor
+    rows = (vectors[:, new] / np.sqrt(values[new])).T @ error
+    return np.vstack([factor, rows])

@@ -1,0 +1,122 @@
+"""The search for the best of many starts, which climb together.
+
+The ELBO has many optima, and no single start leads to the best one. Random rotations of the
+principal components, varimax and the principal components themselves climb as one stack. Then the
+best are followed by their mirrored optima: scores are uncorrelated in the sample, true ones never
+quite, so that one of two components must take up a little of the other. Either can, and both are
+optima; a rotation of the pair that hands the overlap over leads from one to the other.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ebcd._numerics import Array
+from ebcd.fitting._climb import Callback, climb
+from ebcd.fitting._starts import random_rotations, varimax
+from ebcd.fitting._states import Model, States, together
+
+
+@dataclass(frozen=True)
+class SearchSettings:
+    """How wide and how far to search; chosen on varied problems, see ``benchmarks/``."""
+
+    entries: int = 12_000  # of all starts together: more would cost more than overhead
+    fewest: int = 4  # starts
+    most: int = 48
+    tol: float = 0.01  # nats an iteration: where starts are compared
+    max_iter: int = 60
+    rounds: int = 4  # of mirrored optima
+    parents: int = 4  # of a round
+    behind: float = 5.0  # nats: a parent may be behind the best by so much
+    overlap: float = 0.05  # radians between components whose mirrored optimum is tried
+    gain: float = 0.01  # nats: a round that gains less is the last
+
+
+def search(
+    model: Model,
+    k: int,
+    rng: np.random.Generator,
+    callback: Callback,
+    settings: SearchSettings = SearchSettings(),
+) -> States:
+    """Return the best state that many starts lead to, roughly converged."""
+    principal = principal_coordinates(model, k)
+    rotations = [np.eye(k), varimax(principal @ model.factor)]
+    if k > 1:
+        rotations += list(random_rotations(_n_starts(model, k, settings) - 2, k, rng))
+    states = model.start(np.array(rotations) @ principal)
+    states = climb(model, states, callback, tol=settings.tol, max_iter=settings.max_iter).states
+    return look_around(model, states, callback, settings)
+
+
+def look_around(
+    model: Model,
+    states: States,
+    callback: Callback,
+    settings: SearchSettings = SearchSettings(),
+) -> States:
+    """Follow the best states to their mirrored optima, as long as that finds better ones."""
+    for _ in range(settings.rounds):
+        best = states.value[0]
+        near = states.take(states.value > best - settings.behind).take(slice(settings.parents))
+        mirrored = _mirrored(model, near, settings)
+        if mirrored is None:
+            break
+        climbed = climb(model, mirrored, callback, tol=settings.tol, max_iter=settings.max_iter)
+        states = together([states, climbed.states])
+        if states.value[0] < best + settings.gain:
+            break
+    return states.take(slice(1))
+
+
+def principal_coordinates(model: Model, k: int) -> Array:
+    """Return coordinates of the k leading principal components, in units of the noise.
+
+    Their signs are such that the same rotation leads to the same start whatever the signs and the
+    order of the features.
+    """
+    rows = model.factor
+    if model.noise.differs:  # unknown at first, so that variances stand for those of the noise
+        rows = rows / np.sqrt(np.maximum(model.noise.variances, model.noise.floor))
+    coordinates = np.linalg.eigh(rows @ rows.T)[1][:, ::-1][:, :k].T
+    loadings = coordinates @ rows
+    cubes = loadings**3
+    weights = cubes @ loadings.T / np.maximum(np.vecdot(cubes, loadings), 1e-300)[:, None]
+    signs = np.ones(len(loadings))
+    for b in range(1, len(loadings)):
+        signs[b] = 1.0 if signs[:b] @ weights[:b, b] >= 0 else -1.0
+    return np.asarray(signs[:, None] * coordinates)
+
+
+def _n_starts(model: Model, k: int, settings: SearchSettings) -> int:
+    """Return how many states the size of the problem allows to climb together."""
+    cost = k * model.factor.shape[1] * model.shrinker.cost
+    return int(min(max(settings.entries // cost, settings.fewest), settings.most))
+
+
+def _mirrored(model: Model, states: States, settings: SearchSettings) -> States | None:
+    """Hand the overlap of pairs of components from one to the other, the largest overlaps first."""
+    means = states.shrunk.mean
+    gram = means @ means.swapaxes(1, 2)
+    angles = np.arctan2(gram, np.diagonal(gram, axis1=1, axis2=2)[:, None, :])
+    angles *= 1 - np.eye(means.shape[1])
+    count = min(
+        int((np.abs(angles) > settings.overlap).sum()), _n_starts(model, means.shape[1], settings)
+    )
+    if count == 0:
+        return None
+    largest = np.argsort(-np.abs(angles), axis=None, kind="stable")[:count]
+    parents, first, second = np.unravel_index(largest, angles.shape)
+    rows = np.arange(count)
+    directions = means[parents]
+    cos, sin = (f(angles[parents, first, second])[:, None] for f in (np.cos, np.sin))
+    one, other = means[parents, first], means[parents, second]
+    directions[rows, first], directions[rows, second] = (
+        cos * one - sin * other,
+        sin * one + cos * other,
+    )
+    coordinates = model.nearest(directions * states.precision[parents][:, None])
+    return model.at(coordinates, states.precision[parents], states.shrunk.priors[parents])

@@ -1,0 +1,133 @@
+"""States of one or many starts, and the one iteration that every fit repeats.
+
+The first axis of every array is the start, so that many starts are worked on together; components
+are rows. Scores are kept as coordinates in a factor of the covariance: with ``S = F'F``,
+orthonormal rows ``C`` (k x r) stand for the scores whose rotated data are ``B = C F``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+
+from ebcd._numerics import Array
+from ebcd.fitting._noise import AbstractNoise
+from ebcd.fitting._rotation import inverse_root
+from ebcd.fitting._shrinkers import AbstractShrinker, Shrunk
+
+
+@dataclass(frozen=True)
+class States:
+    """Where the fits from m starts stand, after the shrinkage and precision steps.
+
+    Attributes
+    ----------
+    coordinates : array, m x k x r
+        The scores.
+    b : array, m x k x p
+        The data rotated to them.
+    noise : array, m x 1 or m x p
+        Standard deviation of the noise of ``b`` that the shrinkage assumed.
+    shrunk : Shrunk
+        Posterior moments of the loadings, and the priors.
+    precision : array, m x 1 or m x p
+        Precision of the data that fits the residuals.
+    value : array of length m
+        The ELBO.
+    """
+
+    coordinates: Array
+    b: Array
+    noise: Array
+    shrunk: Shrunk
+    precision: Array
+    value: Array
+
+    def __len__(self) -> int:
+        return len(self.value)
+
+    def take(self, index: Any) -> States:
+        """Return some of the starts."""
+        parts = {field.name: getattr(self, field.name) for field in fields(self)}
+        shrunk = parts.pop("shrunk").take(index)
+        return States(shrunk=shrunk, **{name: part[index] for name, part in parts.items()})
+
+    def put(self, index: Any, other: States) -> None:
+        """Overwrite some of the starts by those of other states, in place."""
+        for field in fields(self):
+            if field.name != "shrunk":
+                getattr(self, field.name)[index] = getattr(other, field.name)[index]
+        self.shrunk.put(index, other.shrunk)
+
+
+@dataclass(frozen=True)
+class Model:
+    """Everything that stays the same while states climb.
+
+    Attributes
+    ----------
+    factor : array, r x p
+        Rows ``F`` with ``S = F'F``, or an approximation of ``S`` from below.
+    diagonal : array of length p
+        Diagonal of the whole covariance.
+    noise : AbstractNoise
+        The noise model.
+    shrinker : AbstractShrinker
+        The shrinkage step.
+    """
+
+    factor: Array
+    diagonal: Array
+    noise: AbstractNoise
+    shrinker: AbstractShrinker
+
+    def at(self, coordinates: Array, precision: Array, priors: Any = None) -> States:
+        """Rotate to the scores nearest to `coordinates`, shrink, update the precision."""
+        coordinates = nearest_orthonormal(coordinates)
+        m, k, r = coordinates.shape
+        b = (coordinates.reshape(m * k, r) @ self.factor).reshape(m, k, -1)
+        return self.shrink(coordinates, b, precision, priors)
+
+    def shrink(self, coordinates: Array, b: Array, precision: Array, priors: Any) -> States:
+        """Do the shrinkage and precision steps at given scores; cold if there are no priors."""
+        noise = np.sqrt(1 / (self.noise.n_samples * precision))
+        priors = self.shrinker.first(b, noise) if priors is None else priors
+        shrunk = self.shrinker.shrink(b, noise, priors)
+        residual = np.maximum(self.diagonal + shrunk.fit, 0.0)
+        new = self.noise.precision(residual)
+        value = self.noise.value(new, residual) + shrunk.objective
+        return States(coordinates, b, noise, shrunk, new, value)
+
+    def nearest(self, directions: Array) -> Array:
+        """Return coordinates of the scores ``X directions'``, which are not orthonormal yet."""
+        return np.asarray(directions @ self.factor.T)
+
+    def start(self, coordinates: Array, priors: Any = None) -> States:
+        """Do the first iteration, with the precision of what the scores leave unexplained."""
+        coordinates = nearest_orthonormal(coordinates)
+        b = coordinates @ self.factor
+        signs = self.shrinker.oriented(b)
+        coordinates, b = signs * coordinates, signs * b
+        return self.shrink(coordinates, b, self.unexplained(b), priors)
+
+    def unexplained(self, b: Array) -> Array:
+        """Return the precision of what scores leave of the data, if nothing is shrunk."""
+        return self.noise.precision(np.maximum(self.diagonal - (b * b).sum(axis=1), 0.0))
+
+
+def together(parts: list[States]) -> States:
+    """Join states of the same model, the best first."""
+    names = [field.name for field in fields(States) if field.name != "shrunk"]
+    joined = States(
+        shrunk=Shrunk.together([part.shrunk for part in parts]),
+        **{name: np.concatenate([getattr(part, name) for part in parts]) for name in names},
+    )
+    return joined.take(np.argsort(-joined.value, kind="stable"))
+
+
+def nearest_orthonormal(coordinates: Array) -> Array:
+    """Return the orthonormal rows nearest to given ones (polar factor)."""
+    gram = coordinates @ coordinates.swapaxes(-1, -2)
+    return np.asarray(inverse_root(gram) @ coordinates)
