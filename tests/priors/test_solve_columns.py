@@ -1,5 +1,7 @@
 """Many columns at once against one at a time, and binned data against every entry on its own."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -185,7 +187,7 @@ def both_paths(monkeypatch, x, s, family, start=None):
         binned = ebnm(x, s, family, start=start)
         rates = binned.lfsr
     with monkeypatch.context() as patch:
-        patch.setattr(solve, "_BIN_FROM", 10**9)
+        patch.setattr(solve, "SETTINGS", replace(solve.SETTINGS, entries=10**9))
         direct = ebnm(x, s, family, start=start)
     return bool(used), binned, rates, direct
 

@@ -25,8 +25,13 @@ _DENSITY = 40
 # z = BEND sinh(u / BEND): an even grid up to about BEND, geometric beyond, where only kernels that
 # are smooth on the scale of z itself may be used.
 _BEND = 8.0
-_CHUNK = 8_192  # entries that are binned or looked up at once: what fits into a cache
+CHUNK = 16_384  # entries that are worked on at once: what fits into a cache
 _CELLS = 16  # of merged entries, per unit of noise
+
+
+def typical(s: Array) -> float:
+    """Return the geometric mean of the noise, a unit in which nothing overflows."""
+    return float(np.exp(np.log(s).mean())) if s.size else 1.0
 
 
 @dataclass(frozen=True)
@@ -118,7 +123,7 @@ class Columns:
         return Columns(x[None], s[None], counts[None])
 
 
-def _slices(n: int, size: int) -> list[slice]:
+def slices(n: int, size: int) -> list[slice]:
     return [slice(i, min(i + size, n)) for i in range(0, n, size)]
 
 
@@ -176,7 +181,7 @@ class Binned:
         """Store each entry's place on the grid; return the weights of all nodes."""
         base = self._first + ORDER // 2 - 1.0
         powers = np.zeros((ORDER, n_nodes))
-        for part in _slices(z.size, _CHUNK):
+        for part in slices(z.size, CHUNK):
             places[part] = self._to_grid(z[part]) - base
             index, d = _cells(places[part])
             powers[0] += np.bincount(index, minlength=n_nodes)
@@ -211,7 +216,7 @@ class Binned:
         return out
 
     def _interpolate(self, column: int, coefficients: Array, out: Array) -> None:
-        for part in _slices(out.shape[2], _CHUNK):
+        for part in slices(out.shape[2], CHUNK):
             index, d = _cells(self._places[column, part])
             for table in range(len(out)):
                 value = coefficients[ORDER - 1, table].take(index)

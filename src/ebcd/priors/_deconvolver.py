@@ -12,7 +12,7 @@ from ebcd._numerics import Array
 from ebcd.priors import _kernels as kernels
 from ebcd.priors._columns import Columns
 from ebcd.priors._fitted import FittedPrior
-from ebcd.priors._grid_mixture import location_grid
+from ebcd.priors._grid_mixture import SETTINGS, location_grid
 from ebcd.priors._mixtures import NPMLE
 from ebcd.priors._validation import as_grid
 
@@ -68,7 +68,7 @@ class Deconvolver(NPMLE):
         """
         if self.grid is not None:
             return [as_grid(self.grid, positive=False)]
-        grid = location_grid(column, _GRID_SIZE)
+        grid = location_grid(column, SETTINGS.most_points // 2)
         known = np.asarray([] if start is None else start.parameters["locations"])
         if known.size < 2:  # a single place is no curve
             return [grid]
@@ -90,9 +90,6 @@ class Deconvolver(NPMLE):
             alpha = basis.T @ _log(start.parameters["weights"]) / grid.size
         alpha, value = _maximise(log_likelihood, counts, basis, self.c0, alpha)
         return value, self.build(weights=special.softmax(basis @ alpha), locations=grid)
-
-
-_GRID_SIZE = 200
 
 
 def _basis(grid: Array, degrees_of_freedom: int) -> Array:

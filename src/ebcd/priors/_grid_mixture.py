@@ -21,13 +21,19 @@ from ebcd.priors._kernels import AbstractKernel
 from ebcd.priors._validation import as_grid
 from ebcd.priors._weights import Likelihoods, WeightFit, fit_weights
 
-_MAX_GRID = 400
-_MAX_CELLS = 40_000_000  # entries x components in memory
-_REFINEMENTS = 12
-_WORTHWHILE = 3e-5  # nats
-_SCALE_RATIO = 2**0.25
-_SMALLEST_SCALE = 0.1  # in units of the smallest noise
-_LOCATION_GAP = 0.15  # in units of the noise
+
+@dataclass(frozen=True)
+class _Settings:
+    most_points: int = 400  # of a grid
+    most_cells: int = 40_000_000  # entries x components in memory
+    refinements: int = 12
+    worthwhile: float = 3e-5  # gain of a refinement, in nats
+    scale_ratio: float = 2**0.25  # of neighbours on a grid of scales
+    smallest_scale: float = 0.1  # in units of the smallest noise
+    location_gap: float = 0.15  # in units of the noise
+
+
+SETTINGS = _Settings()
 
 
 @dataclass(frozen=True)
@@ -78,12 +84,12 @@ class GridMixture(AbstractPriorFamily):
         grid = self._default_grid(column) if self.grid is None else np.asarray(self.grid)
         problem = _Problem(column, self)
         fit, small = problem.solve(grid), 0
-        for _ in range(_REFINEMENTS if self.grid is None and self.adapts else 0):
+        for _ in range(SETTINGS.refinements if self.grid is None and self.adapts else 0):
             finer = problem.halved()
             if finer.size == 0:
                 break
             before, fit = fit.log_likelihood, problem.solve(finer)
-            small = small + 1 if fit.log_likelihood - before < _WORTHWHILE else 0
+            small = small + 1 if fit.log_likelihood - before < SETTINGS.worthwhile else 0
             if small >= 2:
                 break
         # The problem is convex, so that a start only matters where it has a better grid.
@@ -164,15 +170,15 @@ class _Problem:
 
 def scale_grid(column: Columns) -> Array:
     """Geometric grid from a fraction of the noise to beyond the data."""
-    bottom = _SMALLEST_SCALE * float(column.s.min())
+    bottom = SETTINGS.smallest_scale * float(column.s.min())
     top = max(2 * float(column.largest.max()), 20 * bottom)
-    size = int(np.ceil(np.log(top / bottom) / np.log(_SCALE_RATIO))) + 1
+    size = int(np.ceil(np.log(top / bottom) / np.log(SETTINGS.scale_ratio))) + 1
     return np.geomspace(bottom, top, min(size, most_points(column)))
 
 
 def most_points(column: Columns) -> int:
     """Grid points that fit in memory beside the data."""
-    return int(np.clip(_MAX_CELLS // column.x.shape[1], 20, _MAX_GRID))
+    return int(np.clip(SETTINGS.most_cells // column.x.shape[1], 20, SETTINGS.most_points))
 
 
 def thinned(values: Array, gap: float, most: int) -> Array:
@@ -189,5 +195,5 @@ def thinned(values: Array, gap: float, most: int) -> Array:
 def location_grid(column: Columns, most: int) -> Array:
     """Places where values may be: the observations, thinned, and zero."""
     x = column.x[0] if column.counts is None else column.x[0, column.counts[0] > 1e-9]
-    gap = _LOCATION_GAP * float(np.quantile(column.s, 0.1))
+    gap = SETTINGS.location_gap * float(np.quantile(column.s, 0.1))
     return np.union1d(thinned(x, gap, most - 1), 0.0 if x.min() < 0 < x.max() else x.min())

@@ -27,7 +27,7 @@ _OVERWHELMING = 1e9
 _NARROW = 10.0
 # |z| up to which exp(z^2 / 2) stays in range, and beyond which the far side is nothing.
 _STRONG = 30.0
-_LARGEST_EXPONENT = 600.0
+LARGEST_EXPONENT = 0.5 * _STRONG**2
 
 
 @dataclass(frozen=True, eq=False)
@@ -225,8 +225,8 @@ class Normal(AbstractSlab):
         share = 1 / (1 + rate * rate)
         exponent = 0.5 * share * (z * z)
         excess = None
-        if exponent.max(initial=0.0) > _LARGEST_EXPONENT:
-            clipped = np.minimum(exponent, _LARGEST_EXPONENT)
+        if exponent.max(initial=0.0) > LARGEST_EXPONENT:
+            clipped = np.minimum(exponent, LARGEST_EXPONENT)
             exponent, excess = clipped, exponent - clipped
         odds = np.exp(exponent, out=exponent)
         odds *= rate * np.sqrt(share)

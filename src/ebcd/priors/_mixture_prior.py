@@ -12,6 +12,7 @@ from scipy import special
 from ebcd import _numerics as num
 from ebcd._numerics import Array
 from ebcd._parameters import N_DRAWS, as_generator
+from ebcd.priors._columns import typical
 from ebcd.priors._fitted import FittedPrior, Posterior
 from ebcd.priors._kernels import AbstractKernel, PointMass
 from ebcd.priors._rising_root import rising_root
@@ -21,7 +22,7 @@ if TYPE_CHECKING:  # families build priors, so they come later
     from ebcd.priors._family import AbstractPriorFamily
 
 # Entries times components that are in memory at once.
-_BLOCK = 500_000
+BLOCK = 500_000
 _WORTH_SAYING = 1e-8  # weight of a component in words; less is rounding of zero
 
 
@@ -107,7 +108,7 @@ class MixturePrior(FittedPrior):
         x, s = as_observations(x, s)
         seen = np.isfinite(s)
         mean, sd, lfsr = (np.empty_like(x) for _ in range(3))
-        unit = _typical(s[seen])
+        unit = typical(s[seen])
         standard, z, noise = self.rescaled_mixture(1 / unit), x[seen] / unit, s[seen] / unit
         m, v = standard.posterior_moments(z, noise)
         mean[seen], sd[seen] = unit * m, unit * np.sqrt(v)
@@ -218,7 +219,7 @@ class MixturePrior(FittedPrior):
                 lambda a, b: (special.softmax(self._joint(a, b), axis=-1),), x, s
             )
             cumulative = np.cumsum(share[0], axis=-1)
-            size = max(1, _BLOCK // cumulative.size)
+            size = max(1, BLOCK // cumulative.size)
             for i in range(0, n, size):
                 threshold = rng.random((min(size, n - i), x.size, 1)) * cumulative[:, -1:]
                 component = (cumulative <= threshold).sum(axis=-1)
@@ -306,7 +307,7 @@ class MixturePrior(FittedPrior):
         self, function: Callable[[Array, Array], tuple[Array, ...]], x: Array, s: Array
     ) -> tuple[Array, ...]:
         """Apply `function` to blocks of entries that keep entries x components in memory."""
-        size = max(1, _BLOCK // self.weights.size)
+        size = max(1, BLOCK // self.weights.size)
         if x.size <= size:
             return function(x, s)
         blocks = [function(x[i : i + size], s[i : i + size]) for i in range(0, x.size, size)]
@@ -320,10 +321,6 @@ class MixturePrior(FittedPrior):
             rows = np.flatnonzero((component >= part.start) & (component < part.stop))
             result[rows] = draw(kernel.take(component[rows] - part.start), rows)
         return result
-
-
-def _typical(s: Array) -> float:
-    return float(np.exp(np.median(np.log(s)))) if s.size else 1.0
 
 
 def _columns(pairs: Any) -> tuple[Array, Array]:

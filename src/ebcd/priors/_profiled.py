@@ -15,11 +15,10 @@ from ebcd.priors import _kernels as kernels
 from ebcd.priors._columns import Columns
 from ebcd.priors._family import AbstractPriorFamily
 from ebcd.priors._fitted import FittedPrior
-from ebcd.priors._mixture_prior import MixturePrior
+from ebcd.priors._mixture_prior import BLOCK, MixturePrior
 from ebcd.priors._two_group import best_weight, peaks
 from ebcd.priors._validation import as_mode, as_positive, as_probability, as_scale
 
-_BLOCK = 500_000  # entries x grid points in memory
 _WARM_REACH = 0.1  # a warm start moves the log length at most this far before a search is due
 
 
@@ -114,7 +113,7 @@ def _horseshoe_ratio_at(column: Columns, log_scale: float) -> tuple[float, float
     z, s = column.z[0], np.broadcast_to(column.s, column.x.shape)[0]
     counts = np.ones(z.size) if column.counts is None else column.counts[0]
     value, slope = 0.0, 0.0
-    size = max(1, _BLOCK // places.size)
+    size = max(1, BLOCK // places.size)
     for part in (slice(i, i + size) for i in range(0, z.size, size)):
         ratio = np.exp(places)[:, None] / s[part]
         share = ratio**2 / (1 + ratio**2)
@@ -182,7 +181,7 @@ class GeneralizedBinary(AbstractPriorFamily):
 
     def _ratio(self, column: Columns, log_means: Array) -> tuple[Array, Array, Array]:
         """Ratio to the null, its derivative, and the best weight, at several log distances."""
-        size = max(1, _BLOCK // column.x.shape[1])
+        size = max(1, BLOCK // column.x.shape[1])
         parts = [
             self._ratio_block(column, log_means[i : i + size])
             for i in range(0, log_means.size, size)
@@ -202,7 +201,7 @@ class GeneralizedBinary(AbstractPriorFamily):
             + special.log_ndtr(edge)
             - special.log_ndtr(1 / self.spread)
         )
-        capped = np.minimum(log_odds, 600.0)
+        capped = np.minimum(log_odds, kernels.LARGEST_EXPONENT)
         odds = np.exp(capped)
         counts = np.ones(odds.shape[1]) if wide.counts is None else wide.counts[0]
         weight = best_weight(odds, counts)

@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ebcd._numerics import Array
-from ebcd.priors._columns import Columns
+from ebcd.priors._columns import CHUNK, Columns, slices
 from ebcd.priors._kernels import AbstractSlab
 
 Slab = type[AbstractSlab]
@@ -35,14 +35,12 @@ Slab = type[AbstractSlab]
 
 @dataclass(frozen=True)
 class _Settings:
-    block: int = 16_384  # entries that are evaluated at once: what fits into a cache
     radius: float = 1.5  # of a step in the log scale; twice that in the log weight
-    smallest_radius: float = 1e-6  # below which only rounding keeps the likelihood from rising
     # Newton's method converges quadratically: after steps of lengths e and f the next one has about
     # f^3 / e^2. Where that is below `accuracy`, in log weight and log scale, f is the last.
     accuracy: float = 5e-6
     first_length: float = 0.05  # of the step before the first
-    shortest_step: float = 1e-7  # for which nothing need be evaluated again
+    shortest_step: float = 1e-7  # below which only rounding keeps the likelihood from rising
     tolerance: float = 1e-12  # gain in nats that is not worth a long step
     max_steps: int = 200
     narrowest: float = 1e-4  # slab over noise: indistinguishable from the spike
@@ -50,10 +48,8 @@ class _Settings:
     # A warm start is trusted if it was near its optimum and that optimum is far from the null.
     trusted_gain: float = 0.5
     trusted_ratio: float = 3.0
-    # Entries from which a search merges those that are alike, and from which a climb with unequal
-    # noise first goes most of the way on merged ones.
-    merge_search: int = 256
-    merge_climb: int = 6_000
+    # Entries from which a climb with unequal noise goes most of the way on merged ones.
+    merged_from: int = 6_000
     narrowest_searched: float = 0.1  # slab over the smallest noise
     most_peaks: int = 3
     rough_weight: float = 0.1  # relative accuracy of weights in the search
@@ -136,8 +132,8 @@ def evaluate_two_groups(
     mean, variance = np.empty((2, c, n))
     by_parameter = np.empty((c, 2, n)) if slopes else None
     sums = np.zeros((7, c))
-    for rows in _slices(c, max(1, SETTINGS.block // n)):
-        for part in _slices(n, SETTINGS.block):
+    for rows in slices(c, max(1, CHUNK // n)):
+        for part in slices(n, CHUNK):
             sums[:, rows] += _evaluate_block(
                 slab,
                 z[:, part] if len(z) == 1 else z[rows, part],
@@ -167,10 +163,6 @@ def _derivatives(sums: Array, weight: Array, has_spike: bool) -> tuple[Array, Ar
         hessian[:, 0, 0] = slope - weight * square
         hessian[:, 0, 1] = hessian[:, 1, 0] = crossed
     return value, gradient, hessian
-
-
-def _slices(n: int, size: int) -> list[slice]:
-    return [slice(i, min(i + size, n)) for i in range(0, n, size)]
 
 
 def _evaluate_block(
@@ -361,7 +353,7 @@ def _climb(
             longer = np.minimum(4 * now.radius, SETTINGS.radius)
             new = new._replace(radius=np.where(risen, longer, shorter), length=length)
         now = new
-        done = last | (now.radius < SETTINGS.smallest_radius)
+        done = last | (now.radius < SETTINGS.shortest_step)
         if done.any():
             if done.all() and now.row.size == c:
                 return now
@@ -382,12 +374,12 @@ def _length(now: _State, to_w: Array, to_b: Array) -> Array:
 
 def _are_many(columns: Columns) -> bool:
     """Whether to go most of the way on merged entries, where that costs little."""
-    return columns.s.size > 1 and columns.x.shape[1] >= SETTINGS.merge_climb
+    return columns.s.size > 1 and columns.x.shape[1] >= SETTINGS.merged_from
 
 
 def _search(slab: Slab, column: Columns, has_spike: bool) -> tuple[Array, Array]:
     """Log weights and log scales from which to climb: peaks on a grid of scales."""
-    if column.counts is None and column.x.shape[1] >= SETTINGS.merge_search:
+    if column.counts is None:  # entries that are alike count as one
         column = column.merged()
     low = math.log(SETTINGS.narrowest_searched * float(column.s.min()))
     top = max(math.log(max(float(column.largest[0]), 1e-300)), float(np.median(np.log(column.s))))
