@@ -62,7 +62,7 @@ class Chunks:
     """
 
     def __init__(self, source: Any, rows_per_chunk: int | None = None) -> None:
-        self.source = _as_source(source, _check_rows(rows_per_chunk))
+        self._source = _as_source(source, _check_rows(rows_per_chunk))
 
     @classmethod
     def from_npy(cls, path: StrPath, *, rows_per_chunk: int | None = None) -> Chunks:
@@ -186,12 +186,12 @@ class Chunks:
         return cls(source, rows_per_chunk)
 
     def __iter__(self) -> Iterator[Any]:
-        for _, rows in ChunkRows(self.source).blocks(_settings.SETTINGS.read):
+        for _, rows in ChunkRows(self._source).blocks(_settings.SETTINGS.read):
             yield rows
 
     def __repr__(self) -> str:
-        rows = "" if self.source.n_rows is None else f"{self.source.n_rows} rows, "
-        return f"Chunks({rows}{self.source.n_features} columns)"
+        rows = "" if self._source.n_rows is None else f"{self._source.n_rows} rows, "
+        return f"Chunks({rows}{self._source.n_features} columns)"
 
 
 def _as_source(source: Any, rows: int | None) -> AbstractSource:

@@ -42,6 +42,7 @@ class AbstractCovariance(ABC):
     n_samples: int
     n_features: int
     unit: float
+    # methods that take long where data are large, for the checkpoint
     passes: tuple[str, ...] = ("matmul", "rows_product")
     divisible: tuple[str, ...] = ()
 

@@ -36,23 +36,23 @@ class Gram:
     """
 
     def __init__(self) -> None:
-        self.moments = no_moments(0, cross=True)
+        self._moments = no_moments(0, cross=True)
 
     @property
     def n_samples(self) -> int:
         """Number of rows seen."""
-        return self.moments.count
+        return self._moments.count
 
     @property
     def mean(self) -> Array:
         """Mean of every column."""
-        return self.moments.mean * (self.moments.unit or 1.0)
+        return self._moments.mean * (self._moments.unit or 1.0)
 
     @property
     def scatter(self) -> Array:
         """Cross-products of the columns about their means."""
-        unit = self.moments.unit
-        return self.moments.scatter * unit**2 if 0 < unit != 1 else self.moments.scatter
+        unit = self._moments.unit
+        return self._moments.scatter * unit**2 if 0 < unit != 1 else self._moments.scatter
 
     def update(self, chunk: Any) -> Self:
         """Add rows.
@@ -68,22 +68,22 @@ class Gram:
             Itself.
         """
         rows = _as_rows(chunk)
-        if self.n_samples and rows.shape[1] != self.moments.mean.size:
+        if self.n_samples and rows.shape[1] != self._moments.mean.size:
             raise ValueError(
                 f"chunk has {rows.shape[1]} columns, but the chunks before had "
-                f"{self.moments.mean.size}"
+                f"{self._moments.mean.size}"
             )
         if rows.shape[0]:
-            self.add_moments(block_moments(rows, cross=True))
+            self._add(block_moments(rows, cross=True))
         return self
 
-    def add_moments(self, moments: Moments) -> None:
+    def _add(self, moments: Moments) -> None:
         """Add moments of further rows, which are ours from now on."""
         moments.check()
         if self.n_samples:
-            self.moments.add(moments)
+            self._moments.add(moments)
         else:
-            self.moments = moments
+            self._moments = moments
 
     def merge(self, other: Gram) -> Self:
         """Add what another accumulator has seen."""
@@ -92,7 +92,7 @@ class Gram:
                 f"cannot merge a Gram of {other.mean.size} columns into one of {self.mean.size}"
             )
         if other.n_samples:
-            self.add_moments(other.moments.copy())
+            self._add(other._moments.copy())
         return self
 
     def __add__(self, other: Gram) -> Gram:
@@ -123,7 +123,7 @@ class Gram:
             )
         gram = cls()
         if n_samples:
-            gram.add_moments(Moments(int(n_samples), mean, scatter))
+            gram._add(Moments(int(n_samples), mean, scatter))
         return gram
 
     def __repr__(self) -> str:

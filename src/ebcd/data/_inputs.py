@@ -61,7 +61,7 @@ def _chunk_rows(x: Any, reading: Reading) -> AbstractRows:
             "or use a method that needs only a covariance, such as EBCD"
         )
     chunks = x if isinstance(x, Chunks) else Chunks(x)
-    return ChunkRows(chunks.source, reading.memory, reading.progress)
+    return ChunkRows(chunks._source, reading.memory, reading.progress)
 
 
 def _matrix_rows(x: Any, reading: Reading) -> AbstractRows:
@@ -77,7 +77,7 @@ def _matrix_rows(x: Any, reading: Reading) -> AbstractRows:
     by_columns = getattr(matrix, "format", None) == "csc"  # so that rows cannot be had one by one
     if reading.memory.limit is None or reading.whole or by_columns:
         return MatrixRows(matrix, header)
-    rows = ChunkRows(Chunks(matrix).source, reading.memory, reading.progress)
+    rows = ChunkRows(Chunks(matrix)._source, reading.memory, reading.progress)
     rows.header, rows.names = header, names_of(header)
     return rows
 
@@ -178,7 +178,7 @@ def as_input(
     if isinstance(x, Gram):
         if x.n_samples == 0:
             raise ValueError("the Gram is empty; update it with data first")
-        return _from_cross_products(x.moments, center, scale)
+        return _from_cross_products(x._moments, center, scale)
     reading = reading or Reading()
     if n_samples is not None:
         return _from_compact(x, center, scale, n_samples, reading)
