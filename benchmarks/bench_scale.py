@@ -150,9 +150,7 @@ def watched() -> Iterator[Phases]:
     while kinds:
         kind = kinds.pop()
         kinds += kind.__subclasses__()
-        patches += [
-            (kind, m, "products") for m in ("matmul", "rows_product", "leading") if m in vars(kind)
-        ]
+        patches += [(kind, m, "products") for m in ("matmul", "leading") if m in vars(kind)]
     old = [(where, name, vars(where)[name]) for where, name, _ in patches]
     for where, name, phase in patches:
         setattr(where, name, phases.watched(phase, vars(where)[name]))

@@ -9,7 +9,6 @@ from scipy import sparse
 from ebcd.data import (
     CovarianceMatrix,
     DataCovariance,
-    LowRank,
     column_moments,
     from_covariance,
     from_matrix,
@@ -162,19 +161,6 @@ class TestCovarianceMatrix:
         assert data.mean is None
 
 
-class TestLowRank:
-    def test_keeps_the_leading_part_and_the_whole_diagonal(self):
-        _, _, S = truth(draw((40, 12)), True, False)
-        whole = CovarianceMatrix(S, 40)
-        low = LowRank(whole, 4)
-        values, vectors = np.linalg.eigh(S)
-        leading = (vectors[:, -4:] * values[-4:]) @ vectors[:, -4:].T
-        np.testing.assert_allclose(low.matmul(np.eye(12)) * low.unit**2, leading, atol=1e-12)
-        np.testing.assert_allclose(low.diagonal(), whole.diagonal())
-        np.testing.assert_allclose(low.leading(2)[0], whole.leading(2)[0])
-        assert (low.n_samples, low.n_features) == (40, 12)
-
-
 class TestUnits:
     @pytest.mark.parametrize("size", [1e-150, 1e-20, 1.0, 1e20, 1e150])
     @pytest.mark.parametrize("make", [np.asarray, sparse.csr_array])
@@ -253,18 +239,6 @@ def test_is_sparse():
     assert is_sparse(sparse.csr_array((2, 2)))
     assert is_sparse(sparse.csr_matrix((2, 2)))
     assert not is_sparse(np.eye(2))
-
-
-def test_leading_directions_among_some_features():
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(30, 5)) @ rng.normal(size=(5, 40))
-    S = CovarianceMatrix(X.T @ X / 30, 30)
-    low, features = LowRank(S, 5), np.array([1, 4, 7, 20, 22, 30, 39])
-    some = low.among(features)
-    part = S.matmul(np.eye(40))[np.ix_(features, features)]
-    np.testing.assert_allclose(some.matmul(np.eye(7)), part, atol=1e-10)
-    np.testing.assert_allclose(some.diagonal(), np.diag(part))
-    np.testing.assert_array_equal(some.factor, low.factor[:, features])
 
 
 def test_variances_keep_their_digits_whatever_the_first_row_is():

@@ -142,18 +142,3 @@ class TestBadInput:
     def test_empty_gram_cannot_be_fitted(self):
         with pytest.raises(ValueError, match="the Gram is empty; update it with data first"):
             EBCD(1).fit(Gram())
-
-
-class TestStored:
-    def test_comes_back(self):
-        gram = Gram().update(draw())
-        again = Gram.from_arrays(**gram.to_arrays())
-        check(again, draw())
-        again.update(draw(seed=1))
-        check(gram, draw())  # nothing is shared
-
-    @pytest.mark.parametrize("change", [{"n_samples": -1}, {"mean": np.zeros(3)}])
-    def test_does_not_fit_together(self, change):
-        arrays = Gram().update(draw()).to_arrays()
-        with pytest.raises(ValueError, match="do not fit together"):
-            Gram.from_arrays(**{**arrays, **change})

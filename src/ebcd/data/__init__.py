@@ -1,7 +1,7 @@
 """What a fit can be given: data matrices, covariances and statistics behind one interface."""
 
 from ebcd.data._chunks import Chunks
-from ebcd.data._covariance import AbstractCovariance, CovarianceMatrix, LowRank, working_unit
+from ebcd.data._covariance import AbstractCovariance, CovarianceMatrix, working_unit
 from ebcd.data._dask import is_dask
 from ebcd.data._gram import Gram
 from ebcd.data._inputs import (
@@ -29,7 +29,6 @@ __all__ = [
     "DataCovariance",
     "Gram",
     "Input",
-    "LowRank",
     "MatrixRows",
     "Memory",
     "PassPrinter",

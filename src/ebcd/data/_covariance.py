@@ -7,7 +7,6 @@ about the number of features, whatever the units of the data. `unit` leads back.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from copy import copy
 
 import numpy as np
 
@@ -15,11 +14,9 @@ from ebcd._numerics import Array
 from ebcd.data import _settings
 
 # Blocks of a Krylov space beside half the number of eigenpairs, and products with them: what
-# reaches the accuracy of randomised PCA with fewer products. A search for starts is content with
-# fewer.
+# reaches the accuracy of randomised PCA with fewer products.
 _OVERSAMPLING = 8
 _PRODUCTS = 5
-_SEARCH_PRODUCTS = 3
 # Share of the largest eigenvalue that is rounding, and the smallest eigenvalue of a Gram matrix of
 # columns of length one through which a basis is found without losing orthogonality.
 _NEGLIGIBLE = 1e-12
@@ -42,9 +39,6 @@ class AbstractCovariance(ABC):
     n_samples: int
     n_features: int
     unit: float
-    # methods that take long where data are large, for the checkpoint
-    passes: tuple[str, ...] = ("matmul", "rows_product")
-    divisible: tuple[str, ...] = ()
 
     @abstractmethod
     def matmul(self, v: Array) -> Array:
@@ -62,10 +56,6 @@ class AbstractCovariance(ABC):
     def factor(self) -> Array | None:
         """Rows whose cross-products are ``S``; None if those are not few rows in memory."""
         return None
-
-    def rows_product(self, rows: Array) -> Array:
-        """``rows @ S``, C-ordered and new, for a matrix of shape (k, n_features)."""
-        return np.ascontiguousarray(self.matmul(rows.T).T)
 
     def best_route(self, n_components: int) -> AbstractCovariance:
         """Return the covariance matrix itself where that makes a fit cheaper."""
@@ -194,59 +184,6 @@ class CovarianceMatrix(AbstractCovariance):
     def _exact_pairs(self, k: int, width: int) -> tuple[Array, Array] | None:
         small = self.n_features <= _settings.SETTINGS.exact_features
         return top_pairs(self.matrix, k) if small else None
-
-
-class LowRank(AbstractCovariance):
-    """Leading directions of a covariance, to search on: products cost p times their number.
-
-    The diagonal is that of the whole covariance. `parts` are what `find` returns, if it is known.
-    """
-
-    def __init__(
-        self,
-        covariance: AbstractCovariance,
-        rank: int,
-        parts: tuple[Array, Array] | None = None,
-    ) -> None:
-        self.n_samples, self.n_features = covariance.n_samples, covariance.n_features
-        self.unit = covariance.unit
-        self._diagonal = covariance.diagonal()
-        self._values, self._factor = self.find(covariance, rank) if parts is None else parts
-
-    @staticmethod
-    def find(covariance: AbstractCovariance, rank: int) -> tuple[Array, Array]:
-        """Return eigenvalues and eigenvectors (rows, times the root of the value) to search on."""
-        values, vectors = covariance.leading(rank, _SEARCH_PRODUCTS, surplus=True)
-        return values, np.multiply(vectors.T, np.sqrt(values)[:, None], order="C")
-
-    @property
-    def factor(self) -> Array:
-        """Rows whose cross-products are the leading part."""
-        return self._factor
-
-    def among(self, features: np.ndarray) -> LowRank:
-        """Return the same directions among some of the features."""
-        part = copy(self)
-        part.n_features = features.size
-        part._diagonal = self._diagonal[features]
-        part._factor = np.ascontiguousarray(self._factor[:, features])
-        return part
-
-    def matmul(self, v: Array) -> Array:
-        """Product with the leading part."""
-        return self.rows_product(v.T).T
-
-    def rows_product(self, rows: Array) -> Array:
-        """Product of rows with the leading part."""
-        return np.asarray((rows @ self._factor.T) @ self._factor)
-
-    def diagonal(self) -> Array:
-        """Diagonal of the whole covariance."""
-        return self._diagonal
-
-    def _exact_pairs(self, k: int, width: int) -> tuple[Array, Array]:
-        values = self._values[:k]
-        return values, self._factor[:k].T / np.sqrt(np.where(values > 0, values, 1.0))
 
 
 def working_unit(variances: Array) -> float:

@@ -100,32 +100,6 @@ class Gram:
             return NotImplemented
         return Gram().merge(self).merge(other)
 
-    def to_arrays(self) -> dict[str, Any]:
-        """Return the statistics as plain arrays and numbers, to store them.
-
-        Examples
-        --------
-        >>> from ebcd import Gram
-        >>> gram = Gram().update([[1.0, 2.0], [3.0, 5.0]])
-        >>> Gram.from_arrays(**gram.to_arrays())
-        Gram(2 samples, 2 features)
-        """
-        return {"n_samples": self.n_samples, "mean": self.mean, "scatter": self.scatter}
-
-    @classmethod
-    def from_arrays(cls, n_samples: int, mean: Array, scatter: Array) -> Self:
-        """Return the statistics that `to_arrays` stored."""
-        mean, scatter = np.array(mean, dtype=float), np.array(scatter, dtype=float)
-        if n_samples < 0 or mean.ndim != 1 or scatter.shape != (mean.size, mean.size):
-            raise ValueError(
-                f"statistics of {n_samples} rows with a mean of shape {mean.shape} and "
-                f"cross-products of shape {scatter.shape} do not fit together"
-            )
-        gram = cls()
-        if n_samples:
-            gram._add(Moments(int(n_samples), mean, scatter))
-        return gram
-
     def __repr__(self) -> str:
         return f"Gram({self.n_samples} samples, {self.mean.size} features)"
 

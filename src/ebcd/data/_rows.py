@@ -294,19 +294,15 @@ class DataCovariance(AbstractCovariance):
         self._far = bool((np.abs(self._mean) * lost > self._scale).any())
         self._column_gram: Array | None = None
 
-    def rows_product(self, rows: Array) -> Array:
-        """``rows @ S``, from one pass through the data."""
-        if self._common:
-            weight = 1 / self._scale[0] / self._scale[0] / self.n_samples
-            return self._rows.product(rows, self._mean, self._far, weight)
-        weight = 1 / self.n_samples
-        product = self._rows.product(rows / self._scale, self._mean, self._far, weight)
-        product /= self._scale
-        return product
-
     def matmul(self, v: Array) -> Array:
         """``S @ v``, from one pass through the data."""
-        return self.rows_product(v.T).T
+        n, scale = self.n_samples, self._scale
+        if self._common:
+            weight = 1 / scale[0] / scale[0] / n
+            return self._rows.product(v.T, self._mean, self._far, weight).T
+        product = self._rows.product(v.T / scale, self._mean, self._far, 1 / n)
+        product /= scale
+        return product.T
 
     def diagonal(self) -> Array:
         """Diagonal of ``S``."""
