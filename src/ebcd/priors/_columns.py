@@ -106,6 +106,20 @@ class Columns:
         x = self.x if self.counts is not None and self.x.shape[0] == 1 else self.x[index]
         return Columns(x, self.s, None if self.counts is None else self.counts[index])
 
+    def spread(self) -> Columns:
+        """Spread entries with common noise over the nearest points of a grid that columns share."""
+        place = 0.5 * _CELLS * _bend(self.z)
+        floor = np.floor(place)
+        first = int(floor.min())
+        n_nodes = int(floor.max()) - first + 2
+        far = place - floor
+        cell = floor.astype(np.intp) - first + n_nodes * np.arange(self.n_columns)[:, None]
+        counts = np.zeros(self.n_columns * n_nodes)
+        for at, share in ((cell, 1 - far), (cell + 1, far)):
+            counts += np.bincount(at.ravel(), weights=share.ravel(), minlength=counts.size)
+        nodes = _BEND * np.sinh((np.arange(n_nodes) + first) / (0.5 * _CELLS * _BEND))
+        return Columns(self.s * nodes, self.s, counts.reshape(-1, n_nodes))
+
     def merged(self) -> Columns:
         """Merge entries of the only column that are alike in ``x / s`` and in ``s``."""
         z, log_s = self.z[0], np.log(np.broadcast_to(self.s, self.x.shape)[0])

@@ -24,7 +24,7 @@ from ebcd._numerics import Array
 # Noise over the width of a kernel at which its posterior is the prior to the last digit.
 _OVERWHELMING = 1e9
 # Noise over the scale of a Laplace kernel from which its short formulas would cancel.
-_NARROW = 10.0
+_NARROW = 12.0
 # |z| up to which exp(z^2 / 2) stays in range, and beyond which the far side is nothing.
 _STRONG = 30.0
 LARGEST_EXPONENT = 0.5 * _STRONG**2

@@ -39,6 +39,7 @@ class _Settings:
     # Newton's method converges quadratically: after steps of lengths e and f the next one has about
     # f^3 / e^2. Where that is below `accuracy`, in log weight and log scale, f is the last.
     accuracy: float = 5e-6
+    short_step: float = 2e-3  # up to which that holds
     first_length: float = 0.05  # of the step before the first
     shortest_step: float = 1e-7  # below which only rounding keeps the likelihood from rising
     tolerance: float = 1e-12  # gain in nats that is not worth a long step
@@ -332,7 +333,7 @@ def _climb(
         to_w = np.maximum(now.log_weight + step_w, lowest_weight[now.row])
         to_b = np.minimum(np.maximum(now.log_scale + step_b, lowest), highest[now.row])
         length = _length(now, to_w, to_b)
-        last = (length**3 < SETTINGS.accuracy * now.length**2) & (length <= now.length)
+        last = (length**3 < SETTINGS.accuracy * now.length**2) & (length < SETTINGS.short_step)
         last &= now.radius == SETTINGS.radius
         moves = (length > SETTINGS.shortest_step) & (last | (gain > SETTINGS.tolerance))
         if not moves.all():
@@ -345,13 +346,11 @@ def _climb(
         # a last step may gain less than rounding takes away
         risen = last | (at.value >= now.value - 1e-14 * np.abs(now.value))
         new = _State(now.row, to_w, to_b, *at[:5], now.start, now.radius, length)
-        if risen.all():
-            new = new._replace(radius=np.minimum(4 * now.radius, SETTINGS.radius))
-        else:
+        longer = np.minimum(4 * now.radius, SETTINGS.radius)
+        if not risen.all():
+            longer = np.where(risen, longer, 0.25 * np.minimum(now.radius, length))
             new.put(~risen, now.take(~risen))
-            shorter = 0.25 * np.minimum(now.radius, length)
-            longer = np.minimum(4 * now.radius, SETTINGS.radius)
-            new = new._replace(radius=np.where(risen, longer, shorter), length=length)
+        new = new._replace(radius=longer)
         now = new
         done = last | (now.radius < SETTINGS.shortest_step)
         if done.any():
@@ -377,28 +376,34 @@ def _are_many(columns: Columns) -> bool:
     return columns.s.size > 1 and columns.x.shape[1] >= SETTINGS.merged_from
 
 
-def _search(slab: Slab, column: Columns, has_spike: bool) -> tuple[Array, Array]:
-    """Log weights and log scales from which to climb: peaks on a grid of scales."""
-    if column.counts is None:  # entries that are alike count as one
-        column = column.merged()
-    low = math.log(SETTINGS.narrowest_searched * float(column.s.min()))
-    top = max(math.log(max(float(column.largest[0]), 1e-300)), float(np.median(np.log(column.s))))
+def _search(slab: Slab, columns: Columns, has_spike: bool) -> list[tuple[Array, Array]]:
+    """Log weights and log scales from which to climb: peaks on a grid of scales.
+
+    The columns share their observations, which differ in their counts.
+    """
+    low = math.log(SETTINGS.narrowest_searched * float(columns.s.min()))
+    top = max(math.log(max(float(columns.largest.max()), 1e-300)), float(np.log(columns.s).mean()))
     log_scale = np.arange(low, top + 1.0, math.log(2.0))
-    counts = np.ones(column.x.shape[1]) if column.counts is None else column.counts[0]
-    odds, excess, _ = slab.ratio(column.z, column.s * np.exp(-log_scale)[:, None])
-    weight = np.ones(log_scale.size)
+    counts = np.ones((1, columns.x.shape[1])) if columns.counts is None else columns.counts
+    counts = counts[:, None]
+    odds, excess, _ = slab.ratio(columns.z, columns.s * np.exp(-log_scale)[:, None])
+    weight = np.ones((columns.n_columns, log_scale.size))
     if has_spike:
         weight = best_weight(odds, counts, SETTINGS.rough_weight)
-    w = weight[:, None]
+    w = weight[..., None]
     log_density = np.log(w * odds + (1 - w))
     if excess is not None:
         log_density += np.where(w > 0, excess, 0.0)
-    value = log_density @ counts
-    # peaks that are not the highest might still win between grid points
-    found = peaks(value, SETTINGS.most_peaks)
-    found = found[value[found] >= value.max() - max(10.0, 0.2 * value.max())]
+    values = np.vecdot(log_density, counts)
+    found = []
     with np.errstate(divide="ignore"):  # the climb has its own lower bound of the weight
-        return np.log(weight[found]), log_scale[found]
+        for value, weights in zip(values, np.log(weight), strict=True):
+            # peaks that are not the highest might still win between grid points
+            places = peaks(value, SETTINGS.most_peaks)
+            best = float(value.max())
+            places = places[value[places] >= best - max(10.0, 0.2 * best)]
+            found.append((weights[places], log_scale[places]))
+    return found
 
 
 def best_weight(odds: Array, counts: Array, accuracy: float = 1e-12) -> Array:
@@ -406,15 +411,15 @@ def best_weight(odds: Array, counts: Array, accuracy: float = 1e-12) -> Array:
 
     The derivative falls from one pole to another, nearly as ``a / w - b / (1 - w)`` if the entries
     are easy to tell apart. Every step fits ``a`` and ``b`` to the derivative and to its slope, and
-    goes where that vanishes; bracketed.
+    goes where that vanishes; bracketed. Rows of `odds` and of `counts` are broadcast.
     """
     surplus = odds - 1
-    full, empty = (surplus / odds) @ counts >= 0, surplus @ counts <= 0
-    low, high = np.full(len(odds), 1e-3 / counts.sum()), np.ones(len(odds))
-    weight = np.full(len(odds), 0.1)
+    full, empty = np.vecdot(surplus / odds, counts) >= 0, np.vecdot(surplus, counts) <= 0
+    low, high = full * 0.0 + 1e-3 / counts.sum(axis=-1), np.ones(full.shape)
+    weight = np.full(full.shape, 0.1)
     for _ in range(60):
-        gradient = surplus / (1 + weight[:, None] * surplus)
-        slope, square = gradient @ counts, (gradient * gradient) @ counts
+        gradient = surplus / (1 + weight[..., None] * surplus)
+        slope, square = np.vecdot(gradient, counts), np.vecdot(gradient * gradient, counts)
         rising = slope > 0
         low, high = np.where(rising, weight, low), np.where(rising, high, weight)
         rest = 1 - weight
@@ -436,15 +441,16 @@ def peaks(values: Array, most: int) -> np.ndarray:
     return np.sort(peak[np.argsort(-values[peak], kind="stable")[:most]])
 
 
-def _cold(slab: Slab, columns: Columns, has_spike: bool) -> _State:
-    """Search the scale of every column globally, climb from all peaks, and keep the best."""
+def _starts(slab: Slab, columns: Columns, has_spike: bool) -> list[tuple[Array, Array]]:
+    """Log weights and log scales from which to climb, for every column."""
+    if columns.s.size == 1:
+        shared = columns.spread() if columns.counts is None else columns
+        return _search(slab, shared, has_spike)
     found = []
-    for k, column in enumerate(columns.each()):
-        many = _are_many(columns)
-        if many:
-            column = column.merged()
-        start = _search(slab, column, has_spike)
-        if many:
+    for column in columns.each():
+        column = column.merged()
+        [start] = _search(slab, column, has_spike)
+        if _are_many(columns):
             wide = column.select(np.zeros(start[0].size, dtype=np.intp))
             state = _climb(slab, wide, *start, has_spike)
             # several peaks may have led to one maximum, and merged entries err by a few nats
@@ -452,8 +458,15 @@ def _cold(slab: Slab, columns: Columns, has_spike: bool) -> _State:
             state = state.take(np.unique(ends, axis=1, return_index=True)[1])
             state = state.take(state.value >= state.value.max() - 20.0)
             start = state.log_weight, state.log_scale
-        found.append((np.full(start[0].size, k), *start))
-    rows, log_weight, log_scale = (np.concatenate(part) for part in zip(*found, strict=True))
+        found.append(start)
+    return found
+
+
+def _cold(slab: Slab, columns: Columns, has_spike: bool) -> _State:
+    """Search the scale of every column globally, climb from all peaks, and keep the best."""
+    starts = _starts(slab, columns, has_spike)
+    rows = np.repeat(np.arange(columns.n_columns), [start[0].size for start in starts])
+    log_weight, log_scale = (np.concatenate(part) for part in zip(*starts, strict=True))
     wide = columns if rows.size == columns.n_columns else columns.select(rows)
     state = _climb(slab, wide, log_weight, log_scale, has_spike)
     order = np.lexsort((-state.value, rows))
