@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
 import enum
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from ebcd.data.files._columns import ReadOptions
 from ebcd.priors import PRIORS
 
-_READING = (
-    *("index", "columns", "drop", "drop_missing", "separator", "decimal", "header", "skip_lines"),
-    *("sheet", "key", "layer"),
-)
 _MARKS = {"tab": "\t", "\\t": "\t", "comma": ",", "semicolon": ";", "space": " ", "pipe": "|"}
 
 Missing = enum.StrEnum("Missing", ["rows", "columns"])
@@ -23,11 +21,12 @@ Start = enum.StrEnum("Start", ["auto", "greedy", "svd", "varimax"])
 
 
 def reading(given: dict[str, Any]) -> dict[str, Any]:
-    """Pick the options of the panel "Reading the file", as `read_table` takes them."""
-    chosen = {name: given[name] for name in _READING if given.get(name) is not None}
+    """Pick the options of the panel "Reading the file" that were given."""
+    names = [field.name for field in dataclasses.fields(ReadOptions)]
     return {
-        name: value.value if isinstance(value, enum.Enum) else value
-        for name, value in chosen.items()
+        name: given[name].value if isinstance(given[name], enum.Enum) else given[name]
+        for name in names
+        if given.get(name) is not None
     }
 
 

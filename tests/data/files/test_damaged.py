@@ -72,6 +72,7 @@ def damaged(whole, draw):
     return content
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:overflow:RuntimeWarning")
 @pytest.mark.parametrize("suffix", SUFFIXES)
 def test_any_damage_is_one_error_that_names_the_file(suffix, tmp_path):

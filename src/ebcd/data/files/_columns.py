@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import fnmatch
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,18 +33,45 @@ _DATE = re.compile(
 
 
 @dataclass(frozen=True)
-class Selection:
-    """The columns that are wanted: `index` is a name, "none", or None to find out."""
+class ReadOptions:
+    """How to read a file; each is an option of the command line, which errors name.
+
+    Attributes
+    ----------
+    index : str, optional
+        Column with the names of the rows, or "none"; by default the first column, if it looks like
+        names or dates.
+    columns, drop : sequence of str
+        Columns to read, all by default, and columns to leave out.
+    drop_missing : "rows" or "columns", optional
+        What to leave out where cells are missing; by default they are an error.
+    separator, decimal, header : str, str, bool, optional
+        How a table of text is written; found out by default.
+    skip_lines : int
+        Lines above a table.
+    sheet, key, layer : str, optional
+        Sheet of an Excel file, array of an NPZ file, layer of an h5ad file.
+    only : collection of str, optional
+        Columns to read as far as they are there; others are ignored.
+    """
 
     index: str | None = None
-    columns: tuple[str, ...] = ()
-    drop: tuple[str, ...] = ()
-    only: frozenset[str] | None = None  # others are left out without a word
+    columns: Sequence[str] = ()
+    drop: Sequence[str] = ()
+    drop_missing: str | None = None
+    separator: str | None = None
+    decimal: str | None = None
+    header: bool | None = None
+    skip_lines: int = 0
+    sheet: str | None = None
+    key: str | None = None
+    layer: str | None = None
+    only: Collection[str] | None = None
 
     def keep(self, names: Sequence[str], label: int | None) -> list[int]:
         """Return the numbers of the columns to read as data, in the order of the file."""
         wanted = matching(names, self.columns, "--columns") if self.columns else range(len(names))
-        if self.only is not None and not self.only.isdisjoint(names):
+        if self.only is not None and not set(names).isdisjoint(self.only):
             wanted = [j for j in wanted if names[j] in self.only]
         dropped = set(matching(names, self.drop, "--drop"))
         kept = [j for j in sorted(set(wanted)) if j not in dropped and j != label]

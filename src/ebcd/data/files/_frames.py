@@ -20,7 +20,7 @@ from ebcd.data.files._columns import (
     COMMA_GROUPS,
     MISSING,
     POINT_GROUPS,
-    Selection,
+    ReadOptions,
     is_text,
     looks_like_labels,
     parse_number,
@@ -33,16 +33,6 @@ _SAMPLE_LETTERS = 4_000_000  # a row of 50,000 columns has half a million
 _COMMA_DECIMAL = re.compile(r"[+-]?(\d+|\d{1,3}(\.\d{3})+)?,\d+([eE][+-]?\d+)?")
 _POINT_DECIMAL = re.compile(r"[+-]?(\d+|\d{1,3}(,\d{3})+)?\.\d*([eE][+-]?\d+)?")
 _MISSING = sorted(MISSING | {mark.upper() for mark in MISSING} | {"NaN", "None", "Null", "Nil"})
-
-
-@dataclass(frozen=True)
-class TextOptions:
-    """How a table of text is written; None means find out."""
-
-    separator: str | None = None
-    decimal: str | None = None
-    header: bool | None = None
-    skip_lines: int = 0
 
 
 @dataclass
@@ -77,14 +67,14 @@ class Cells:
         return [name or f"x{j}" for name, j in zip(header, self.frame.columns, strict=True)]
 
 
-def read_text(source: Source, selection: Selection, options: TextOptions) -> Cells:
+def read_text(source: Source, options: ReadOptions) -> Cells:
     """Read a table of text: find out how it is written, then let pandas parse it."""
     utf_16 = source.stream.read(2) in (b"\xff\xfe", b"\xfe\xff")
     for encoding in ("utf-16",) if utf_16 else ("utf-8-sig", "cp1252", "latin-1"):
         source.stream.seek(0)
         text = io.TextIOWrapper(source.stream, encoding=encoding)
         try:
-            cells = _TextTable(source.name, text, options).read(selection)
+            cells = _TextTable(source.name, text, options).read()
         except UnicodeDecodeError:
             continue
         except csv.Error as error:
@@ -100,8 +90,9 @@ def read_text(source: Source, selection: Selection, options: TextOptions) -> Cel
 class _TextTable:
     """A table of text whose encoding is known; its first rows show how it is written."""
 
-    def __init__(self, name: str, text: IO[str], options: TextOptions) -> None:
-        self._name, self._text, self._notes = name, text, list[str]()
+    def __init__(self, name: str, text: IO[str], options: ReadOptions) -> None:
+        self._name, self._text, self._options = name, text, options
+        self._notes: list[str] = []
         lines = list(_sample(islice(text, options.skip_lines, None)))
         comments = next((i for i, line in enumerate(lines) if line[:1] != "#"), len(lines))
         comments -= _has_names(lines, comments)
@@ -113,11 +104,11 @@ class _TextTable:
         self._header, self._rows = _split_header(name, head, options.header, self._notes)
         self._decimal = options.decimal or _find_decimal(self._rows, self._separator, self._notes)
 
-    def read(self, selection: Selection) -> Cells:
+    def read(self) -> Cells:
         """Parse the whole file."""
         width = max(len(cells) for cells in [self._header or [], *self._rows])
         header = self._header and self._header + [""] * (width - len(self._header))
-        label, guessed = _find_label(header, self._rows, selection)
+        label, guessed = _find_label(header, self._rows, self._options)
         frame = self._parse(width, label)
         cells = _without_empty(Cells(frame, header, label, guessed, self._decimal, self._notes))
         expected = len(self._header or self._rows[0])
@@ -280,12 +271,12 @@ def _find_decimal(rows: list[list[str]], separator: str, notes: list[str]) -> st
 
 
 def _find_label(
-    header: list[str] | None, rows: list[list[str]], selection: Selection
+    header: list[str] | None, rows: list[list[str]], options: ReadOptions
 ) -> tuple[int | None, bool]:
     """Return the column that names the rows, and whether that is a guess."""
     names = [name or f"x{j}" for j, name in enumerate(header or [""] * len(rows[0]))]
-    label = selection.label(names)
-    if label is not None or len(names) == 1 or not selection.may_guess(names):
+    label = options.label(names)
+    if label is not None or len(names) == 1 or not options.may_guess(names):
         return label, False
     guess = looks_like_labels(header[0] if header else None, [cells[0] for cells in rows])
     return (0, True) if guess else (None, False)
@@ -318,13 +309,12 @@ json.dump([names, rows], sys.stdout, default=str)
 """
 
 
-def read_excel(
-    source: Source, selection: Selection, options: TextOptions, sheet: str | None
-) -> Cells:
+def read_excel(source: Source, options: ReadOptions) -> Cells:
     """Read a sheet of a workbook (.xlsx, .xls, .xlsb, .ods), the first one by default."""
     with needs("pandas and python-calamine", "Excel files", "cli"):
         import pandas as pd
         import python_calamine  # noqa: F401 - used by the child
+    sheet = options.sheet
     asked = [] if sheet is None else [sheet]
     sheets, rows = json.loads(in_child(_READ_WORKBOOK, source.stream.read(), *asked))
     if sheet is not None and sheet not in sheets:
@@ -340,12 +330,12 @@ def read_excel(
     rows = [[None if row[j] == "" else row[j] for j in used] for row in rows]
     head = [[cell_text(cell) for cell in row] for row in rows[:_SAMPLE_ROWS]]
     header, head = _split_header(source.name, head, options.header, notes)
-    label, guessed = _find_label(header, head, selection)
+    label, guessed = _find_label(header, head, options)
     frame = pd.DataFrame(rows if header is None else rows[1:], dtype=object)
     return Cells(frame, header, label, guessed, options.decimal or ".", notes)
 
 
-def read_parquet(source: Source, selection: Selection) -> Cells:
+def read_parquet(source: Source, options: ReadOptions) -> Cells:
     """Read a Parquet file; the index of a data frame names the rows."""
     with needs("pyarrow and pandas", "Parquet files"):
         import pandas as pd
@@ -357,10 +347,10 @@ def read_parquet(source: Source, selection: Selection) -> Cells:
         header.insert(0, str(frame.index.names[0] or ""))
         frame.insert(0, "", frame.index.get_level_values(0), allow_duplicates=True)
     frame.columns = range(frame.shape[1])
-    if has_index and selection.index is None:
+    if has_index and options.index is None:
         return Cells(frame, header, 0)
     rows = [[cell_text(cell)] for cell in frame.iloc[:_SAMPLE_ROWS, 0]]
-    return Cells(frame, header, *_find_label(header, rows, selection))
+    return Cells(frame, header, *_find_label(header, rows, options))
 
 
 def as_number(cell: Any, decimal: str | None) -> float | None:

@@ -14,6 +14,7 @@ from scipy import sparse
 
 from ebcd._lookup import unknown_name
 from ebcd.data._moments import checked_sparse, is_sparse
+from ebcd.data.files._columns import ReadOptions
 from ebcd.data.files._open import FileError, Source, guarded, in_child, needs
 
 _USUAL_KEYS = ("X", "x", "data", "arr_0")
@@ -37,7 +38,7 @@ class Matrix(NamedTuple):
     notes: tuple[str, ...] = ()
 
 
-def read_npy(source: Source) -> Matrix:
+def read_npy(source: Source, options: ReadOptions) -> Matrix:
     """Read one NumPy array; one that is not compressed stays on disk."""
     if source.plain:
         return Matrix(open_npy(source.path))
@@ -51,14 +52,14 @@ def open_npy(path: Path) -> Any:
         return np.lib.format.open_memmap(path, mode="r")
 
 
-def read_npz(source: Source, key: str | None) -> Matrix:
+def read_npz(source: Source, options: ReadOptions) -> Matrix:
     """Read a sparse matrix of SciPy, or one of several arrays of NumPy."""
     content = io.BytesIO(source.stream.read())
     with np.load(content) as archive:
-        if {"format", "shape", "data"} <= set(archive.files) and key is None:
+        if {"format", "shape", "data"} <= set(archive.files) and options.key is None:
             content.seek(0)
             return Matrix(sparse.load_npz(content))
-        chosen = _choose_key(source.name, archive, key)
+        chosen = _choose_key(source.name, archive, options.key)
         with no_objects(f"{chosen} in {source.name}"):
             return Matrix(archive[chosen])
 
@@ -100,7 +101,7 @@ def _is_matrix(archive: Any, key: str) -> bool:
     return array.ndim == 2 and array.dtype.kind in "biuf"
 
 
-def read_matrix_market(source: Source) -> Matrix:
+def read_matrix_market(source: Source, options: ReadOptions) -> Matrix:
     """Read a matrix, with names from the files beside it that 10x Genomics writes."""
     read = io.BytesIO(in_child(_READ_MATRIX_MARKET, source.stream.read()))
     values = np.load(read)
@@ -131,14 +132,14 @@ def _names_beside(folder: Path, names: Sequence[str]) -> list[str]:
     return []
 
 
-def read_h5ad(source: Source, layer: str | None) -> Matrix:
+def read_h5ad(source: Source, options: ReadOptions) -> Matrix:
     """Read the matrix of annotated data, with the names of observations and variables."""
     with needs("h5py", "h5ad files"):
         import h5py
     with h5py.File(source.whole(), "r") as file:
         if "X" not in file:
             raise FileError(f"{source.name} is an HDF5 file, but not h5ad: it has no matrix X")
-        layers = file.get("layers", {})
+        layers, layer = file.get("layers", {}), options.layer
         if layer is not None and layer not in layers:
             raise FileError(str(unknown_name("layer", layer, list(layers))))
         values = _h5_values(file["X"] if layer is None else layers[layer])

@@ -65,7 +65,11 @@ def guarded(name: Any, kind: str) -> Iterator[None]:
     """Turn whatever a library raises on a damaged file into one error that names the file."""
     try:
         yield
-    except (FileError, ImportError, FileNotFoundError, PermissionError, IsADirectoryError):
+    except FileError as error:
+        if str(name) in str(error):
+            raise
+        raise FileError(f"{name}: {error}") from None
+    except (ImportError, FileNotFoundError, PermissionError, IsADirectoryError):
         raise
     except MemoryError as error:
         raise FileError(f"{name} does not fit into memory ({error})") from error

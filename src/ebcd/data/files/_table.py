@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -10,10 +10,9 @@ from typing import Any
 import numpy as np
 
 from ebcd.data._moments import is_sparse
-from ebcd.data.files._columns import Selection, look_like_groups, parse_number, unique_names
+from ebcd.data.files._columns import ReadOptions, look_like_groups, parse_number, unique_names
 from ebcd.data.files._frames import (
     Cells,
-    TextOptions,
     as_number,
     cell_text,
     read_excel,
@@ -31,6 +30,17 @@ from ebcd.data.files._matrices import (
 from ebcd.data.files._open import FileError, Source, open_file
 
 _MIDNIGHT = " 00:00:00"
+_MATRICES: dict[str, Callable[[Source, ReadOptions], Matrix]] = {
+    "NPY": read_npy,
+    "NPZ": read_npz,
+    "HDF5": read_h5ad,
+    "Matrix Market": read_matrix_market,
+}
+_CELLS: dict[str, Callable[[Source, ReadOptions], Cells]] = {
+    "Parquet": read_parquet,
+    "Excel": read_excel,
+    "text": read_text,
+}
 _OPTIONS_OF = {"key": "NPZ", "layer": "HDF5", "sheet": "Excel"}
 
 
@@ -69,48 +79,17 @@ class Table:
         )
 
 
-def read_table(
-    path: Path,
-    *,
-    index: str | None = None,
-    columns: Sequence[str] = (),
-    drop: Sequence[str] = (),
-    only: Sequence[str] | None = None,
-    drop_missing: str | None = None,
-    separator: str | None = None,
-    decimal: str | None = None,
-    header: bool | None = None,
-    skip_lines: int = 0,
-    sheet: str | None = None,
-    key: str | None = None,
-    layer: str | None = None,
-) -> Table:
-    r"""Read a CSV, TSV, Excel, Parquet, NPY, NPZ, Matrix Market or h5ad file.
+def read_table(path: Path, **options: Any) -> Table:
+    """Read a CSV, TSV, Excel, Parquet, NPY, NPZ, Matrix Market or h5ad file.
 
-    The file may be compressed. Its format is recognised by its content, not by its name. Errors
-    name the options of the command line.
+    The file may be compressed. Its format is recognised by its content, not by its name.
 
     Parameters
     ----------
     path : Path
         The file; ``-`` is standard input.
-    index : str, optional
-        Column with the names of the rows, or "none"; by default the first column, if it looks like
-        names or dates.
-    columns, drop : sequence of str
-        Columns to read, all by default, and columns to leave out.
-    only : sequence of str, optional
-        Columns to read as far as they are there; others are ignored.
-    drop_missing : "rows" or "columns", optional
-        What to leave out where cells are missing; by default they are an error.
-    separator, decimal : str, optional
-        How a table of text is written.
-    header : bool, optional
-        Whether the first row of a text table has the names of the columns.
-    skip_lines : int
-        Lines above a text table.
-    sheet, key, layer : str, optional
-        Sheet of an Excel file, array of an NPZ file, layer of an h5ad file.
+    **options
+        Those of `ReadOptions`.
 
     Returns
     -------
@@ -129,45 +108,30 @@ def read_table(
     (['x1'], array([[0.],
            [1.]]))
     """
-    wanted = None if only is None else frozenset(only)
-    selection = Selection(index, tuple(columns), tuple(drop), wanted)
-    options = TextOptions(separator, decimal, header, skip_lines)
+    asked = ReadOptions(**options)
     with open_file(path) as source:
-        _check_options(source, key=key, layer=layer, sheet=sheet)
-        match source.kind:
-            case "NPY":
-                table = _from_matrix(source.name, read_npy(source), selection)
-            case "NPZ":
-                table = _from_matrix(source.name, read_npz(source, key), selection)
-            case "HDF5":
-                table = _from_matrix(source.name, read_h5ad(source, layer), selection)
-            case "Matrix Market":
-                table = _from_matrix(source.name, read_matrix_market(source), selection)
-            case "Parquet":
-                table = _from_cells(source.name, read_parquet(source, selection), selection)
-            case "Excel":
-                cells = read_excel(source, selection, options, sheet)
-                table = _from_cells(source.name, cells, selection)
-            case _:
-                table = _from_cells(source.name, read_text(source, selection, options), selection)
+        _check_options(source, asked)
+        if source.kind in _MATRICES:
+            table = _from_matrix(source.name, _MATRICES[source.kind](source, asked), asked)
+        else:
+            table = _from_cells(source.name, _CELLS[source.kind](source, asked), asked)
         table = replace(table, notes=source.notes + table.notes)
-        return _without_missing(source.name, table, drop_missing)
+        return _without_missing(source.name, table, asked.drop_missing)
 
 
-def _check_options(source: Source, **given: str | None) -> None:
-    for option, value in given.items():
-        kind = _OPTIONS_OF[option]
-        if value is not None and source.kind != kind:
+def _check_options(source: Source, options: ReadOptions) -> None:
+    for option, kind in _OPTIONS_OF.items():
+        if getattr(options, option) is not None and source.kind != kind:
             files = "h5ad" if kind == "HDF5" else kind
             raise FileError(f"--{option} is for {files} files, and {source.name} is none; omit it")
 
 
-def _from_matrix(name: str, matrix: Matrix, selection: Selection) -> Table:
-    """Choose columns of a matrix; `selection` may also take the names of the rows from one."""
+def _from_matrix(name: str, matrix: Matrix, options: ReadOptions) -> Table:
+    """Choose columns of a matrix; `options` may also take the names of the rows from one."""
     values, rows = checked_values(name, matrix.values), matrix.rows
     names, again = unique_names(matrix.columns or [f"x{j}" for j in range(values.shape[1])])
-    label = selection.label(names)
-    keep = selection.keep(names, label)
+    label = options.label(names)
+    keep = options.keep(names, label)
     if label is not None:
         column = values[:, [label]]
         rows = [cell_text(v) for v in (column.toarray() if is_sparse(column) else column).ravel()]
@@ -179,13 +143,13 @@ def _from_matrix(name: str, matrix: Matrix, selection: Selection) -> Table:
     return Table(values, [names[j] for j in keep], rows, notes=notes)
 
 
-def _from_cells(name: str, cells: Cells, selection: Selection) -> Table:
+def _from_cells(name: str, cells: Cells, options: ReadOptions) -> Table:
     """Choose columns and turn their cells into numbers; a column of text is an error."""
     names, again = unique_names(cells.names)
     notes = list(cells.notes)
     if again:
         notes.append(f"columns with the same name were numbered: {', '.join(again[:5])}")
-    keep = selection.keep(names, cells.label)
+    keep = options.keep(names, cells.label)
     values, text = _as_numbers(cells, keep, notes)
     found = {names[keep[j]]: what for j, what in text.items()}
     labels, label_name = None, ""
@@ -193,12 +157,12 @@ def _from_cells(name: str, cells: Cells, selection: Selection) -> Table:
         labels = _labels(cells.frame.iloc[:, cells.label])
         label_name = cells.header[cells.label] if cells.header else ""
         if cells.guessed and look_like_groups(labels):  # so they do not name the rows
-            if not selection.columns and selection.only is None:
+            if not options.columns and options.only is None:
                 found = {names[cells.label]: (len(labels), labels[0]), **found}
             labels, label_name = None, ""
     if found:
         raise FileError(_text_message(name, found, len(values), labels is None))
-    if label_name and selection.index is None:
+    if label_name and options.index is None:
         notes.append(f"rows are named by the column {label_name!r}")
     return Table(values, [names[j] for j in keep], labels, label_name, notes)
 
@@ -210,7 +174,7 @@ def _as_numbers(
     frame = cells.frame.iloc[:, keep]
     others = [j for j, dtype in enumerate(frame.dtypes) if dtype.kind not in "biuf"]
     if not others:
-        return frame.to_numpy(dtype=np.float64), {}
+        return np.ascontiguousarray(frame.to_numpy(dtype=np.float64)), {}
     values, text, grouped = np.empty(frame.shape), {}, None
     for j in range(frame.shape[1]):
         column = frame.iloc[:, j]
