@@ -3,8 +3,8 @@
 Run ``python benchmarks/bench_checkpoint.py`` on one thread. Each data set is fitted once without an
 interruption and once by processes that are killed at random moments, each going on from the
 checkpoint of the one before. Reported are the largest difference between the loadings of both
-fits, how much work a kill lost, the share of the time that writing took, and files that were left
-behind.
+fits, how much work a kill lost (all of it while the fit still searches for a start), the share of
+the time that writing took, and files that were left behind.
 
 Work is processor time, by which the interval is counted here, too: a busy machine makes losses
 neither larger nor smaller, and starting Python and loading libraries does not count. What a kill
@@ -25,13 +25,16 @@ import subprocess
 import sys
 import tempfile
 import time
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
-from ebcd import EBCD
-from ebcd.fitting import _checkpoint, _clock
+from ebcd import EBCD, _store
+from ebcd.estimators import _resume
+from ebcd.fitting import _progress
+from ebcd.fitting._checkpoint import Checkpoint, CheckpointSettings
 
 INTERVAL = 0.5
 CASES = {
@@ -55,10 +58,11 @@ def fit_here(case: str, folder: Path) -> None:
     """Fit in this process, which somebody may kill."""
     shape, parameters = CASES[case]
     X = draw(*shape)
-    EBCD(1).fit(draw(20, 5_000, 1))  # loads compiled loops, which is no work of the fit
-    _checkpoint._FIRST = _checkpoint._INTERVAL = INTERVAL
-    _clock.now = time.process_time
-    spent, write = [0.0], _checkpoint.write_archive
+    EBCD(1).fit(draw(20, 5_000, 1))  # loads libraries, which is no work of the fit
+    often = CheckpointSettings(first=INTERVAL, interval=INTERVAL)
+    _resume.Checkpoint = partial(Checkpoint, timing=often)
+    _progress.now = time.process_time
+    spent, write = [0.0], _store.write
 
     def timed(*arguments: object) -> None:
         taken, began = time.process_time(), time.perf_counter()
@@ -69,7 +73,7 @@ def fit_here(case: str, folder: Path) -> None:
         told.write_text(f"{taken} {took}", encoding="utf-8")
         told.replace(folder.parent / "taken")
 
-    _checkpoint.write_archive = timed
+    _store.write = timed
     print(time.process_time(), flush=True)
     began = time.perf_counter()
     model = EBCD(**parameters, checkpoint=folder / "checkpoint").fit(X)

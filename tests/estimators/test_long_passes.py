@@ -4,12 +4,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from interruptions import Interruptions, same_fit
+from interruptions import Interruptions, same_optimum
 
 from ebcd import EBCD, Chunks
 from ebcd.data import _settings
 from ebcd.data._streamed import ChunkRows
-from ebcd.fitting import _clock
+from ebcd.fitting import _progress
 
 
 def draw(n=400, p=12, seed=0):
@@ -43,17 +43,17 @@ def interruptions(monkeypatch, tmp_path):
 def test_go_on(interruptions, tmp_path, route, kind):
     chunks = mapped(tmp_path, X) if kind == "files" else Chunks(lambda: np.array_split(X, 8))
     whole = EBCD(2).fit(chunks)
-    resumed = interruptions.finish(lambda **more: EBCD(2, **more), lambda m: m.fit(chunks), 9)
+    resumed = interruptions.finish(lambda **more: EBCD(2, **more), lambda m: m.fit(chunks))
     assert interruptions.kills > 0
     assert interruptions.leftovers() == []
-    assert same_fit(whole, resumed)
+    assert same_optimum(whole, resumed)
 
 
 def test_numbers_count_not_files(interruptions, tmp_path, route):
     """A copy of a file is as good; other data are refused, and the checkpoint is left alone."""
     chunks = mapped(tmp_path, X)
     whole = EBCD(2).fit(chunks)
-    interruptions.kill_once(lambda **more: EBCD(2, **more), lambda m: m.fit(chunks), 9)
+    interruptions.kill_once(lambda **more: EBCD(2, **more), lambda m: m.fit(chunks))
     content = interruptions.path.read_bytes()
     np.save(tmp_path / "other.npy", draw(seed=1))
     with pytest.raises(ValueError, match="belongs to another fit: the data differ"):
@@ -61,7 +61,7 @@ def test_numbers_count_not_files(interruptions, tmp_path, route):
     assert interruptions.path.read_bytes() == content
     np.save(tmp_path / "copy.npy", X)
     copied = Chunks.from_npy(tmp_path / "copy.npy", rows_per_chunk=90)
-    assert same_fit(whole, EBCD(2, checkpoint=interruptions.path).fit(copied))
+    assert same_optimum(whole, EBCD(2, checkpoint=interruptions.path).fit(copied))
 
 
 def test_time_of_the_first_pass_counts(monkeypatch, tmp_path):
@@ -74,6 +74,6 @@ def test_time_of_the_first_pass_counts(monkeypatch, tmp_path):
         return checked(self, chunk, number)
 
     monkeypatch.setattr(ChunkRows, "_checked", slow)
-    monkeypatch.setattr(_clock, "now", lambda: seconds[0])
+    monkeypatch.setattr(_progress, "now", lambda: seconds[0])
     with pytest.warns(UserWarning, match="stopped after max_time=3 seconds"):
         EBCD(2, max_time=3).fit(mapped(tmp_path, X))

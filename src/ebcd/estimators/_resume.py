@@ -39,9 +39,7 @@ def gather(monitor: Monitor, rows: AbstractRows) -> Moments:
     if checkpoint is None or stamp is None:
         return rows.moments(cross=True)
     known = checkpoint.found.get("moments")
-    if known is not None:
-        if known["stamp"] != stamp:
-            checkpoint.refuse(["it is about other files, or they have changed"])
+    if known is not None and known["stamp"] == stamp:  # otherwise maybe a copy: the numbers decide
         return Moments(known["count"], known["mean"], known["scatter"], known["unit"])
     found = rows.moments(cross=True)
     stored = {
@@ -51,7 +49,8 @@ def gather(monitor: Monitor, rows: AbstractRows) -> Moments:
         "scatter": found.scatter,
         "unit": found.unit,
     }
-    monitor.note("moments", lambda: stored)
+    if known is None:
+        monitor.note("moments", lambda: stored)
     return found
 
 

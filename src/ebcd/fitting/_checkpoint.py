@@ -112,7 +112,8 @@ class Checkpoint:
             if not self._failed:
                 warn_user(
                     f"the checkpoint {str(self._path)!r} could not be written "
-                    f"({error.strerror or error}); the fit goes on without it"
+                    f"({error.strerror or error}); the fit goes on without it",
+                    RuntimeWarning,
                 )
             self._failed = True
         took = _progress.now() - began

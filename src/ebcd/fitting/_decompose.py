@@ -111,7 +111,7 @@ def decompose(
     """
     noise, monitor = problem.noise, problem.monitor
     if saved is not None:
-        monitor.path[:] = saved["path"][:-1]
+        monitor.path[:], monitor.started = saved["path"][:-1], True
         fitted = [FittedPrior.from_dict(prior) for prior in saved["priors"]]
         return _fit_from(problem, Begin(saved["loadings"], fitted, saved["precision"]), start)
     monitor.stage("looking for a start")
@@ -260,6 +260,7 @@ def _finished(
         "priors": [g.to_dict() for g in model.shrinker.fitted(states.shrunk.priors)[0]],
         "path": list(monitor.path),
     }
+    monitor.started |= not monitor.out_of_time()
     monitor.stage(stage, problem.tol)
     monitor(states)
     while True:
@@ -268,7 +269,7 @@ def _finished(
         states = _with_exact_priors(model, states, priors)
         alive = states.shrunk.mean[0].any(axis=-1)
         if not alive.any():
-            return nothing(problem)
+            return nothing(problem)._replace(converged=monitor.started)
         if alive.all() and (not converged or _gain(states, before) < SIZES.worth_climbing):
             if not (look and converged):
                 break
@@ -298,7 +299,7 @@ def _finished(
         value,
     )
     path = [*monitor.path[:-1], value]
-    return Fit(state, path, len(path), converged)
+    return Fit(state, path, len(path), converged and monitor.started)
 
 
 def _gain(states: States, before: States) -> float:

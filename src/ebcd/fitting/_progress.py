@@ -57,6 +57,9 @@ class Monitor:
         ELBO of the best state after every iteration of the last stage.
     describe : callable
         From states of the last stage to what is stored of them.
+    started : bool
+        Whether a start was found in time. If the search for it was cut short, its best is a result,
+        but nothing to go on from.
     """
 
     def __init__(
@@ -71,6 +74,7 @@ class Monitor:
         self.shift = 0.0
         self.path: list[float] = []
         self.describe: Callable[[States], Any] = lambda states: None
+        self.started = False
 
     def stage(self, words: str, tol: float | None = None) -> None:
         """Begin a stage; the last one has a tolerance, and its path is kept."""
@@ -85,7 +89,8 @@ class Monitor:
         best = float(states.value.max())
         if not self._searching:
             self.path.append(best)
-            self.note("state", lambda: self.describe(states))
+            if self.started:
+                self.note("state", lambda: self.describe(states))
         if self._display is not None:
             self._display.iteration(self._number, best - self.shift, states.b.shape[1])
         return self.out_of_time()

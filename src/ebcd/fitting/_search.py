@@ -67,7 +67,8 @@ def look_around(
             break
         climbed = climb(model, mirrored, callback, tol=settings.tol, max_iter=settings.max_iter)
         states = together([states, climbed.states])
-        if states.value[0] < best + settings.gain:
+        stopped = not climbed.converged and climbed.n_iter < settings.max_iter
+        if stopped or states.value[0] < best + settings.gain:
             break
     return states.take(slice(1))
 
