@@ -6,11 +6,11 @@ import sys
 
 import numpy as np
 import pytest
-from ebcd.fitting._loop import Problem
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from ebcd import EBCD
 from ebcd.fitting import _threads
+from ebcd.fitting._states import Model
 
 CONCURRENT = """
 from threading import Event, Thread
@@ -53,16 +53,16 @@ def fitted(seed):
     from threadpoolctl import threadpool_info
     from ebcd import EBCD
     from ebcd.fitting import _threads
-    from ebcd.fitting._loop import Problem
+    from ebcd.fitting._states import Model
 
     _threads._SMALL = 0  # as if the data were large
-    seen, iterate = [], Problem.iterate
+    seen, shrink = [], Model.shrink
 
     def watched(self, *args):
         seen.extend(lib["num_threads"] for lib in threadpool_info())
-        return iterate(self, *args)
+        return shrink(self, *args)
 
-    Problem.iterate = watched
+    Model.shrink = watched
     X = np.random.default_rng(seed).normal(size=(20, 8))
     X[:, :4] += 3 * np.random.default_rng(seed + 9).normal(size=(20, 1))
     EBCD(1).fit(X)
@@ -88,13 +88,13 @@ def run(script, **variables):
 
 def watch(monkeypatch):
     """Collect the number of BLAS threads during the iterations of fits."""
-    seen, iterate = set(), Problem.iterate
+    seen, shrink = set(), Model.shrink
 
     def watched(self, *args):
         seen.update(lib["num_threads"] for lib in threadpool_info() if lib["user_api"] == "blas")
-        return iterate(self, *args)
+        return shrink(self, *args)
 
-    monkeypatch.setattr(Problem, "iterate", watched)
+    monkeypatch.setattr(Model, "shrink", watched)
     return seen
 
 
