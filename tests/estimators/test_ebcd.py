@@ -183,7 +183,6 @@ class TestSameResultFromEveryInput:
         rows, columns = rng.permutation(X.shape[0]), rng.permutation(X.shape[1])
         model = EBCD(k).fit(X)
         assert relative(EBCD(k).fit(X[rows]).components_, model.components_) < 1e-6
-        # the greedy start begins from the same random vector whatever the order of the features
         permuted = EBCD(k).fit(X[:, columns]).components_
         assert relative(permuted, model.components_[:, columns]) < 1e-3
 
@@ -408,7 +407,7 @@ class TestAttributes:
     @pytest.mark.parametrize("data", ["tall and weak", "tall"])
     def test_no_more_iterations_than_asked_for(self, data):
         X, k = DATA[data]
-        for max_iter in range(1, 41):
+        for max_iter in (1, 2, 3, 4, 6, 9, 14, 40):
             model = EBCD(k, start="svd", max_iter=max_iter).fit(X)
             assert model.n_iter_ <= max_iter
             assert (np.diff(model.elbo_path_) >= -1e-9 * abs(model.elbo_)).all()
@@ -505,7 +504,9 @@ class TestOrderAndSign:
             assert relative(prior_found.shrink(observed, s), row) < 0.02
 
     @pytest.mark.parametrize("prior", [name for name in PRIORS if PRIORS[name].side])
-    @pytest.mark.parametrize("start", ["auto", "greedy", "svd"])
+    @pytest.mark.parametrize(
+        "start", ["greedy", "svd", pytest.param("auto", marks=pytest.mark.slow)]
+    )
     def test_one_sided_components_stay_on_their_side(self, prior, start):
         X = draw(80, 20)
         model = EBCD(2, prior=prior, start=start).fit(X)
@@ -551,6 +552,7 @@ class TestPriors:
         assert model.priors_[0] == prior
         assert model.priors_[1].family == "point_laplace"
 
+    @pytest.mark.slow
     def test_families_with_options_are_in_the_units_of_the_data(self):
         X, k = DATA["tall"]
         grid = np.linspace(-5, 5, 41)
@@ -593,8 +595,8 @@ class TestStarts:
         X = draw()
         done = EBCD(2, tol=1e-10).fit(X)
         again = EBCD(2, start=done.components_.T, tol=1e-6).fit(X)
-        assert again.n_iter_ < 20
-        assert again.elbo_ == pytest.approx(done.elbo_, abs=1e-4)
+        assert again.n_iter_ < 10  # priors and noise start anew, scores are there already
+        assert again.elbo_ == pytest.approx(done.elbo_, abs=1e-6)
 
     def test_lists_and_frames(self):
         X = draw()
