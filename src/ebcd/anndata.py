@@ -118,7 +118,9 @@ def _check_target(adata: AnnData, layer: str | None, key_added: str, copy: bool)
             "use adata.to_memory(), or mask_var to choose genes"
         )
     if layer is not None and layer not in adata.layers:
-        known = ", ".join(adata.layers) or "none"
+        known = (
+            ", ".join(filter(None, adata.layers)) or "none"
+        )  # X is None there since anndata 0.13
         raise ValueError(f"layer {layer!r} is not in adata.layers; available layers: {known}")
     if layer is None and adata.X is None:
         raise ValueError("adata.X is None; choose a layer with layer=...")

@@ -45,7 +45,7 @@ def outside(X):
 def test_refused(way, kind, damage):
     X = draw(kind)
     damage(X)
-    with pytest.raises(ValueError, match="X is a damaged sparse matrix: ind"):
+    with pytest.raises(ValueError, match=r"X is a damaged sparse matrix: .*ind"):
         WAYS_IN[way](X)
 
 
