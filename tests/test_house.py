@@ -4,8 +4,8 @@ import pytest
 
 from benchmarks import house
 
-# Figures before the rebuild; to be tightened as it lands.
-LINES, CORE_LINES, NUMBERS, FILES, FRAMES = 24_738, 16_000, 278, 44, 30
+# They only ever go down. Aims: 16,000 lines, 10,000 in the core, 100 numbers, 25 files.
+LINES, CORE_LINES, NUMBERS, FILES, FRAMES = 22_000, 14_100, 230, 33, 16
 
 
 @pytest.fixture(scope="module")
@@ -33,4 +33,8 @@ def test_frames_at_the_first_normal_means_call(fit):
 
 
 def test_a_reader_sees_which_code_runs():
-    assert len(house.shortcuts()) <= 9, "\n".join(house.shortcuts())
+    assert not house.shortcuts()
+
+
+def test_docstrings_begin_with_a_verb_that_says_something():
+    assert not house.weak_docstrings()
