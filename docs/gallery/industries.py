@@ -33,11 +33,13 @@ plt.show()
 
 # %%
 # - **Component 0 is the market**, with more of it in business equipment than in utilities.
-# - **Component 1 is energy**, against cars (durables) and shops: what the oil price does.
-# - **Component 2 is what pays a steady income**, telecommunications and utilities, with finance and
-#   everyday goods, against business equipment.
-# - **Component 3 is health against cars.**
-# - **Component 4 is technology**, business equipment and telecommunications.
+# - **Component 1 is heavy industry**: energy, cars (durables), manufacturing and chemicals, against
+#   telecommunications.
+# - **Component 2 is technology**, business equipment, against utilities, everyday goods and
+#   finance.
+# - **Component 3 is energy** with utilities and telecommunications, against cars and shops: what
+#   the oil price does.
+# - **Component 4 is health**, against cars and telecommunications.
 #
 # PCA finds the market as well, followed by mixtures of all twelve industries. Are these the factors
 # that Fama and French constructed from size (SMB) and value (HML), or momentum (Mom)?

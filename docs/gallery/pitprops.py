@@ -21,9 +21,12 @@ S, names = props.correlation, np.asarray(props.feature_names)
 # Six components
 # --------------
 #
-# Only the correlations were published; together with the number of props they are all we need.
+# Only the correlations were published; together with the number of props they are all we need. The
+# ELBO has several optima close to each other here. We take the one reached from a varimax rotation,
+# whose first component is sparsest; the default search finds another, 3 nats higher, whose first
+# component uses twelve measurements.
 
-model = ebcd.EBCD(6).fit_covariance(S, n_samples=180)
+model = ebcd.EBCD(6, start="varimax").fit_covariance(S, n_samples=180)
 ebcd.plots.heatmap(model, feature_names=names)
 plt.show()
 
@@ -68,7 +71,7 @@ figure, ax = plt.subplots(figsize=(7.5, 3.8), layout="constrained")
 ax.axhline(100, color="0.6", linewidth=0.8)
 for (name, curve), colour in zip(curves.items(), ("#3b6fb6", "#d1661f"), strict=True):
     ax.plot(sizes, 100 * curve / best, "o-", color=colour, label=f"largest loadings of {name}")
-ax.axvline(found, color="#3b6fb6", linestyle=":", label="loadings with a sure sign, EBCD")
+ax.axvline(found, color="#3b6fb6", linestyle=":", label="loadings with a clear sign, EBCD")
 ax.set(xlabel="number of measurements", ylabel="% of the best variance", xticks=sizes)
 ax.legend(loc="lower right")
 plt.show()

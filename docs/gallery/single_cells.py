@@ -58,10 +58,11 @@ figure.colorbar(image, label="mean score")
 plt.show()
 
 # %%
-# Component 0 is active in monocytes, 2 in B cells, 3 in natural killer cells and, less so, in
-# cytotoxic T cells, 5 in stem cells (CD34+). Component 1 has the genes that present antigens, HLA
-# class II, in dendritic cells and others. Component 4 is not active in any cell type as a whole.
-# Its genes are those of plasma cells, which make antibodies, and it divides the B cells:
+# Component 0 sets cells that present antigens (HLA class II; monocytes and dendritic cells) against
+# T cells (CD3) and natural killer cells. Component 1 is active in monocytes, 2 in B cells, 3 in
+# natural killer cells and, less so, in cytotoxic T cells, 5 in stem cells (CD34+). Component 4 is
+# not active in any cell type as a whole. Its genes are those of plasma cells, which make
+# antibodies, and it divides the B cells:
 
 score = adata.obsm["X_ebcd"][:, 4]
 high, is_b = score > 3, labels == "CD19+ B"

@@ -42,7 +42,7 @@ class EBCD(Readable):
     """Sparse PCA that tunes itself: empirical Bayes covariance decomposition.
 
     Decomposes data as ``X = mean + Z L' + noise`` with uncorrelated scores ``Z`` of mean square one
-    and loadings ``L`` whose columns have priors that are learnt from the data by maximum
+    and loadings ``L`` whose columns have priors that are learned from the data by maximum
     likelihood (Kang and Stephens). Nothing is cross-validated; loadings come with uncertainties.
 
     Parameters

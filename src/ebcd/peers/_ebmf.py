@@ -36,7 +36,7 @@ class EBMF(WholeDataDecomposition):
     """Empirical Bayes matrix factorisation (Wang and Stephens 2021).
 
     Decomposes data as ``X = mean + F L' + noise``, with priors on the scores ``F`` as well as on
-    the loadings ``L``, both learnt from the data. Factors are added one by one while the evidence
+    the loadings ``L``, both learned from the data. Factors are added one by one while the evidence
     lower bound (ELBO) rises, then fitted together, and dropped if the ELBO is higher without them.
     Unlike in `EBCD` the scores may be correlated. Entries may be missing (NaN): only those that are
     there enter the likelihood.

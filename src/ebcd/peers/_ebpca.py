@@ -23,7 +23,7 @@ class EBPCA(WholeDataDecomposition):
     """Empirical Bayes PCA (Zhong, Su and Fan 2022).
 
     Corrects principal components for what high dimension does to them, and denoises their
-    entries with distributions that are learnt from the data: one of the scores of a sample, one
+    entries with distributions that are learned from the data: one of the scores of a sample, one
     of the loadings of a feature, each joint over the components and of any form. Denoising goes
     back and forth between the two (approximate message passing). Meant for components that
     stand out from noise but are poorly estimated, since features are as many as samples or more.
@@ -230,7 +230,7 @@ class EBPCA(WholeDataDecomposition):
             warn_user(
                 f"{self.n_components_} of {self.n_components} components stand out from noise, the "
                 "others were dropped: their singular values are within the range of those of "
-                "pure noise, where nothing can be learnt about them",
+                "pure noise, where nothing can be learned about them",
             )
         if start.exact and most:
             warn_user(
