@@ -1,5 +1,7 @@
 """Settings shared by all tests, and the choice of tests for `make quick`."""
 
+from collections import defaultdict
+
 from hypothesis import settings
 
 # The same examples on every run and machine; no deadline, since a slow machine is not a failure.
@@ -16,13 +18,13 @@ def pytest_addoption(parser):
 
 
 def pytest_collection_modifyitems(config, items):
-    first = {item.nodeid.partition("[")[0]: item for item in reversed(items)}
-    kept = set(first.values())
-    others = [item for item in items if item not in kept]
+    cases = defaultdict(list)
+    for item in items:
+        cases[item.nodeid.partition("[")[0]].append(item)
     if config.getoption("--one-case"):
-        config.hook.pytest_deselected(items=others)
-        items[:] = [item for item in items if item in kept]
+        config.hook.pytest_deselected(items=[item for c in cases.values() for item in c[1:]])
+        items[:] = [c[0] for c in cases.values()]
     elif config.pluginmanager.hasplugin("_cov"):
-        # Further cases run the same lines, and tracing takes 60 % longer.
-        for item in others:
+        # Tracing takes 60 % longer, and after some cases of a test there are no new lines.
+        for item in (item for c in cases.values() for item in c[10:]):
             item.add_marker("no_cover")

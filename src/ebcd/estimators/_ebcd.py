@@ -22,7 +22,7 @@ from ebcd._parameters import (
 )
 from ebcd._warnings import warn_user
 from ebcd.data import AbstractCovariance, Input, Reading
-from ebcd.estimators._readable import Readable, spread
+from ebcd.estimators._readable import Readable
 from ebcd.estimators._resume import MAX_TIME, as_path, gather, monitor_for, unfinished
 from ebcd.fitting._components import count_components
 from ebcd.fitting._decompose import Fit, Problem, State, decompose, nothing
@@ -282,21 +282,11 @@ class EBCD(Readable):
         variance = back**2 / state.precision
         equal = self.noise == "constant" and not self.scale
         self.noise_variance_ = float(variance[0]) if equal else variance
-        self.explained_variance_ = (self.components_**2).sum(axis=1)
-        total = float(data.variances.sum())
-        self.explained_variance_ratio_ = self.explained_variance_ / (total or 1.0)
+        self._store_common(data)
         shift = problem.covariance.n_samples * float(np.log(back).sum())
         self.elbo_path_ = np.array(fit.path) - shift
         self.elbo_ = float(self.elbo_path_[-1])
         self.n_iter_, self.converged_ = fit.n_iter, fit.converged
-        self.n_components_ = len(state.mean)
-        self.n_samples_ = covariance.n_samples
-        self.scale_ = data.scale
-        if data.mean is not None:
-            self.mean_ = data.mean
-        elif hasattr(self, "mean_"):
-            del self.mean_
-        self._uneven = spread(data.variances) > 100 and not self.scale
 
     @cached_property
     def lfsr_(self) -> Array:
