@@ -292,10 +292,14 @@ def check_covariance(matrix: Any) -> Array:
             f"{asymmetry.max():.3g}; use (S + S.T) / 2 if that is rounding"
         )
     array = np.asarray(0.5 * (array + array.T))
-    smallest = float(np.linalg.eigvalsh(array / size)[0]) if size > 0 else 0.0
-    if smallest < -1e-6 * array.shape[0] ** 0.5:
+    # a Cholesky decomposition exists, at a fraction of the price of eigenvalues
+    rounding = 1e-6 * size * array.shape[0] ** 0.5
+    try:
+        np.linalg.cholesky(array + max(rounding, 1e-300) * np.eye(len(array)))
+    except np.linalg.LinAlgError:
+        smallest = float(np.linalg.eigvalsh(array / size)[0]) * size
         raise ValueError(
             "the covariance is not positive semi-definite: its smallest eigenvalue is "
-            f"{smallest * size:.3g}; was it computed from incomplete pairs?"
-        )
+            f"{smallest:.3g}; was it computed from incomplete pairs?"
+        ) from None
     return array

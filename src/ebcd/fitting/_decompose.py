@@ -32,7 +32,7 @@ class SizeSettings:
     extra_directions: int = 10  # beside one for each component, in a factor that grows
     products: int = 3  # with blocks of vectors, to find those directions
     features: int = 1_000  # to search on, half of them those with the largest loadings
-    stepwise_up_to: int = 4_000  # features: beyond, solved normal means cost less than one step
+    stepwise_up_to: int = 8_000  # features: beyond, solved normal means cost less than one step
     coarse_tol: float = 3.0  # nats: where the fit to the whole covariance takes over
     rounding: float = 1e-12  # share of the largest eigenvalue below which there is nothing else
     worth_climbing: float = 0.01  # nats that exact priors may gain before states climb again
@@ -209,7 +209,7 @@ def _searched(problem: Problem, model: Model, rng: np.random.Generator) -> State
     p, k, monitor = model.factor.shape[1], len(problem.priors), problem.monitor
     exchangeable = all(getattr(prior, "exchangeable", True) for prior in problem.priors)
     if p < 2 * SIZES.features or not exchangeable:
-        return search(model, k, rng, monitor)
+        return search(model, k, rng, problem.tol, monitor)
     principal = principal_coordinates(model, k) @ model.factor
     by_size = np.argsort(-(principal**2).sum(axis=0), kind="stable")
     half = SIZES.features // 2
@@ -222,12 +222,13 @@ def _searched(problem: Problem, model: Model, rng: np.random.Generator) -> State
         type(model.noise)(model.noise.n_samples, model.noise.variances[features]),
         _shrinker(problem.priors, features.size),
     )
-    found = _with_exact_priors(part, search(part, k, rng, monitor), problem.priors)
+    best = search(part, k, rng, problem.tol, monitor)
+    found = _with_exact_priors(part, best, problem.priors)
     if not found.shrunk.mean.any(axis=-1).all():  # these features do not tell them all from noise
-        return search(model, k, rng, monitor)
+        return search(model, k, rng, problem.tol, monitor)
     monitor.stage("best start, on all features")
-    priors = found.shrunk.priors if isinstance(model.shrinker, NormalMeansShrinker) else None
-    states = model.start(found.coordinates, priors)
+    stepwise = isinstance(model.shrinker, SpikeSlabShrinker)
+    states = model.start(found.coordinates, (best if stepwise else found).shrunk.priors)
     return climb(model, states, monitor, tol=SIZES.coarse_tol, max_iter=problem.max_iter).states
 
 
@@ -274,7 +275,7 @@ def _finished(
             if not (look and converged):
                 break
             monitor.stage("looking for other optima near by")
-            near = look_around(model, before, monitor)
+            near = look_around(model, before, problem.tol, monitor)
             monitor.stage(stage, problem.tol)
             if _gain(near, before) < SIZES.worth_climbing:
                 break

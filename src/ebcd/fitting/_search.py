@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ebcd._numerics import Array
-from ebcd.fitting._climb import Callback, climb
+from ebcd.fitting._climb import Callback, Climbed, ClimbSettings, climb
 from ebcd.fitting._starts import random_rotations, varimax
 from ebcd.fitting._states import Model, States, together
 
@@ -23,11 +23,14 @@ from ebcd.fitting._states import Model, States, together
 class SearchSettings:
     """How wide and how far to search; chosen on varied problems, see ``benchmarks/``."""
 
-    entries: int = 12_000  # of all starts together: more would cost more than overhead
+    entries: int = 8_000  # of all starts together: more would cost more than overhead
     fewest: int = 4  # starts
     most: int = 48
-    tol: float = 0.01  # nats an iteration: where starts are compared
+    tol: float = 0.01  # nats an iteration: where starts are compared,
+    tol_ratio: float = 10.0  # or so many times the tolerance of the fit, if that is more
     max_iter: int = 60
+    patient_up_to: int = 1_000  # entries of a state: small ones are all followed to the end, since
+    given_up: float = 2.0  # giving up those behind by so many nats misses a few best optima
     rounds: int = 4  # of mirrored optima
     parents: int = 4  # of a round
     behind: float = 5.0  # nats: a parent may be behind the best by so much
@@ -39,6 +42,7 @@ def search(
     model: Model,
     k: int,
     rng: np.random.Generator,
+    tol: float,
     callback: Callback,
     settings: SearchSettings = SearchSettings(),
 ) -> States:
@@ -48,13 +52,14 @@ def search(
     if k > 1:
         rotations += list(random_rotations(_n_starts(model, k, settings) - 2, k, rng))
     states = model.start(np.array(rotations) @ principal)
-    states = climb(model, states, callback, tol=settings.tol, max_iter=settings.max_iter).states
-    return look_around(model, states, callback, settings)
+    states = _climbed(model, states, tol, callback, settings).states
+    return look_around(model, states, tol, callback, settings)
 
 
 def look_around(
     model: Model,
     states: States,
+    tol: float,
     callback: Callback,
     settings: SearchSettings = SearchSettings(),
 ) -> States:
@@ -65,12 +70,27 @@ def look_around(
         mirrored = _mirrored(model, near, settings)
         if mirrored is None:
             break
-        climbed = climb(model, mirrored, callback, tol=settings.tol, max_iter=settings.max_iter)
+        climbed = _climbed(model, mirrored, tol, callback, settings)
         states = together([states, climbed.states])
         stopped = not climbed.converged and climbed.n_iter < settings.max_iter
         if stopped or states.value[0] < best + settings.gain:
             break
     return states.take(slice(1))
+
+
+def _climbed(
+    model: Model, states: States, tol: float, callback: Callback, settings: SearchSettings
+) -> Climbed:
+    """Let states climb as far as it takes to compare them."""
+    large = states.b[0].size * model.shrinker.cost >= settings.patient_up_to
+    return climb(
+        model,
+        states,
+        callback,
+        tol=max(settings.tol, settings.tol_ratio * tol),
+        max_iter=settings.max_iter,
+        settings=ClimbSettings(behind=settings.given_up) if large else ClimbSettings(),
+    )
 
 
 def principal_coordinates(model: Model, k: int) -> Array:
