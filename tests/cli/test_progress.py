@@ -79,17 +79,6 @@ def test_lines_are_few_and_plain(capsys, clock):
     ]
 
 
-def test_many_short_stages_are_few_lines_as_well(capsys, clock):
-    with display(quiet=False) as shown:
-        for i in range(1, 13):
-            shown.stage(f"start {i} of 12", i, 12)
-            shown.iteration(1, -1234.56, 2)
-            clock.time += 0.5
-    assert capsys.readouterr().err.splitlines() == [
-        *("start 1 of 12", "start 5 of 12", "start 9 of 12"),
-    ]
-
-
 def left(shown, *iteration):
     """What is said of the time that is left after an iteration."""
     said = []
@@ -98,36 +87,14 @@ def left(shown, *iteration):
     return said[0].partition(", ELBO -5.0")[2]
 
 
-def test_time_left_in_a_round_follows_from_the_starts_that_are_over(clock):
-    shown = Display()
-    shown.stage("start 1 of 4", 1, 4)
-    assert left(shown, 2, -5.0, 3) == ""  # nothing to go by
-    clock.time += 10.0
-    shown.stage("start 2 of 4", 2, 4)
-    clock.time += 4.0
-    assert left(shown, 2, -5.0, 3) == ", about 26 s left in this round"
-    clock.time += 16.0  # 15 s each
-    shown.stage("start 3 of 4", 3, 4)
-    assert left(shown, 2, -5.0, 3) == ", about 30 s left in this round"
-    clock.time += 20.0
-    assert left(shown, 3, -5.0, 3) == ""  # not like the others
-    shown.stage("start 1 of 2", 1, 2)  # of the next round
-    assert left(shown, 2, -5.0, 3) == ""
-
-
 def test_time_left_is_at_most_what_the_user_allowed(clock):
     shown = Display()
     shown.limit(50.0)
-    shown.stage("start 1 of 3", 1, 3)
+    shown.stage("looking for a start")
     clock.time += 10.0
     assert left(shown, 2, -5.0, 3) == ", at most 40 s left"
-    shown.stage("start 2 of 3", 2, 3)
-    assert left(shown, 2, -5.0, 3) == ", about 20 s left in this round"
-    clock.time += 25.0
-    shown.stage("start 3 of 3", 3, 3)
-    assert left(shown, 2, -5.0, 3) == ", at most 15 s left"  # one takes longer
     shown.limit(None)
-    assert left(shown, 2, -5.0, 3) == ", about 18 s left in this round"
+    assert left(shown, 2, -5.0, 3) == ""
 
 
 def test_iterations_without_an_elbo(capsys, clock):
@@ -153,12 +120,12 @@ def test_a_terminal_has_lines_that_go_away(monkeypatch, clock):
     monkeypatch.setattr(_progress.sys, "stderr", SimpleNamespace(isatty=lambda: True))
     with display(quiet=False) as shown:
         shown.note("note: [stays] on the screen")
-        shown.stage("round 1, start 2 of 5: varimax (1,000 of 20,000 features)", 2, 5)
+        shown.stage("looking for a start (1,000 of 20,000 features)")
         shown.iteration(3, -86.0, 2)
         shown._progress.refresh()
     text = screen.getvalue()
     assert "note: [stays] on the screen" in text
-    assert "round 1, start 2 of 5: varimax (1,000 of 20,000 features)" in text
+    assert "looking for a start (1,000 of 20,000 features)" in text
     assert "iteration 3, ELBO -86.0" in text
     assert text.rstrip("\x1b[?25h\r").endswith("\x1b[2K")  # the lines are erased
 
@@ -173,11 +140,8 @@ def test_a_fit_is_followed_from_the_search_on(capsys, clock, monkeypatch):
         fit_model(model, table, None, shown)
     lines = capsys.readouterr().err.splitlines()
     assert lines[0] == "looking for a start"
-    started = [line for line in lines if line.startswith("round 1, start ") and "ELBO" in line]
-    number = int(re.match(r"round 1, start \d+ of (\d+): ", started[0]).group(1))
-    for i in range(1, number + 1):
-        assert any(f"start {i} of {number}: " in line for line in started), i
-    assert all(re.search(r"iteration \d+, ELBO -?[\d,.]+, (about|at most) ", s) for s in started)
-    assert any(line.startswith("round 2, start 1 of ") for line in lines)
+    searched = [line for line in lines[1:] if line.startswith("looking for a start: ")]
+    assert searched
+    assert all(re.search(r"iteration \d+, ELBO -?[\d,.]+, at most ", line) for line in searched)
     assert re.match(rf"fitting: iteration \d+, ELBO {model.elbo_:,.1f}, at most ", lines[-1])
     assert "_display" not in vars(model)

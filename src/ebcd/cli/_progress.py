@@ -35,11 +35,8 @@ class Display(AbstractDisplay):
         """Show what is being done now."""
         self._words, self._tol, self._elbos = words, tol, deque[float](maxlen=_ELBOS)
         self._began = monotonic()
-        if number == 1:
-            self._all_began = self._began
-        self._number, self._of = number, of
         if tol is None:  # the last stage of a fit is shown with its first iteration
-            self._show(words, brief=of > 1)
+            self._show(words)
 
     def iteration(self, number: int, elbo: float | None, n_components: int) -> None:
         """Show how far it is, and how much time is probably left."""
@@ -55,22 +52,12 @@ class Display(AbstractDisplay):
         """Return how much time is left, as far as that is known."""
         now = monotonic()
         limit = max(self._end - now, 0.0)
-        if self._tol is None:
-            left, of = self._left_in_round(now), " in this round"
-        else:
+        if self._tol is not None:
             each = (now - self._began) / max(number - 1, 1)
-            left, of = seconds_left(np.diff(self._elbos).tolist(), self._tol, each), ""
-        if left is not None and left < limit:
-            return f", about {_duration(left)} left{of}"
+            left = seconds_left(np.diff(self._elbos).tolist(), self._tol, each)
+            if left is not None and left < limit:
+                return f", about {_duration(left)} left"
         return "" if limit == math.inf else f", at most {_duration(limit)} left"
-
-    def _left_in_round(self, now: float) -> float | None:
-        """Predict the end of a round of stages from those that are over."""
-        if self._number == 1:
-            return None
-        each = (self._began - self._all_began) / (self._number - 1)
-        left_of_this = each - (now - self._began)
-        return left_of_this + each * (self._of - self._number) if left_of_this > 0 else None
 
     def note(self, words: str) -> None:
         """Show something that stays on the screen."""
