@@ -28,6 +28,7 @@ import numpy as np
 from ebcd._numerics import Array
 from ebcd.fitting._states import Model, States, together
 
+_NO_CURVATURE = 1e-100  # of a state all of whose components are empty: not to divide by zero
 Callback = Callable[[States], bool]
 
 
@@ -140,7 +141,7 @@ def _newton_step(
         residual += (shrunk.step[:, :, None] @ q)[:, :, 0] / np.sqrt(unit)
     plain = _symmetric(c @ residual.swapaxes(1, 2))
     values, axes = np.linalg.eigh(plain)
-    safe = np.maximum(values, settings.least_curvature * np.maximum(values[:, -1:], 1e-300))
+    safe = np.maximum(values, settings.least_curvature * np.maximum(values[:, -1:], _NO_CURVATURE))
     # components are turned to the axes of Lambda, on which the preconditioner is diagonal
     turned = axes.swapaxes(1, 2)
     residual = turned @ (residual - plain @ c)
@@ -184,7 +185,8 @@ def _newton_step(
         going = going & (share < border) & (slope > settings.accuracy**2 * first)
         if not going.any():
             break
-        direction = z + (slope / np.maximum(old, 1e-300))[:, None, None] * direction
+        share = np.where(going, slope / np.where(going, old, 1.0), 0.0)
+        direction = z + share[:, None, None] * direction
     step += z  # a plain step from here costs nothing
     size = np.sqrt(np.maximum(_inner(step, step), 1e-300))
     step *= (moves * np.minimum(1.0, radii / size))[:, None, None]

@@ -113,7 +113,8 @@ def decompose(
     if saved is not None:
         monitor.path[:], monitor.started = saved["path"][:-1], True
         fitted = [FittedPrior.from_dict(prior) for prior in saved["priors"]]
-        return _fit_from(problem, Begin(saved["loadings"], fitted, saved["precision"]), start)
+        begin = Begin(saved["loadings"], fitted, saved["precision"], saved["b"])
+        return _fit_from(problem, begin, start)
     monitor.stage("looking for a start")
     if not isinstance(start, str):
         begin = Begin(start, None, 1 / np.maximum(noise.variances, noise.floor))
@@ -142,6 +143,8 @@ def _fit_from(problem: Problem, begin: Begin, start: Any) -> Fit:
     model, exact = _model(problem, directions)
     problem = replace(problem, priors=problem.priors[: len(model.factor)])
     coordinates = model.nearest(directions)[None, : len(problem.priors)]
+    if exact and begin.b is not None:  # the scores themselves, not those nearest to the loadings
+        coordinates = np.asarray(np.linalg.lstsq(model.factor.T, begin.b.T)[0].T[None], float)
     if begin.fitted is None:
         return _finished(problem, model, exact, model.start(coordinates), start)
     model = replace(model, shrinker=NormalMeansShrinker(problem.priors))
@@ -256,6 +259,7 @@ def _finished(
     settings, look = SMALL_STEPS if greedy else ClimbSettings(), not (greedy or auto)
     monitor, priors, stage = problem.monitor, list(problem.priors), "fitting"
     monitor.describe = lambda states: {
+        "b": states.b[0],
         "loadings": states.shrunk.mean[0],
         "precision": states.precision[0],
         "priors": [g.to_dict() for g in model.shrinker.fitted(states.shrunk.priors)[0]],

@@ -44,11 +44,14 @@ class Begin(NamedTuple):
     fitted : list of FittedPrior, optional
         None if they are not known.
     precision : array, 1 or p
+    b : array, k x p, optional
+        The data rotated to their scores; by default those that fit the loadings best.
     """
 
     loadings: Array
     fitted: list[Any] | None
     precision: Array
+    b: Array | None = None
 
 
 def greedy_components(

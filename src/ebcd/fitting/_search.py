@@ -47,13 +47,19 @@ def search(
     settings: SearchSettings = SearchSettings(),
 ) -> States:
     """Return the best state that many starts lead to, roughly converged."""
-    principal = principal_coordinates(model, k)
-    rotations = [np.eye(k), varimax(principal @ model.factor)]
-    if k > 1:
-        rotations += list(random_rotations(_n_starts(model, k, settings) - 2, k, rng))
-    states = model.start(np.array(rotations) @ principal)
+    states = model.start(_starts(model, k, rng, settings))
     states = _climbed(model, states, tol, callback, settings).states
     return look_around(model, states, tol, callback, settings)
+
+
+def _starts(model: Model, k: int, rng: np.random.Generator, settings: SearchSettings) -> Array:
+    """Return coordinates of starts: rotations of principal components; if k is 1, each of them."""
+    n_starts = _n_starts(model, k, settings)
+    if k == 1:
+        return principal_coordinates(model, min(n_starts, len(model.factor)))[:, None]
+    principal = principal_coordinates(model, k)
+    rotations = [np.eye(k), varimax(principal @ model.factor)]
+    return np.array([*rotations, *random_rotations(n_starts - 2, k, rng)]) @ principal
 
 
 def look_around(
