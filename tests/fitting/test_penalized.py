@@ -131,3 +131,13 @@ class TestFit:
             alone.append(value[0])
         assert (np.array(found) >= np.array(alone) * (1 - 1e-7)).all()
         assert (np.array(found) > np.array(alone) * (1 + 1e-5)).any()
+
+
+def test_a_single_iteration_ends():
+    """All starts end before they have been compared with the fit that they should exceed."""
+    covariance = some_covariance()
+    starts = svd_start(covariance, 3)[None]
+    fit = fit_penalized(
+        covariance, make_penalty("none"), np.array([0.0]), starts, tol=1e-8, max_iter=1
+    )
+    assert fit.n_iter == 1

@@ -87,7 +87,10 @@ def fit_penalized(
         near = near[: SETTINGS.largest_stack // starts[0].size]
         if near.size == 0:
             break
-        better = run(near, size=np.full(len(near), half), rival=path[-1] + tol * half)
+        enough = path[-1] + tol * half
+        found = run(near, size=np.full(len(near), half), rival=enough)
+        # a fit that ends after one iteration has not been compared yet
+        better = [fit for fit in found if fit.path[-1] > enough]
         if not better:
             break
         best = best_of(better)
