@@ -32,8 +32,7 @@ from threadpoolctl import threadpool_limits
 import ebcd
 from ebcd.data import AbstractCovariance
 from ebcd.datasets import make_simulation
-from ebcd.estimators import _ebcd
-from ebcd.fitting import _shrinkers
+from ebcd.fitting import _decompose, _shrinkers
 
 REFERENCE = Path(__file__).resolve().parents[1] / "tests" / "reference" / "ebcd"
 
@@ -77,7 +76,7 @@ def counts(n: int, p: int, k: int, density: float, seed: int = 0) -> sparse.csr_
 
 
 def randomized(k: int) -> Callable[[np.ndarray], object]:
-    """Give scikit-learn's randomised PCA."""
+    """Return scikit-learn's randomised PCA."""
     return lambda x: PCA(k, svd_solver="randomized", random_state=0).fit(x)
 
 
@@ -90,15 +89,17 @@ def cases() -> dict[str, Callable[[], Case]]:
     """Make the data of a row when it is its turn."""
     svd: Callable[[np.ndarray], object] = lambda x: np.linalg.svd(x, full_matrices=False)  # noqa: E731
     return {
-        "simulation1": lambda: Case(simulated(1), 2, svd, 12),
-        "simulation2": lambda: Case(simulated(2), 3, svd, 12),
-        "medium": lambda: Case([planted(500, 10_000, 5, 0.02)], 5, randomized(5), 1.5),
-        "large": lambda: Case([planted(2_000, 20_000, 10, 0.02)], 10, randomized(10), 1.0),
-        "wide": lambda: Case([planted(100, 1_000_000, 5, 0.02)], 5, randomized(5), 1.5),
-        "tall": lambda: Case([planted(1_000_000, 100, 5, 0.2)], 5, lambda x: x.T @ x, 1.5),
+        "simulation1": lambda: Case(simulated(1), 2, svd, 9),
+        "simulation2": lambda: Case(simulated(2), 3, svd, 20),
+        "medium": lambda: Case([planted(500, 10_000, 5, 0.02)], 5, randomized(5), 1.3),
+        "large": lambda: Case([planted(2_000, 20_000, 10, 0.02)], 10, randomized(10), 0.9),
+        "wide": lambda: Case([planted(100, 1_000_000, 5, 0.02)], 5, randomized(5), 1.1),
+        "tall": lambda: Case([planted(1_000_000, 100, 5, 0.2)], 5, lambda x: x.T @ x, 1.4),
         "sparse": lambda: Case(
-            [counts(20_000, 5_000, 10, 0.05)], 10, PCA(10, svd_solver="arpack").fit, 3, 0.25
+            [counts(20_000, 5_000, 10, 0.05)], 10, PCA(10, svd_solver="arpack").fit, 2, 0.25
         ),
+        "square": lambda: Case([planted(1_000, 1_000, 10, 0.1)], 10, randomized(10), 6),
+        "components": lambda: Case([planted(2_000, 5_000, 50, 0.02)], 50, randomized(50), 1.9),
     }
 
 
@@ -143,8 +144,9 @@ def watched() -> Iterator[Phases]:
     """Measure phases of the fits inside of the block."""
     phases = Phases()
     patches: list[tuple[Any, str, str]] = [
-        (_ebcd, "best_start", "start"),
+        (_decompose, "_searched", "start"),
         (_shrinkers, "solve_columns", "normal means"),
+        (_shrinkers, "evaluate_two_groups", "normal means"),
     ]
     kinds = [AbstractCovariance]
     while kinds:
