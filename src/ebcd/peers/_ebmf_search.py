@@ -111,6 +111,8 @@ class Search:
             if new is None:
                 new = model.copy()
                 gain = new.iterate(which)
+                if gain < 0:  # rounding, which precisions at their limit magnify
+                    break
             known = np.isfinite(last) and last > 0 and gain > 0
             ratio = np.sqrt(gain / last) if known else 0.0
             before, model = model, new
