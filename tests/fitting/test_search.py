@@ -97,7 +97,7 @@ def test_mirrored_optima_are_followed():
         model = model_of(draw(seed))
         begin = model.start(principal_coordinates(model, 3)[None])
         one = climb(model, begin, ignore, tol=0.01, max_iter=60).states
-        gains.append(look_around(model, one, ignore).value[0] - one.value[0])
+        gains.append(look_around(model, one, 1e-5, ignore).value[0] - one.value[0])
     assert min(gains) >= 0
     assert sum(gain > 0.1 for gain in gains) >= 2
 
@@ -109,6 +109,6 @@ def test_stops_when_told_to():
         calls.append(len(states))
         return True
 
-    found = search(model_of(draw(0)), 3, np.random.default_rng(0), stop)
+    found = search(model_of(draw(0)), 3, np.random.default_rng(0), 1e-5, stop)
     assert len(found) == 1
     assert len(calls) <= 2  # the starts, and the mirrored optima of the best
