@@ -315,10 +315,10 @@ class TestBinned:
             assert_same(many, k, one, tolerance=1e-6)
 
     def test_lengths_around_the_change_of_path(self):
-        x = draw("sparse", solve._BIN_FROM + 1, np.random.default_rng(9))
+        x = draw("sparse", solve.SETTINGS.entries + 1, np.random.default_rng(9))
         values = [
             ebnm(x[:n], 1.0).log_likelihood - np.sum(-0.5 * x[:n] ** 2)
-            for n in range(solve._BIN_FROM - 1, solve._BIN_FROM + 2)
+            for n in range(solve.SETTINGS.entries - 1, solve.SETTINGS.entries + 2)
         ]
         steps = np.diff(values)
         assert np.abs(steps).max() < 10  # one more entry, not another optimum

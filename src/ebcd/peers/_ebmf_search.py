@@ -26,7 +26,8 @@ class SearchSettings:
     clear: float = 1.0  # nats: a new factor that gains more is surely worth having,
     rough: float = 1e-2  # so this tolerance will do: it is fitted again together with the others
     worth_rotating: float = 1e-3  # nats
-    first_stretch: float = 4.0  # times the last step, at most; doubled as long as that works
+    first_stretch: float = 4.0  # times the last step, at most; doubled as long as that works,
+    most_stretch: float = 1e4  # up to this: an ELBO without a maximum would run to infinity
     least_stretch: float = 0.25  # below which plain iterations are as good
     exact_up_to: int = 400  # length of the shorter side up to which starts are exact
     subspace: tuple[int, int] = (9, 12)  # vectors and products of the iteration beyond
@@ -104,7 +105,9 @@ class Search:
                 new = extrapolated(before, model, stretch)
                 gain = new.iterate(which)
                 if gain > 0:
-                    longest *= 2 if stretch == longest else 1
+                    longest = (
+                        min(2 * longest, SETTINGS.most_stretch) if stretch == longest else longest
+                    )
                 else:
                     longest = max(longest / 4, SETTINGS.least_stretch)
                     new, n_iter = None, n_iter + 1
