@@ -32,6 +32,19 @@ class TestFit:
         assert np.mean(model.noise_variance_) == pytest.approx(1.0, abs=0.1)
         np.testing.assert_array_equal(model.sparsify()[0].nonzero()[0], np.arange(6))
 
+    @pytest.mark.parametrize("missing", [0.0, 0.1])
+    @pytest.mark.parametrize("noise", ["per_sample", "per_feature"])
+    def test_components_fainter_than_the_noise_of_others(self, noise, missing):
+        rng = np.random.default_rng(5)
+        truth = 1.5 * np.kron(np.eye(3, 6), np.ones(10))  # three blocks, and features of noise
+        sizes = np.geomspace(1.0, 10.0, 60)
+        spread = rng.permutation(sizes) if noise == "per_feature" else sizes.repeat(4)[:, None]
+        X = rng.normal(size=(240, 3)) @ truth + spread * rng.normal(size=(240, 60))
+        X[rng.random(X.shape) < missing] = np.nan
+        model = EBMF(6, noise=noise).fit(X)
+        assert model.n_components_ == 3
+        assert (component_angles(truth.T, model.components_.T) < 0.4).all()
+
     def test_attributes(self):
         X = draw()
         model = EBMF(6).fit(X)

@@ -158,22 +158,28 @@ class Search:
 
 
 def leading_factor(model: Model, number: int, rng: np.random.Generator) -> Factor:
-    """Compute leading singular vectors of the residual, missing entries as zero, as a factor.
+    """Compute leading singular vectors of the standardised residual as a factor.
 
-    Exact if one side is short, else by subspace iteration. Scores have mean square one.
+    Every entry is divided by the standard deviation of its noise, missing ones are zero: otherwise
+    the noisiest features or samples would be found first. Exact if one side is short, else by
+    subspace iteration. Scores have mean square one.
     """
     n, p = model.data.shape
     side, length = (0, n) if n <= p else (1, p)
+    roots = [np.sqrt(precision) for precision in model.weights(0)]
+
+    def product(to: int, rows: Array) -> Array:
+        return np.asarray(_residual_product(model, to, rows * roots[1 - to]) * roots[to])
+
     basis = np.eye(length)
     if length > SETTINGS.exact_up_to:
         vectors, products = SETTINGS.subspace
         basis = rng.standard_normal((vectors, length))
         for _ in range(products):
-            basis = _residual_product(model, side, _residual_product(model, 1 - side, basis))
-            basis = np.linalg.qr(basis.T)[0].T
-    image = _residual_product(model, 1 - side, basis)
+            basis = np.linalg.qr(product(side, product(1 - side, basis)).T)[0].T
+    image = product(1 - side, basis)
     vector = np.linalg.eigh(image @ image.T)[1][:, -1]
-    pair = vector @ basis, vector @ image
+    pair = vector @ basis / roots[side], vector @ image / roots[1 - side]
     scores, loadings = pair if side == 0 else (pair[1], pair[0])
     size = float(np.sqrt(np.mean(scores**2))) or 1.0
     scores, loadings = scores / size, loadings * size
