@@ -8,11 +8,11 @@ from scipy import stats
 
 from ebcd.peers._ebmf_model import (
     NOISE_SIDES,
-    CompleteObservations,
     Factor,
     IncompleteObservations,
     Model,
     Noise,
+    Observations,
     observe,
     observe_again,
 )
@@ -40,7 +40,7 @@ def model_of(X, noise="constant", loadings="point_laplace", scores="normal"):
 
 
 def search_of(model, **options):
-    options = {"tol": 1e-4, "max_iter": 500, "rng": np.random.default_rng(0)} | options
+    options = {"tol": 1e-4, "max_iter": 500} | options
     return Search(model, **options)
 
 
@@ -149,7 +149,7 @@ class TestUpdates:
     def test_complete_data_are_a_special_case_of_incomplete_ones(self, noise):
         X = draw(n=20, p=14)
         data, mean, unit = observe(X, True)
-        assert isinstance(data, CompleteObservations)
+        assert type(data) is Observations
         paths = []
         for kind in (data, IncompleteObservations(X, mean, unit)):
             priors = [make_family("normal")], [make_family("point_laplace")]
@@ -197,7 +197,7 @@ class TestAscent:
     @pytest.mark.parametrize("loadings", ["point_laplace", "point_normal", "laplace"])
     def test_exact_solvers_need_no_refusals(self, loadings, noise):
         model = model_of(draw(n=30, p=20, seed=4), noise, loadings)
-        model.factors.append(leading_factor(model, 0, np.random.default_rng(0)))
+        model.factors.append(leading_factor(model, 0))
         model.settle()
         model.value = -np.inf
         values = []
@@ -213,7 +213,7 @@ class TestAscent:
         X[:, :10] += 2 * rng.normal(size=(40, 1))
         model = model_of(X)
         for number in range(2):
-            model.factors.append(leading_factor(model, number, rng))
+            model.factors.append(leading_factor(model, number))
             model.settle()
         model.iterate([0, 1])
         search = search_of(model)
@@ -265,7 +265,7 @@ class TestStart:
         X = 3 * np.outer(rng.normal(size=shape[0]), rng.normal(size=shape[1]))
         X += rng.normal(size=shape)
         model = model_of(X)
-        factor = leading_factor(model, 0, np.random.default_rng(0))
+        factor = leading_factor(model, 0)
         u, s, vt = np.linalg.svd(X / observe(X, False)[2], full_matrices=False)
         np.testing.assert_allclose(
             np.outer(*factor.mean), s[0] * np.outer(u[:, 0], vt[0]), atol=1e-8
@@ -275,8 +275,8 @@ class TestStart:
     def test_of_the_residual(self):
         X = draw(n=30, p=20, seed=9)
         model = model_of(X)
-        model.factors.append(leading_factor(model, 0, np.random.default_rng(0)))
-        second = leading_factor(model, 1, np.random.default_rng(0))
+        model.factors.append(leading_factor(model, 0))
+        second = leading_factor(model, 1)
         u, s, vt = np.linalg.svd(X / observe(X, False)[2])
         np.testing.assert_allclose(
             np.outer(*second.mean), s[1] * np.outer(u[:, 1], vt[1]), atol=1e-8

@@ -10,7 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from ebcd._numerics import Array
-from ebcd._parameters import Parsed, as_generator, check_n_components, choice
+from ebcd._parameters import Parsed, check_n_components, choice
 from ebcd._warnings import warn_user
 from ebcd.data import comes_in_chunks
 from ebcd.peers._ebmf_model import (
@@ -21,6 +21,7 @@ from ebcd.peers._ebmf_model import (
     UpToScale,
     checked_data,
     free_scales,
+    is_flat,
     observe,
     observe_again,
     side_of,
@@ -28,7 +29,7 @@ from ebcd.peers._ebmf_model import (
 from ebcd.peers._ebmf_search import Search, improve_scores, remember, scores_of, with_fixed_priors
 from ebcd.peers._whole_data import WholeDataDecomposition
 from ebcd.priors._ebnm import as_priors
-from ebcd.priors._fitted import FittedPrior, FlatPrior
+from ebcd.priors._fitted import FittedPrior
 from ebcd.priors._solve import Prior
 
 
@@ -60,7 +61,7 @@ class EBMF(WholeDataDecomposition):
     max_iter : int, default 2000
         Largest number of iterations of each fit: of a new component, or of all together.
     random_state : int, Generator or None, default None
-        Seed of the starts of large data. The result is the same every time with None as well.
+        Not used: every start is deterministic.
     verbose : int, default 0
         Whether to print progress.
 
@@ -183,7 +184,6 @@ class EBMF(WholeDataDecomposition):
             model,
             tol=self.tol,
             max_iter=self.max_iter,
-            rng=as_generator(self.random_state, default=0),
             progress=progress,
         )
         if data.squares[0].any():
@@ -201,8 +201,8 @@ class EBMF(WholeDataDecomposition):
             ("loadings_prior", loadings, scores),
             ("scores_prior", scores, loadings),
         ):
-            fixed = all(isinstance(prior, FittedPrior) and not _flat(prior) for prior in other)
-            if any(map(_flat, one)) and not fixed:
+            fixed = all(isinstance(prior, FittedPrior) and not is_flat(prior) for prior in other)
+            if any(map(is_flat, one)) and not fixed:
                 raise ValueError(
                     f"{name} is flat, so nothing fixes the scale of the factors; give the other "
                     'side a fixed prior, for example ebcd.priors.make_prior("normal", scale=1.0)'
@@ -215,7 +215,7 @@ class EBMF(WholeDataDecomposition):
 
     def _store(self, search: Search, mean: Array, unit: float) -> None:
         model = with_fixed_priors(self._ordered(search.model))
-        improve_scores(model)
+        improve_scores(model, self.max_iter)
         self._fitted, self._unit, self.mean_ = remember(model), unit, mean
         k, (n, p) = len(model.factors), model.data.shape
         scores = model.stacked(0).T
@@ -293,7 +293,7 @@ class EBMF(WholeDataDecomposition):
         check_is_fitted(self)
         X = checked_data(self, X, reset=False)
         data = observe_again(X.astype(np.float64, copy=False), self.mean_, self._unit)
-        scores = scores_of(self._fitted, data).T / self._size
+        scores = scores_of(self._fitted, data, self.max_iter).T / self._size
         return np.asarray(scores.astype(X.dtype, copy=False))
 
     def _normal_means(self, k: int) -> tuple[FittedPrior, Array, Array, Array]:
@@ -309,10 +309,6 @@ class EBMF(WholeDataDecomposition):
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
         return tags
-
-
-def _flat(prior: Prior) -> bool:
-    return isinstance(prior, FlatPrior) or getattr(prior, "name", "") == "flat"
 
 
 def _signed(factor: Factor) -> Factor:

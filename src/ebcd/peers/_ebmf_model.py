@@ -17,8 +17,7 @@ and ``k x p`` loadings.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
@@ -29,32 +28,24 @@ from sklearn.utils.validation import validate_data
 from ebcd._numerics import Array
 from ebcd.data import checked_sparse, column_moments, is_sparse, refuse_queries, working_unit
 from ebcd.data._moments import row_pieces
-from ebcd.priors._family import AbstractPriorFamily, Fits
-from ebcd.priors._fitted import FittedPrior
+from ebcd.priors._family import AbstractPriorFamily
+from ebcd.priors._fitted import FittedPrior, FlatPrior
 from ebcd.priors._registry import PRIORS
 from ebcd.priors._solve import Prior, solve_columns
 
 T = TypeVar("T")
 
 
-@dataclass(frozen=True)
-class ModelSettings:
-    """Where numbers end that would run to zero, and where scales of priors are looked for."""
-
-    # The ELBO is unbounded when factors fit the data exactly, so the noise has a floor,
-    floor: float = 1e-10  # as a share of the mean square of the data
-    tiniest: float = 1e-30  # information about an entry, relative to the best known one
-    cold: tuple[float, float, int] = (-5.0, 5.0, 41)  # grid of log scales about that of moments
-    warm: tuple[float, float, int] = (-0.2, 0.2, 3)  # and about the last one: it moves little
-
-
-SETTINGS = ModelSettings()
+# The ELBO is unbounded when factors fit the data exactly, so the noise has a floor, as a share of
+# the mean square of the data.
+_FLOOR = 1e-10
+# Logarithms of scales among which that of a prior is looked for, about a first guess.
+_LOG_SCALES = np.linspace(-5.0, 5.0, 21)
 NOISE_SIDES: dict[str, int | None] = {"constant": None, "per_sample": 0, "per_feature": 1}
-_NOTHING: tuple[Array, Array] = (np.empty(0), np.empty(0))
 
 
-class AbstractObservations(ABC):
-    """Centred data in working units, entries near one.
+class Observations:
+    """Centred data in working units, entries near one; dense or sparse, neither copied nor changed.
 
     Attributes
     ----------
@@ -64,44 +55,19 @@ class AbstractObservations(ABC):
         Sum of squares, and number of observed entries, of every sample and of every feature.
     """
 
-    shape: tuple[int, int]
     squares: tuple[Array, Array]
     counts: tuple[Array, Array]
 
-    @abstractmethod
-    def product(self, side: int, rows: Array) -> Array:
-        """Multiply the data by vectors of the other side; missing entries count as zero."""
-
-    @abstractmethod
-    def total(self, side: int, row: Array) -> Array:
-        """Sum up `row`, of the other side, over the entries that are observed.
-
-        One number for each place on `side`, or a single one if they are all the same.
-        """
-
-    @abstractmethod
-    def fitted_along(self, side: int, rows: Array, row: Array, target: Array) -> Array:
-        """Multiply the low-rank matrix of `rows` and `target` by `row` of the other side."""
-
-    @abstractmethod
-    def residual(self, side: int, mean: tuple[Array, Array], product: Array) -> Array:
-        """Compute sums of squared residuals of the product of means, for each place on `side`.
-
-        `product` is the product of the data with the means of the other side.
-        """
-
-
-class CompleteObservations(AbstractObservations):
-    """Data without missing entries, dense or sparse; neither copied nor changed."""
-
-    def __init__(self, x: Any, mean: Array, variances: Array, unit: float) -> None:
+    def __init__(self, x: Any, mean: Array, unit: float) -> None:
         self._x, self._mean, self._unit = x, mean / unit, unit
         n, p = self.shape = x.shape
-        self.squares = _row_squares(x, mean, unit), n * (variances / unit / unit)
+        own, variances = column_moments(x, True)
+        by_feature = n * (variances / unit / unit + ((own - mean) / unit) ** 2)
+        self.squares = _row_squares(x, mean, unit), by_feature
         self.counts = np.full(n, float(p)), np.full(p, float(n))
 
     def product(self, side: int, rows: Array) -> Array:
-        """Multiply the data by vectors of the other side."""
+        """Multiply the data by vectors of the other side; missing entries count as zero."""
         x = self._x if side == 0 else self._x.T
         product = np.ascontiguousarray(np.asarray(x @ (rows / self._unit).T).T)
         if self._mean.any():
@@ -112,7 +78,10 @@ class CompleteObservations(AbstractObservations):
         return product
 
     def total(self, side: int, row: Array) -> Array:
-        """Sum up `row`."""
+        """Sum up `row`, of the other side, over the entries that are observed.
+
+        One number for each place on `side`, or a single one if they are all the same.
+        """
         return np.asarray(row.sum())
 
     def fitted_along(self, side: int, rows: Array, row: Array, target: Array) -> Array:
@@ -120,13 +89,16 @@ class CompleteObservations(AbstractObservations):
         return np.asarray((rows @ row) @ target)
 
     def residual(self, side: int, mean: tuple[Array, Array], product: Array) -> Array:
-        """Compute sums of squared residuals from inner products: no residual is formed."""
+        """Compute sums of squared residuals of the product of means, for each place on `side`.
+
+        `product` is that of the data with the means of the other side, so no residual is formed.
+        """
         here, there = mean[side], mean[1 - side]
         fitted = (there @ there.T) @ here - 2 * product
         return np.asarray(np.maximum(self.squares[side] + (here * fitted).sum(axis=0), 0.0))
 
 
-class IncompleteObservations(AbstractObservations):
+class IncompleteObservations(Observations):
     """Dense data of which some entries are missing (NaN)."""
 
     def __init__(self, x: Array, mean: Array, unit: float) -> None:
@@ -189,29 +161,23 @@ def checked_data(estimator: Any, X: Any, reset: bool) -> Any:
     return X
 
 
-def observe(x: Any, center: bool) -> tuple[AbstractObservations, Array, float]:
+def observe(x: Any, center: bool) -> tuple[Observations, Array, float]:
     """Return the data, what was subtracted from the features, and the working unit."""
-    if not is_sparse(x) and np.isnan(x).any():
-        return _observe_incomplete(x, center)
-    mean, variances = column_moments(x, center)
-    unit = working_unit(variances)
-    return CompleteObservations(x, mean, variances, unit), mean, unit
+    if is_sparse(x) or not np.isnan(x).any():
+        mean, variances = column_moments(x, center)
+        unit = working_unit(variances)
+    else:
+        mean = np.nanmean(x, axis=0) if center else np.zeros(x.shape[1])
+        largest = float(np.nanmax(np.abs(x - mean))) or 1.0  # whose square may be out of range
+        size = float(2.0 ** np.round(np.log2(largest)))
+        unit = size * working_unit(np.nanmean(((x - mean) / size) ** 2, axis=0))
+    return observe_again(x, mean, unit), mean, unit
 
 
-def _observe_incomplete(x: Array, center: bool) -> tuple[AbstractObservations, Array, float]:
-    mean = np.nanmean(x, axis=0) if center else np.zeros(x.shape[1])
-    size = float(np.nanmax(np.abs(x - mean)))
-    size = float(2.0 ** np.round(np.log2(size))) if size > 0 else 1.0
-    unit = size * working_unit(np.nanmean(((x - mean) / size) ** 2, axis=0))
-    return IncompleteObservations(x, mean, unit), mean, unit
-
-
-def observe_again(x: Any, mean: Array, unit: float) -> AbstractObservations:
-    """Centre other data and bring them to working units as those before."""
-    if not is_sparse(x) and np.isnan(x).any():
-        return IncompleteObservations(x, mean, unit)
-    own, variances = column_moments(x, True)
-    return CompleteObservations(x, mean, variances + (own - mean) ** 2, unit)
+def observe_again(x: Any, mean: Array, unit: float) -> Observations:
+    """Centre data and bring them to working units."""
+    missing = not is_sparse(x) and np.isnan(x).any()
+    return (IncompleteObservations if missing else Observations)(x, mean, unit)
 
 
 def _row_squares(x: Any, mean: Array, unit: float) -> Array:
@@ -241,7 +207,10 @@ class UpToScale:
         return self.prior.family
 
     def fitted(self, b: Array, s: Array, start: FittedPrior | None) -> FittedPrior:
-        """Return the prior at the scale of highest likelihood, near that of `start` if given."""
+        """Return the prior at the scale of highest likelihood, searched for near `start` if given.
+
+        The likelihood may have several maxima: the search begins with a grid of logarithms.
+        """
         s = np.broadcast_to(s, b.shape)
         size = _root_mean_square(self.prior)
         if size == 0:  # all at zero, whatever the scale
@@ -250,14 +219,15 @@ class UpToScale:
         def loss(log_scale: float) -> float:
             return -float(self.prior.rescaled(np.exp(log_scale)).log_marginal(b, s).sum())
 
-        if start is not None:
-            centre = float(np.log(_root_mean_square(start) / size))
-            best, inside = _lowest(loss, centre + np.linspace(*SETTINGS.warm))
-            if inside:
-                return self.prior.rescaled(np.exp(best))
-        spread = float(np.sqrt(max(np.mean(b**2) - np.mean(s**2), 1e-3 * np.mean(s**2))))
-        best, _ = _lowest(loss, np.log(spread / size) + np.linspace(*SETTINGS.cold))
-        return self.prior.rescaled(np.exp(best))
+        noise = float(np.mean(s**2))
+        spread = np.sqrt(max(float(np.mean(b**2)) - noise, 1e-3 * noise))
+        spread = spread if start is None else _root_mean_square(start)
+        grid = np.log(spread / size) + _LOG_SCALES
+        best, gap = grid[np.argmin([loss(point) for point in grid])], grid[1] - grid[0]
+        found = minimize_scalar(
+            loss, bounds=(best - gap, best + gap), method="bounded", options={"xatol": 1e-7}
+        )
+        return self.prior.rescaled(np.exp(found.x if found.fun <= loss(best) else best))
 
 
 def free_scales(
@@ -271,11 +241,15 @@ def free_scales(
     return [_freed(f, l_) for f, l_ in pairs], [_freed(l_, f) for f, l_ in pairs]
 
 
+def is_flat(prior: Prior) -> bool:
+    """Whether a prior is flat, be it a family or fitted: it has no scale."""
+    return isinstance(prior, FlatPrior) or getattr(prior, "name", "") == "flat"
+
+
 def _freed(prior: Prior, other: Prior) -> Prior | UpToScale:
-    if not isinstance(prior, FittedPrior) or prior.family == "flat":
+    if not isinstance(prior, FittedPrior) or is_flat(prior):
         return prior
-    fitted = not isinstance(other, FittedPrior) and other.name != "flat"
-    return UpToScale(prior) if fitted else prior
+    return prior if isinstance(other, FittedPrior) or is_flat(other) else UpToScale(prior)
 
 
 def _root_mean_square(prior: FittedPrior) -> float:
@@ -283,22 +257,14 @@ def _root_mean_square(prior: FittedPrior) -> float:
     return float(np.hypot(moments.mean[0], moments.sd[0]))
 
 
-def _lowest(loss: Callable[[float], float], grid: Array) -> tuple[float, bool]:
-    """Minimise near the best point of a grid; also return whether that is inside."""
-    values = [loss(float(point)) for point in grid]
-    k = int(np.argmin(values))
-    if k in (0, len(grid) - 1):
-        return float(grid[k]), False
-    bounds = float(grid[k - 1]), float(grid[k + 1])
-    found = minimize_scalar(loss, bounds=bounds, method="bounded", options={"xatol": 1e-7})
-    return (float(found.x) if found.fun <= values[k] else float(grid[k])), True
-
-
 def side_of(prior: Prior | UpToScale | None) -> int:
     """Return the side of zero on which a prior lies; 0 if on both."""
     if prior is None:
         return 0
     return PRIORS[prior.name if isinstance(prior, AbstractPriorFamily) else prior.family].side
+
+
+_NONE: Array = np.array([])
 
 
 @dataclass(frozen=True)
@@ -325,7 +291,7 @@ class Factor:
     second: tuple[Array, Array]
     number: int
     prior: tuple[FittedPrior | None, FittedPrior | None] = (None, None)
-    observed: tuple[tuple[Array, Array], tuple[Array, Array]] = (_NOTHING, _NOTHING)
+    observed: tuple[tuple[Array, Array], tuple[Array, Array]] = ((_NONE, _NONE), (_NONE, _NONE))
     evidence: tuple[float, float] = (0.0, 0.0)
     product: Array | None = None
 
@@ -359,14 +325,14 @@ class Factor:
 class Noise:
     """Precisions of the noise, and what they contribute to the ELBO."""
 
-    def __init__(self, data: AbstractObservations, side: int | None) -> None:
+    def __init__(self, data: Observations, side: int | None) -> None:
         self.side = side
         self.reported = side or 0  # side on which residuals are summed up
         counts, squares = data.counts[self.reported], data.squares[self.reported]
         self.counts = np.asarray(counts.sum()) if side is None else counts
         self.squares = np.asarray(squares.sum()) if side is None else squares
         size = float(data.squares[0].sum() / data.counts[0].sum())
-        self.floor = SETTINGS.floor * size if size > 0 else 1.0
+        self.floor = _FLOOR * size if size > 0 else 1.0
 
     def precision(self, residual: Array) -> Array:
         """Compute the precisions that maximise the ELBO from sums of expected squared residuals."""
@@ -397,7 +363,7 @@ class Model:
         maximise something else, or start afresh each time, can have some.
     """
 
-    data: AbstractObservations
+    data: Observations
     noise: Noise
     priors: tuple[Sequence[Prior | UpToScale], Sequence[Prior | UpToScale]]
     factors: list[Factor] = field(default_factory=list)
@@ -436,7 +402,8 @@ class Model:
             others = np.arange(len(self.factors)) != k
             fitted = self.data.fitted_along(side, weighted[others], other[k], means[others])
             known = self.data.total(side, there * factor.second[1 - side])
-            known = np.maximum(known, SETTINGS.tiniest * known.max() + 1e-300)
+            # where nothing is known, next to nothing: the prior decides
+            known = np.maximum(known, np.finfo(np.float64).eps ** 2 * known.max() + 1e-300)
             b, s = (product[i] - fitted) / known, np.sqrt(1 / (here * known))
             solved = self._solved(factor, side, b, s)
             means[k] = solved.mean[side]
@@ -451,13 +418,20 @@ class Model:
         if isinstance(family, UpToScale):
             family = family.fitted(b, s, start)
         fit = solve_columns(b[None], s, [family], [start])
-        if start is not None:
-            spread = factor.second[side] - factor.mean[side] ** 2
-            old = factor.evidence[side] - _surprise(b, s, factor.mean[side], spread)
-            if fit.log_likelihood[0] < old:
-                self.rejected += 1
-                return factor
-        return _replaced(factor, side, b, s, fit)
+        old = _surprise(b, s, factor.mean[side], factor.variances[side])
+        if start is not None and fit.log_likelihood[0] < factor.evidence[side] - old:
+            self.rejected += 1
+            return factor
+        mean, variance = fit.mean[0], fit.variance[0]
+        evidence = float(fit.log_likelihood[0]) + _surprise(b, s, mean, variance)
+        return replace(
+            factor,
+            mean=_put(factor.mean, side, mean),
+            second=_put(factor.second, side, mean**2 + variance),
+            prior=_put(factor.prior, side, fit.priors[0]),
+            observed=_put(factor.observed, side, (b, s)),
+            evidence=_put(factor.evidence, side, evidence),
+        )
 
     def residual(self) -> Array:
         """Compute the sums of expected squared residuals, as the noise model wants them."""
@@ -511,19 +485,6 @@ def _surprise(b: Array, s: Array, mean: Array, variance: Array) -> float:
     squared = s * s
     parts = ((b - mean) ** 2 + variance) / squared + np.log(2 * np.pi * squared)
     return 0.5 * float(parts.sum())
-
-
-def _replaced(factor: Factor, side: int, b: Array, s: Array, fit: Fits) -> Factor:
-    mean, variance = fit.mean[0], fit.variance[0]
-    evidence = float(fit.log_likelihood[0]) + _surprise(b, s, mean, variance)
-    return replace(
-        factor,
-        mean=_put(factor.mean, side, mean),
-        second=_put(factor.second, side, mean**2 + variance),
-        prior=_put(factor.prior, side, fit.priors[0]),
-        observed=_put(factor.observed, side, (b, s)),
-        evidence=_put(factor.evidence, side, evidence),
-    )
 
 
 def _put(pair: tuple[T, T], side: int, value: T) -> tuple[T, T]:

@@ -13,29 +13,15 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ebcd._numerics import Array
+from ebcd.data import AbstractCovariance
+from ebcd.fitting._deflation import ACCURATE
 from ebcd.fitting._starts import varimax_start
-from ebcd.peers._ebmf_model import AbstractObservations, Factor, Model, Noise, side_of
+from ebcd.peers._ebmf_model import Factor, Model, Noise, Observations, side_of
 from ebcd.priors._fitted import FittedPrior, FlatPrior
 
-
-@dataclass(frozen=True)
-class SearchSettings:
-    """When the stages of a search end, and how far their steps go."""
-
-    quiet: int = 2  # iterations below the tolerance before a fit stops: one may be small by chance
-    clear: float = 1.0  # nats: a new factor that gains more is surely worth having,
-    rough: float = 1e-2  # so this tolerance will do: it is fitted again together with the others
-    worth_rotating: float = 1e-3  # nats
-    first_stretch: float = 4.0  # times the last step, at most; doubled as long as that works,
-    most_stretch: float = 1e4  # up to this: an ELBO without a maximum would run to infinity
-    least_stretch: float = 0.25  # below which plain iterations are as good
-    exact_up_to: int = 400  # length of the shorter side up to which starts are exact
-    subspace: tuple[int, int] = (9, 12)  # vectors and products of the iteration beyond
-    sweeps: int = 1000  # largest number of updates of the scores of fixed loadings, until
-    settled: float = 1e-11  # they change by less than this share
-
-
-SETTINGS = SearchSettings()
+_ROUGH = 1e-2  # tolerance of a factor that is worth having: it is fitted again with the others
+_LONGEST = 1e4  # times the last step: without a maximum of the ELBO steps would grow for ever
+_SETTLED = 1e-11  # relative change of the scores of fixed loadings at which they are final
 
 Progress = Callable[[str, Model], None]
 
@@ -49,12 +35,11 @@ class Search:
         *,
         tol: float,
         max_iter: int,
-        rng: np.random.Generator,
         progress: Progress | None = None,
     ) -> None:
         self.model, self.path = model, [model.value]
         self.n_iter, self.converged = 0, True
-        self._tol, self._max_iter, self._rng, self._progress = tol, max_iter, rng, progress
+        self._tol, self._max_iter, self._progress = tol, max_iter, progress
 
     def run(self, most: int) -> None:
         """Add factors until one is useless or there are `most`, then fit them together."""
@@ -66,10 +51,10 @@ class Search:
         """Add a factor to the residual and fit it alone; return whether it is worth having."""
         trial, before = self.model.copy(), self.model.value
         number = len(trial.factors)
-        trial.factors.append(oriented(self.model, leading_factor(self.model, number, self._rng)))
+        trial.factors.append(oriented(self.model, leading_factor(self.model, number)))
         trial.settle()
         trial.value = -np.inf  # a start has no divergence yet, so its ELBO means nothing
-        trial, path = self._ascend(trial, [number], "greedy", before + SETTINGS.clear)
+        trial, path = self._ascend(trial, [number], "greedy", before)
         if not (trial.factors[-1].alive and trial.value > before + self._tol):
             return False
         self.model = trial
@@ -87,44 +72,38 @@ class Search:
                 return
 
     def _ascend(
-        self, model: Model, which: Sequence[int], stage: str, clear: float = np.inf
+        self, model: Model, which: Sequence[int], stage: str, enough: float = np.inf
     ) -> tuple[Model, list[float]]:
         """Iterate until the ELBO rises by less than the tolerance, twice, or a factor is empty.
 
-        An ELBO above `clear` need not be known exactly. If the gain of an iteration is ``r^2``
+        An ELBO above `enough` need not be known exactly. If the gain of an iteration is ``r^2``
         times the gain before, steps shrink by ``r``, and those still to come add up to
         ``r / (1 - r)`` times the last one: iterations go on from there if that is better.
         """
         path: list[float] = []
-        before, gain, ratio, longest = model, np.inf, 0.0, SETTINGS.first_stretch
+        before, gain, ratio, longest = model, np.inf, 0.0, 1.0
         quiet = n_iter = 0
         while n_iter < self._max_iter:
             stretch = min(longest, ratio / (1 - ratio)) if ratio < 1 else longest
-            new, last, n_iter = None, gain, n_iter + 1
-            if stretch >= SETTINGS.least_stretch:
-                new = extrapolated(before, model, stretch)
-                gain = new.iterate(which)
-                if gain > 0:
-                    longest = (
-                        min(2 * longest, SETTINGS.most_stretch) if stretch == longest else longest
-                    )
-                else:
-                    longest = max(longest / 4, SETTINGS.least_stretch)
-                    new, n_iter = None, n_iter + 1
-            if new is None:
+            last, n_iter = gain, n_iter + 1
+            new = extrapolated(before, model, stretch) if stretch > 0 else model.copy()
+            gain = new.iterate(which)
+            if stretch > 0 and not gain > 0:
+                longest, n_iter = longest / 4, n_iter + 1
                 new = model.copy()
                 gain = new.iterate(which)
-                if gain < 0:  # rounding, which precisions at their limit magnify
-                    break
-            known = np.isfinite(last) and last > 0 and gain > 0
-            ratio = np.sqrt(gain / last) if known else 0.0
+            elif stretch == longest:
+                longest = min(2 * longest, _LONGEST)
+            if gain < 0:  # rounding, which precisions at their limit magnify
+                break
+            ratio = np.sqrt(gain / last) if 0 < last < np.inf else 0.0
             before, model = model, new
             path.append(model.value)
             if self._progress is not None:
                 self._progress(stage, model)
-            tol = SETTINGS.rough if model.value > clear else self._tol
+            tol = max(_ROUGH, self._tol) if model.value > enough else self._tol
             quiet = quiet + 1 if gain < tol else 0
-            if quiet >= SETTINGS.quiet or not all(model.factors[k].alive for k in which):
+            if quiet == 2 or not all(model.factors[k].alive for k in which):
                 break
         else:
             self.converged = False
@@ -148,8 +127,7 @@ class Search:
         trial = rotated(self.model)
         trial.iterate(range(len(trial.factors)))
         self.n_iter += 1
-        worth_it = trial.value > self.model.value + SETTINGS.worth_rotating
-        return worth_it and self._move_to(trial)
+        return trial.value > self.model.value + self._tol and self._move_to(trial)
 
     def _move_to(self, model: Model) -> bool:
         self.model = model
@@ -157,43 +135,51 @@ class Search:
         return True
 
 
-def leading_factor(model: Model, number: int, rng: np.random.Generator) -> Factor:
-    """Compute leading singular vectors of the standardised residual as a factor.
+class _Residual(AbstractCovariance):
+    """Cross-products of the standardised residual, about one side of the data.
 
     Every entry is divided by the standard deviation of its noise, missing ones are zero: otherwise
-    the noisiest features or samples would be found first. Exact if one side is short, else by
-    subspace iteration. Scores have mean square one.
+    the noisiest features or samples would be found first.
     """
-    n, p = model.data.shape
-    side, length = (0, n) if n <= p else (1, p)
-    roots = [np.sqrt(precision) for precision in model.weights(0)]
 
-    def product(to: int, rows: Array) -> Array:
-        return np.asarray(_residual_product(model, to, rows * roots[1 - to]) * roots[to])
+    def __init__(self, model: Model) -> None:
+        self.n_features, self.n_samples = sorted(model.data.shape)
+        self.unit, self.side = 1.0, int(self.n_features != model.data.shape[0])
+        self.roots = [np.sqrt(precision) for precision in model.weights(0)]
+        self._model = model
 
-    basis = np.eye(length)
-    if length > SETTINGS.exact_up_to:
-        vectors, products = SETTINGS.subspace
-        basis = rng.standard_normal((vectors, length))
-        for _ in range(products):
-            basis = np.linalg.qr(product(side, product(1 - side, basis)).T)[0].T
-    image = product(1 - side, basis)
-    vector = np.linalg.eigh(image @ image.T)[1][:, -1]
-    pair = vector @ basis / roots[side], vector @ image / roots[1 - side]
+    def product(self, side: int, rows: Array) -> Array:
+        """Multiply the residual by vectors of the other side."""
+        data, rows = self._model.data, rows * self.roots[1 - side]
+        product = data.product(side, rows)
+        there, here = self._model.stacked(1 - side), self._model.stacked(side)
+        for i, row in enumerate(rows):
+            product[i] -= data.fitted_along(side, there, row, here)
+        return np.asarray(product * self.roots[side])
+
+    def matmul(self, v: Array) -> Array:
+        """Multiply by the residual and its transpose."""
+        return self.product(self.side, self.product(1 - self.side, v.T)).T
+
+    def diagonal(self) -> Array:
+        """Return the sums of squares."""
+        return np.diagonal(self.matmul(np.eye(self.n_features)))
+
+
+def leading_factor(model: Model, number: int) -> Factor:
+    """Compute leading singular vectors of the standardised residual as a factor.
+
+    Scores have mean square one.
+    """
+    residual = _Residual(model)
+    side, roots = residual.side, residual.roots
+    vector = residual.leading(1, ACCURATE)[1].T
+    image = residual.product(1 - side, vector)
+    pair = vector[0] / roots[side], image[0] / roots[1 - side]
     scores, loadings = pair if side == 0 else (pair[1], pair[0])
     size = float(np.sqrt(np.mean(scores**2))) or 1.0
     scores, loadings = scores / size, loadings * size
     return Factor((scores, loadings), (scores**2, loadings**2), number)
-
-
-def _residual_product(model: Model, side: int, rows: Array) -> Array:
-    """Multiply the residual by vectors of the other side."""
-    product = model.data.product(side, rows)
-    if model.factors:
-        there, here = model.stacked(1 - side), model.stacked(side)
-        for i, row in enumerate(rows):
-            product[i] -= model.data.fitted_along(side, there, row, here)
-    return product
 
 
 def extrapolated(old: Model, new: Model, stretch: float) -> Model:
@@ -291,24 +277,24 @@ def with_fixed_priors(model: Model) -> Model:
     return replace(model, priors=(scores, loadings), factors=factors)
 
 
-def improve_scores(model: Model) -> None:
+def improve_scores(model: Model, max_iter: int) -> None:
     """Update the scores, in place, until they no longer change; each step raises the ELBO.
 
     Noise of single samples belongs to the samples and is updated with their scores.
     """
-    for _ in range(SETTINGS.sweeps if model.factors else 0):
+    for _ in range(max_iter if model.factors else 0):
         before, precision = model.stacked(0), model.precision
         model.update(0, range(len(model.factors)))
         if model.noise.side == 0:
             model.settle()
         after = model.stacked(0)
         change = np.abs(after - before).max() / np.abs(after).max(initial=1e-300)
-        if max(change, np.abs(model.precision / precision - 1).max()) <= SETTINGS.settled:
+        if max(change, np.abs(model.precision / precision - 1).max()) <= _SETTLED:
             break
     model.settle(keep_precision=True)
 
 
-def scores_of(fitted: Fitted, data: AbstractObservations) -> Array:
+def scores_of(fitted: Fitted, data: Observations, max_iter: int) -> Array:
     """Compute posterior means of the scores of samples, k x n, given a fitted factorisation."""
     noise = Noise(data, fitted.side)
     noise.floor = fitted.floor
@@ -324,7 +310,7 @@ def scores_of(fitted: Fitted, data: AbstractObservations) -> Array:
             second=(scores[k] ** 2, factor.second[1]),
             evidence=(-np.inf, factor.evidence[1]),
         )
-    improve_scores(model)
+    improve_scores(model, max_iter)
     return model.stacked(0)
 
 
