@@ -101,7 +101,7 @@ class TestDenoise:
         found = denoise(x, self.map_, self.covariance, np.random.default_rng(0))
         expected = [self.odds(found.prior, row) @ found.prior.support for row in x]
         np.testing.assert_allclose(found.mean, expected, atol=1e-10)
-        sd, lfsr = found.prior.uncertainty(*found.observed)
+        _, sd, lfsr, _ = found.prior.posterior(*found.observed)
         for i, row in enumerate(x[:5]):
             odds = self.odds(found.prior, row)
             variance = odds @ (found.prior.support - found.mean[i]) ** 2
@@ -116,7 +116,8 @@ class TestDenoise:
         for j in range(2):
             step = 1e-5 * np.eye(2)[j]
             ahead, behind = (
-                found.prior.mean(x + sign * step, self.map_, self.covariance) for sign in (1, -1)
+                found.prior.posterior(x + sign * step, self.map_, self.covariance).mean
+                for sign in (1, -1)
             )
             slope[:, j] = ((ahead - behind) / 2e-5).mean(axis=0)
         np.testing.assert_allclose(found.slope, slope, atol=1e-7)
@@ -355,7 +356,8 @@ class TestEdges:
 
     def test_denoised_to_a_point_ends_early(self):
         prior = JointPrior(np.array([[1.0, 0.0]]), np.ones(1))
-        assert prior.mean(np.ones((3, 2)), np.eye(2), np.eye(2)).tolist() == [[1.0, 0.0]] * 3
+        found = prior.posterior(np.ones((3, 2)), np.eye(2), np.eye(2))
+        assert found.mean.tolist() == [[1.0, 0.0]] * 3
         assert _ebpca_amp._degenerate(np.diag([1.0, 0.0]))
 
     def test_needs_the_data(self):

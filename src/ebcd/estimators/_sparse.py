@@ -14,10 +14,8 @@ from ebcd._warnings import warn_user
 from ebcd.data import AbstractCovariance, Input
 from ebcd.estimators._readable import Readable
 from ebcd.estimators._shrinkage import Shrinkage
-from ebcd.fitting._methods import Components
+from ebcd.fitting._methods import NEGLIGIBLE, Components
 from ebcd.fitting._starts import svd_start
-
-_NEGLIGIBLE = 1e-12  # of the variance: what is left of it by rounding
 
 
 class Found(NamedTuple):
@@ -144,7 +142,7 @@ def _principal(covariance: AbstractCovariance, k: int) -> Array:
     if trace == 0:
         return np.empty((0, covariance.n_features))
     loadings = svd_start(covariance, k)
-    return np.asarray(loadings[(loadings**2).sum(axis=1) > _NEGLIGIBLE * trace])
+    return np.asarray(loadings[(loadings**2).sum(axis=1) > NEGLIGIBLE * trace])
 
 
 def _mean_residual(covariance: AbstractCovariance, loadings: Array, weights: Array) -> float:
@@ -152,5 +150,5 @@ def _mean_residual(covariance: AbstractCovariance, loadings: Array, weights: Arr
     b = covariance.matmul(weights.T).T
     left = covariance.trace() - 2 * float((b * loadings).sum())
     left += float(((b @ weights.T) * (loadings @ loadings.T)).sum())
-    floor = _NEGLIGIBLE * (covariance.trace() or 1.0)
+    floor = NEGLIGIBLE * (covariance.trace() or 1.0)
     return max(left, floor) / covariance.n_features

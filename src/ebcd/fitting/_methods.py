@@ -23,7 +23,7 @@ from ebcd.fitting._rotation import multiply, orthonormal_rows, polar
 from ebcd.fitting._shrinkers import NormalMeansShrinker
 from ebcd.penalties import L0, L1, SCAD, AbstractPenalty
 
-_NO_SIZE = 1e-12  # in working units: what a threshold leaves of a component by rounding
+NEGLIGIBLE = 1e-12  # of a size or a variance in working units: what is left of it by rounding
 
 
 class Strength:
@@ -269,7 +269,7 @@ class Method:
             v = unit_rows(fit.loadings[0])
             product = left.matmul(v[:, None])[:, 0]
             size = np.sqrt(max(float(v @ product), 0.0))
-            if size < _NO_SIZE:
+            if size < NEGLIGIBLE:
                 continue
             loadings[k], w = v * size, v / size
             weights[k] = left.undeflated(w) if isinstance(left, Deflated) else w

@@ -81,26 +81,21 @@ class EBMF(WholeDataDecomposition):
         Squared length of each component, and its share of the total variance. Scores may be
         correlated, so shares need not add up to that of all components together.
     elbo_ : float
-        Evidence lower bound, all constants included; ``elbo_path_`` has it after every iteration,
-        never decreasing.
+        Evidence lower bound; ``elbo_path_`` has it after every iteration, never decreasing.
     n_iter_ : int
         Number of iterations in total.
     converged_ : bool
         Whether every fit converged.
-    mean_ : ndarray of shape (p,)
-        What was subtracted from the features.
-    n_samples_, n_components_, n_features_in_ : int
-        Numbers of samples, components and features.
-    feature_names_in_ : ndarray of shape (p,)
-        Names of the features, if the data had any.
 
     Notes
     -----
-    `transform` gives the posterior mean of the scores of each sample, with loadings, priors and
-    noise as they were fitted (with ``noise="per_sample"`` the noise of the new samples is
-    estimated along with their scores). With the normal prior on the scores that is linear in the
-    sample, and on the training data it gives ``scores_``. With other priors it is iterated
-    from there; ``scores_`` is then the same unless a posterior has several modes.
+    Other attributes are those of `EBCD`.
+
+    `transform` takes loadings, priors and noise as they were fitted (with ``noise="per_sample"``
+    the noise of the new samples is estimated along with their scores). With the normal prior on
+    the scores it is linear in the sample, and on the training data it gives ``scores_``. With
+    other priors it is iterated from there; ``scores_`` is then the same unless a posterior has
+    several modes.
 
     References
     ----------
@@ -152,25 +147,7 @@ class EBMF(WholeDataDecomposition):
         self.random_state = random_state
         self.verbose = verbose
 
-    def fit(self, X: Any, y: Any = None, n_samples: int | None = None) -> Self:
-        """Fit to data.
-
-        Parameters
-        ----------
-        X : array-like, sparse matrix or data frame of shape (n, p)
-            Data with one sample a row. NaN in dense data is a missing entry.
-        y : None
-            Ignored.
-        n_samples : None
-            Not supported: a compact stand-in for the data will not do.
-
-        Returns
-        -------
-        EBMF
-            The fitted estimator.
-        """
-        self._check_parameters()
-        self._check_whole(X, n_samples)
+    def _fit_whole(self, X: Any) -> Self:
         if comes_in_chunks(X) and not isinstance(X, np.ndarray):
             self._refuse("chunks")
         X = checked_data(self, X, reset=True).astype(np.float64, copy=False)
@@ -180,12 +157,7 @@ class EBMF(WholeDataDecomposition):
         model = Model(data, noise, self._working_priors(unit))
         model.settle()
         progress = _Printer(data.counts[0].sum() * np.log(unit)) if self.verbose else None
-        search = Search(
-            model,
-            tol=self.tol,
-            max_iter=self.max_iter,
-            progress=progress,
-        )
+        search = Search(model, tol=self.tol, max_iter=self.max_iter, progress=progress)
         if data.squares[0].any():
             search.run(self.n_components)
         self._store(search, mean, unit)
@@ -225,7 +197,8 @@ class EBMF(WholeDataDecomposition):
         self.components_ = model.stacked(1) * back
         spread = [np.sqrt(factor.variances[1]) for factor in model.factors]
         self.components_sd_ = np.reshape(spread, (k, p)) * back
-        self.lfsr_ = np.reshape([_sign_rates(factor) for factor in model.factors], (k, p))
+        rates = [factor.found(1).posterior(*factor.problem(1)).lfsr for factor in model.factors]
+        self.lfsr_ = np.reshape(rates, (k, p))
         self.priors_ = [
             factor.found(1).rescaled(float(c))
             for factor, c in zip(model.factors, back[:, 0], strict=True)
@@ -250,10 +223,8 @@ class EBMF(WholeDataDecomposition):
     def _ordered(self, model: Model) -> Model:
         """Sort by explained variance and make the largest loading positive."""
         factors = [_signed(factor) for factor in model.factors]
-        lists = isinstance(self.loadings_prior, list | tuple) or isinstance(
-            self.scores_prior, list | tuple
-        )
-        if not lists:
+        given = self.loadings_prior, self.scores_prior
+        if not any(isinstance(priors, list | tuple) for priors in given):
             factors.sort(key=lambda f: -float(np.mean(f.mean[0] ** 2) * np.sum(f.mean[1] ** 2)))
         return replace(model, factors=factors)
 
@@ -267,9 +238,7 @@ class EBMF(WholeDataDecomposition):
                 ConvergenceWarning,
             )
         elif self.n_components_ == 0:
-            warn_user(
-                "no component was found: the ELBO is highest with none",
-            )
+            warn_user("no component was found: the ELBO is highest with none")
         elif not self.converged_:
             warn_user(
                 f"a fit stopped after max_iter={self.max_iter} iterations while the ELBO still "
@@ -317,18 +286,14 @@ def _signed(factor: Factor) -> Factor:
     one_sided = any(map(side_of, factor.prior))
     if loadings[np.abs(loadings).argmax()] > 0 or one_sided:
         return factor
-    b = [(-x, s) for x, s in factor.observed]
+    (b, s), (c, t) = factor.observed
     return replace(
         factor,
         mean=(-factor.mean[0], -factor.mean[1]),
         prior=(factor.found(0).mirrored(), factor.found(1).mirrored()),
-        observed=(b[0], b[1]),
+        observed=((-b, s), (-c, t)),
         product=None,
     )
-
-
-def _sign_rates(factor: Factor) -> Array:
-    return factor.found(1).posterior(*factor.problem(1)).lfsr
 
 
 class _Printer:

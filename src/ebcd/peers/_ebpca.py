@@ -13,7 +13,7 @@ from ebcd._parameters import as_generator
 from ebcd._warnings import warn_user
 from ebcd.data import DataCovariance, Input
 from ebcd.estimators._shrinkage import Shrinkage
-from ebcd.peers._ebpca_amp import JointPrior, Messages, Spectrum, pass_messages, spectrum
+from ebcd.peers._ebpca_amp import JointPrior, Messages, pass_messages, spectrum
 from ebcd.peers._whole_data import WholeDataDecomposition
 from ebcd.priors._fitted import FittedPrior
 from ebcd.priors._registry import make_prior
@@ -67,18 +67,12 @@ class EBPCA(WholeDataDecomposition):
         By how much each round changed ``components_``: the root of the sum of squares of the
         difference, relative to that of the components before. Those before the first round are
         the principal components, shrunk as if loadings were normal.
-    mean_ : ndarray of shape (p,)
-        What was subtracted from the features.
-    n_samples_, n_components_, n_features_in_ : int
-        Numbers of samples, components and features.
-    feature_names_in_ : ndarray of shape (p,)
-        Names of the features, if the data had any.
 
     Notes
     -----
-    There is no criterion that the iterations maximise, so there is no ``elbo_``. Several
-    components may slowly become more alike; ``change_path_`` levels off or grows then, and many
-    rounds can do harm.
+    Other attributes are those of `EBMF`, but for ``elbo_``: there is no criterion that the
+    iterations maximise. Several components may slowly become more alike; ``change_path_`` levels
+    off or grows then, and many rounds can do harm.
 
     `transform` treats every sample as new: it gives the posterior mean of its scores, given its
     products with the loadings, under the joint distribution of the scores that was found. On the
@@ -123,27 +117,6 @@ class EBPCA(WholeDataDecomposition):
         self.center = center
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any = None, n_samples: int | None = None) -> Self:
-        """Fit to data.
-
-        Parameters
-        ----------
-        X : array-like, sparse matrix or data frame of shape (n, p)
-            Data with one sample a row.
-        y : None
-            Ignored.
-        n_samples : None
-            Not supported: a compact stand-in for the data will not do.
-
-        Returns
-        -------
-        EBPCA
-            The fitted estimator.
-        """
-        self._check_parameters()
-        self._check_whole(X, n_samples)
-        return super().fit(X)
-
     def _needs_rows(self) -> bool:
         return True
 
@@ -158,66 +131,42 @@ class EBPCA(WholeDataDecomposition):
         # one dimension must be left to estimate the noise from
         most = min(self.n_components, n - 1, p - 1) if matrix.trace() > 0 else 0
         start = spectrum(matrix, most)
-        messages = None
-        if start.signals.size:
-            rng = as_generator(self.random_state, default=0)
-            messages = pass_messages(matrix, start, self.max_iter, rng)
-        self._store(start, messages, matrix, data)
-        self._warn(start, most)
+        rng = as_generator(self.random_state, default=0)
+        messages = pass_messages(matrix, start, self.max_iter, rng)
+        self.mean_, self.n_samples_, self.n_components_ = data.mean, n, start.signals.size
+        self.n_iter_, self.change_path_ = len(messages.changes), np.array(messages.changes)
+        self.noise_variance_ = (start.noise * matrix.unit) ** 2
+        self._store(messages, start.signals, float(data.variances.sum()))
+        self._warn(start.exact and most > 0)
         return self
 
-    def _store(
-        self, start: Spectrum, messages: Messages | None, matrix: DataCovariance, data: Input
-    ) -> None:
-        n, p, k = matrix.n_samples, matrix.n_features, start.signals.size
-        changes = [] if messages is None else messages.changes
-        self.n_iter_, self.change_path_ = len(changes), np.array(changes, dtype=np.float64)
-        self.noise_variance_ = (start.noise * matrix.unit) ** 2
-        sizes = start.signals * start.noise * matrix.unit / np.sqrt(n)
-        scores, loadings, sd, lfsr = np.empty((n, k)), np.empty((p, k)), *np.empty((2, p, k))
-        if messages is not None:
-            scores, loadings = messages.scores.mean, messages.loadings.mean
-            sd, lfsr = messages.loadings.prior.uncertainty(*messages.loadings.observed)
-        components = (loadings * sizes).T
-        order = np.argsort(-(components**2).sum(axis=1), kind="stable")
-        top = np.abs(components).argmax(axis=1)
-        signs = np.where(components[np.arange(k), top] < 0, -1.0, 1.0)[order]
-        self.components_ = components[order] * signs[:, None]
-        self.components_sd_ = (sd * sizes).T[order]
-        self.lfsr_ = lfsr.T[order]
-        self.scores_ = scores[:, order] * signs
-        self.priors_, self.scores_priors_ = [], []
-        if messages is not None:
-            factors = sizes[order] * signs
-            self._remember(messages, start, order, signs, factors)
-            self.priors_ = _marginals(messages.loadings.prior, order, factors.tolist())
-            self.scores_priors_ = _marginals(messages.scores.prior, order, signs.tolist())
-        self._store_variances(float(data.variances.sum()))
-        self.n_components_, self.n_samples_, self.mean_ = k, n, data.mean
-
-    def _remember(
-        self,
-        messages: Messages,
-        start: Spectrum,
-        order: np.ndarray,
-        signs: Array,
-        factors: Array,
-    ) -> None:
-        """Keep what `transform` needs: new rows times this map are ``N(M u, C)``.
+    def _store(self, messages: Messages, signals: Array, total: float) -> None:
+        """Keep components and scores, and what `transform` needs: rows times a map are N(M u, C).
 
         Of loadings, in the units of the data, what was observed of them and its noise.
         """
-        n = messages.scores.mean.shape[0]
-        loadings = messages.loadings.mean[:, order] * signs
-        gram = loadings.T @ loadings / n
-        prior = messages.scores.prior
-        self._score_prior = JointPrior(prior.support[:, order] * signs, prior.weights)
-        self._score_map = loadings / np.sqrt(n * self.noise_variance_)
-        self._score_law = gram * start.signals[order], gram
-        x, map_, covariance = messages.loadings.observed
+        scores, loadings, n = messages.scores, messages.loadings, self.n_samples_
+        sizes = signals * np.sqrt(self.noise_variance_ / n)
+        order = np.argsort(-sizes * np.linalg.norm(loadings.mean, axis=0), kind="stable")
+        means, sizes = loadings.mean[:, order], sizes[order]
+        largest = means[np.abs(means).argmax(axis=0), np.arange(order.size)]
+        signs = np.where(largest < 0, -1.0, 1.0)
+        means, factors = means * signs, sizes * signs
+        found = loadings.prior.posterior(*loadings.observed)
+        self.components_ = (means * sizes).T
+        self.components_sd_ = (found.sd[:, order] * sizes).T
+        self.lfsr_ = found.lfsr[:, order].T
+        self.scores_ = scores.mean[:, order] * signs
+        self.priors_ = _marginals(loadings.prior, order, factors)
+        self.scores_priors_ = _marginals(scores.prior, order, signs)
+        self._store_variances(total)
+        gram = means.T @ means / n
+        self._score_prior = JointPrior(scores.prior.support[:, order] * signs, scores.prior.weights)
+        self._score_map = means / np.sqrt(n * self.noise_variance_)
+        self._score_law = gram * signals[order], gram
+        x, map_, covariance = loadings.observed
         inverse = np.linalg.inv(map_[:, order] / factors)
-        noise = np.sqrt(np.vecdot(inverse @ covariance, inverse))
-        self._observed = inverse @ x.T, noise
+        self._observed = inverse @ x.T, np.sqrt(np.vecdot(inverse @ covariance, inverse))
 
     def _shrinkage(self, k: int) -> Shrinkage:
         """Return the posterior mean if only this component is observed; it is one function then."""
@@ -225,14 +174,14 @@ class EBPCA(WholeDataDecomposition):
         prior = self.priors_[k]
         return Shrinkage(observed, lambda x: prior.shrink(x, noise), noise, "posterior mean")
 
-    def _warn(self, start: Spectrum, most: int) -> None:
+    def _warn(self, exact: bool) -> None:
         if self.n_components_ < self.n_components:
             warn_user(
                 f"{self.n_components_} of {self.n_components} components stand out from noise, the "
                 "others were dropped: their singular values are within the range of those of "
                 "pure noise, where nothing can be learned about them",
             )
-        if start.exact and most:
+        if exact:
             warn_user(
                 f"the {self.n_components_} components fit the data exactly, so that no noise is "
                 "left to compare them with; use fewer components",
@@ -256,18 +205,16 @@ class EBPCA(WholeDataDecomposition):
         return self._by_rows(X, self._denoised)
 
     def _denoised(self, X: Any) -> Array:
-        if self.n_components_ == 0:
-            return np.empty((X.shape[0], 0), dtype=X.dtype)
         products = np.asarray(X @ self._score_map.astype(X.dtype, copy=False), dtype=np.float64)
         products -= self.mean_ @ self._score_map
-        scores = self._score_prior.mean(products, *self._score_law)
+        scores = self._score_prior.posterior(products, *self._score_law).mean
         return np.asarray(scores.astype(X.dtype, copy=False))
 
 
-def _marginals(prior: JointPrior, order: np.ndarray, factors: list[float]) -> list[FittedPrior]:
+def _marginals(prior: JointPrior, order: np.ndarray, factors: Array) -> list[FittedPrior]:
     """Distribution of each column of a joint distribution, multiplied by a factor."""
     marginals = []
-    for k, factor in zip(order.tolist(), factors, strict=True):
+    for k, factor in zip(order, factors, strict=True):
         places, index = np.unique(factor * prior.support[:, k], return_inverse=True)
         weights = np.bincount(index, weights=prior.weights)
         marginals.append(make_prior("npmle", locations=places, weights=weights))

@@ -27,55 +27,40 @@ denoisers, which gives the ``V_(-1)`` of the first step: the right vectors times
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+from scipy.special import softmax
 
 from ebcd._numerics import Array
 from ebcd.data import DataCovariance
 from ebcd.fitting._deflation import ACCURATE
+from ebcd.fitting._methods import NEGLIGIBLE
 from ebcd.priors._weights import Likelihoods, fit_weights
 
 
 @dataclass(frozen=True)
 class MessageSettings:
-    """Sizes up to which distributions are fitted exactly, and what counts as nothing."""
+    """Sizes up to which distributions are fitted exactly."""
 
     atoms: int = 1_000  # of a distribution: rows, or a sample of them
     rows: int = 4_000  # that a distribution is fitted to: enough to know it
     chunk: int = 2_000_000  # entries that are worked on at once: memory
-    smallest_noise: float = 1e-6  # of the root mean square of the data
-    degenerate: float = 1e-10  # ratio of eigenvalues: components have become one
 
 
 SETTINGS = MessageSettings()
 
 
 class Spectrum(NamedTuple):
-    """Leading singular vectors of the data and what (2) and (3) make of them.
+    """Leading singular vectors of the data and what (2) and (3) make of them."""
 
-    Attributes
-    ----------
-    noise : float
-        Standard deviation of the noise, in working units.
-    left, right : array, n x k and p x k
-        Sample singular vectors of length ``sqrt(n)`` and ``sqrt(p)``.
-    signals : array of length k
-        The ``s`` of (1).
-    alignment : pair of arrays of length k
-        ``a^2`` and ``b^2`` of (3).
-    exact : bool
-        Whether the components fit the data exactly, so that the noise is at its floor.
-    """
-
-    noise: float
-    left: Array
-    right: Array
-    signals: Array
-    alignment: tuple[Array, Array]
-    exact: bool
+    noise: float  # its standard deviation, in working units
+    left: Array  # n x k: sample singular vectors of length sqrt(n)
+    right: Array  # p x k: of length sqrt(p)
+    signals: Array  # the s of (1)
+    alignment: tuple[Array, Array]  # a^2 and b^2 of (3)
+    exact: bool  # whether components fit the data exactly, so that the noise is at its floor
 
 
 def spectrum(data: DataCovariance, k: int) -> Spectrum:
@@ -89,7 +74,7 @@ def spectrum(data: DataCovariance, k: int) -> Spectrum:
     power = n * data.trace()
     while True:
         left_over = max(power - float((values[:k] ** 2).sum()), 0.0) / (n * p)
-        floor = SETTINGS.smallest_noise**2 * power / (n * p)
+        floor = NEGLIGIBLE * power / (n * p)
         noise = float(np.sqrt(max(left_over, floor)))
         excess = (values[:k] / noise) ** 2 / n - 1 - ratio
         if k == 0 or excess[-1] > 2 * np.sqrt(ratio) * (1 + 1e-6):
@@ -120,64 +105,45 @@ def _singular_vectors(data: DataCovariance, k: int) -> tuple[Array, Array, Array
     return left[:, order], values[order], right[:, order]
 
 
+class Rows(NamedTuple):
+    """Posterior of rows: means, standard deviations, local false sign rates, mean covariance."""
+
+    mean: Array
+    sd: Array
+    lfsr: Array
+    covariance: Array
+
+
 class JointPrior(NamedTuple):
     """A discrete distribution of rows: `support` (m x k) with `weights`."""
 
     support: Array
     weights: Array
 
-    def posterior(self, x: Array, map_: Array, covariance: Array) -> Iterator[tuple[slice, Array]]:
-        """Probabilities of the atoms given rows of ``x ~ N(map_ u, covariance)``, in chunks."""
+    def posterior(self, x: Array, map_: Array, covariance: Array) -> Rows:
+        """Compute the posterior of rows ``u`` given ``x ~ N(map_ u, covariance)``."""
+        support, logs = self.support, np.log(self.weights)[:, None]
+        mean, sd, lfsr = np.empty((3, *x.shape))
+        spread = np.zeros_like(map_)
         size = max(1, SETTINGS.chunk // len(self.weights))
-        whitened, images = _whitened(x, self.support, map_, covariance)
-        for i in range(0, x.shape[0], size):
-            part = slice(i, i + size)
-            logs = log_densities(whitened[part], images).T + np.log(self.weights)
-            odds = np.exp(logs - logs.max(axis=1, keepdims=True))
-            yield part, odds / odds.sum(axis=1, keepdims=True)
-
-    def mean(self, x: Array, map_: Array, covariance: Array) -> Array:
-        """Posterior mean of every row."""
-        result = np.empty_like(x)
-        for part, odds in self.posterior(x, map_, covariance):
-            result[part] = odds @ self.support
-        return result
-
-    def uncertainty(self, x: Array, map_: Array, covariance: Array) -> tuple[Array, Array]:
-        """Posterior standard deviations and local false sign rates of every entry."""
-        sd, lfsr = np.empty((2, *x.shape))
-        for part, odds in self.posterior(x, map_, covariance):
-            spread = odds @ self.support**2 - (odds @ self.support) ** 2
-            sd[part] = np.sqrt(np.maximum(spread, 0.0))
-            lfsr[part] = np.minimum(odds @ (self.support <= 0), odds @ (self.support >= 0))
-        return sd, np.minimum(lfsr, 1.0)
+        for part in (slice(i, i + size) for i in range(0, len(x), size)):
+            odds = softmax(log_densities(x[part], support, map_, covariance) + logs, axis=0).T
+            mean[part] = odds @ support
+            sd[part] = np.sqrt(np.maximum(odds @ support**2 - mean[part] ** 2, 0.0))
+            lfsr[part] = np.minimum(odds @ (support <= 0), odds @ (support >= 0))
+            spread += (support.T * odds.sum(axis=0)) @ support - mean[part].T @ mean[part]
+        return Rows(mean, sd, np.minimum(lfsr, 1.0), spread / len(x))
 
 
 class Denoised(NamedTuple):
-    """Rows after denoising.
+    """Rows after denoising."""
 
-    Attributes
-    ----------
-    mean : array
-        Posterior means.
-    slope : array, k x k
-        Mean derivative of the posterior means.
-    prior : JointPrior
-        Distribution of the rows that was found.
-    observed : tuple
-        What was denoised: rows, their map and the covariance of their noise.
-    chosen : tuple
-        Numbers of the rows that the distribution was fitted to, and of those that are its atoms.
-    weights : array
-        Weights of those atoms.
-    """
-
-    mean: Array
-    slope: Array
-    prior: JointPrior
-    observed: tuple[Array, Array, Array]
-    chosen: tuple[np.ndarray, np.ndarray]
-    weights: Array
+    mean: Array  # posterior means
+    slope: Array  # k x k: mean derivative of the posterior means
+    prior: JointPrior  # distribution of the rows that was found
+    observed: tuple[Array, Array, Array]  # rows, their map and the covariance of their noise
+    chosen: tuple[np.ndarray, np.ndarray]  # numbers of the rows that it was fitted to, of its atoms
+    weights: Array  # of those atoms
 
 
 def denoise(
@@ -194,45 +160,32 @@ def denoise(
     square of one that (1) says it has, since the estimate from a few noisy rows is too wide.
     `previous` is the same a round before, to start from: each atom has moved a little with its row.
     """
-    places: Array = np.linalg.solve(map_, x.T).T.astype(np.float64, copy=False)
     chosen = _choose(len(x), rng) if previous is None else previous.chosen
-    rows, atoms = x[chosen[0]], places[chosen[1]]
-    likelihoods = Likelihoods(log_densities(*_whitened(rows, atoms, map_, covariance)), None)
+    rows, atoms = x[chosen[0]], np.linalg.solve(map_, x[chosen[1]].T).T
+    likelihoods = Likelihoods(log_densities(rows, atoms, map_, covariance), None)
     weights = fit_weights(likelihoods, None if previous is None else previous.weights).weights
     used = weights > 0
     size = np.sqrt(weights @ atoms**2)
     prior = JointPrior(atoms[used] / np.where(size > 0, size, 1.0), weights[used])
-    mean, spread = np.empty_like(x), np.zeros_like(map_)
-    for part, odds in prior.posterior(x, map_, covariance):
-        mean[part] = odds @ prior.support
-        centred = prior.support.T * odds.sum(axis=0)
-        spread += centred @ prior.support - mean[part].T @ mean[part]
-    slope = np.asarray(np.linalg.solve(covariance, map_ @ (spread / len(x))).T, dtype=np.float64)
-    return Denoised(mean, slope, prior, (x, map_, covariance), chosen, weights)
+    found = prior.posterior(x, map_, covariance)
+    slope: Array = np.linalg.solve(covariance, map_ @ found.covariance).T.astype(np.float64)
+    return Denoised(found.mean, slope, prior, (x, map_, covariance), chosen, weights)
 
 
 def _choose(n: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
     """Choose rows to fit a distribution to, and rows that are its atoms: all, if not too many."""
-    everything = np.arange(n)
     rows, atoms = (
-        everything if n <= most else np.sort(rng.choice(n, most, replace=False))
+        np.arange(n) if n <= most else np.sort(rng.choice(n, most, replace=False))
         for most in (SETTINGS.rows, SETTINGS.atoms)
     )
     return rows, atoms
 
 
-def _whitened(x: Array, atoms: Array, map_: Array, covariance: Array) -> tuple[Array, Array]:
-    """Rows and images of the atoms, in coordinates where the noise is standard normal."""
-    root = np.linalg.cholesky(covariance)
-    return (
-        np.linalg.solve(root, x.T).T,
-        np.linalg.solve(root, map_ @ atoms.T).T,
-    )
-
-
-def log_densities(x: Array, images: Array) -> Array:
+def log_densities(x: Array, atoms: Array, map_: Array, covariance: Array) -> Array:
     """Log-likelihoods of rows of `x` (columns) given each atom (rows), up to a constant of x."""
-    return np.asarray(images @ x.T - 0.5 * (images**2).sum(axis=1)[:, None])
+    root = np.linalg.cholesky(covariance)  # in these coordinates the noise is standard normal
+    whitened, images = np.linalg.solve(root, x.T), np.linalg.solve(root, map_ @ atoms.T).T
+    return np.asarray(images @ whitened - 0.5 * (images**2).sum(axis=1)[:, None])
 
 
 class Messages(NamedTuple):
@@ -265,7 +218,8 @@ def pass_messages(
         message = data.transposed(scores.mean) / unit - before @ scores.slope.T
         loadings = denoise(message, gram @ signals, gram, rng, loadings)
         before = loadings.mean
-        changes.append(_relative_change(old @ signals, before @ signals))
+        change = np.linalg.norm((before - old) @ signals) / np.linalg.norm(old @ signals)
+        changes.append(float(change))
         old = before
         gram = before.T @ before / n
         if _degenerate(gram):
@@ -281,10 +235,6 @@ def _denoised_start(vectors: Array, alignment: Array, rng: np.random.Generator) 
     return denoise(vectors, np.diag(np.sqrt(alignment)), np.diag(1 - alignment), rng)
 
 
-def _relative_change(old: Array, new: Array) -> float:
-    return float(np.linalg.norm(new - old) / np.linalg.norm(old))
-
-
 def _degenerate(gram: Array) -> bool:
     values = np.linalg.eigvalsh(gram)
-    return bool(values[0] <= SETTINGS.degenerate * values[-1])
+    return values.size == 0 or bool(values[0] <= NEGLIGIBLE * values[-1])
