@@ -10,7 +10,7 @@ from sklearn.model_selection import KFold, ShuffleSplit
 
 from ebcd import Gram, PenalizedPCA, PenalizedPCACV
 from ebcd.estimators import _penalized_cv
-from ebcd.fitting import _folds
+from ebcd.fitting import _penalized
 from ebcd.fitting._penalized import emptying_strengths
 from ebcd.penalties import PENALTIES, ElasticNet, make_penalty
 
@@ -163,7 +163,7 @@ def test_several_processes_and_small_stacks_change_nothing(monkeypatch):
     np.testing.assert_allclose(
         clone(model).set_params(n_jobs=2).fit(X).cv_errors_, expected, rtol=1e-10
     )
-    monkeypatch.setattr(_folds, "SETTINGS", replace(_folds.SETTINGS, largest_stack=100))
+    monkeypatch.setattr(_penalized, "SETTINGS", replace(_penalized.SETTINGS, largest_stack=100))
     np.testing.assert_allclose(clone(model).fit(X).cv_errors_, expected, rtol=1e-10)
 
 

@@ -41,16 +41,14 @@ class TestStrength:
 
 def shrinkage_of(covariance, name, alpha):
     n = covariance.n_samples
-    length = np.full((1, 1, 1), np.sqrt(n) * covariance.unit)
-    return METHODS["PenalizedPCA"].shrinkage(
-        make_penalty(name), np.reshape(alpha, (1, -1, 1)), length, np.array([n])
-    )
+    parameters = make_penalty(name), np.reshape(alpha, (-1, 1)), np.sqrt(n) * covariance.unit, n
+    return lambda b: METHODS["PenalizedPCA"].shrinkage(b, *parameters)
 
 
 def test_strengths_of_each_component():
     covariance = some_covariance()
     b = np.random.default_rng(1).normal(size=(1, 2, 10))
-    loadings, _ = shrinkage_of(covariance, "l1", [1.0, 5.0])(b, np.arange(1))
+    loadings, _ = shrinkage_of(covariance, "l1", [1.0, 5.0])(b)
     kept = np.abs(b) * np.sqrt(40) * covariance.unit > [[1.0], [5.0]]
     np.testing.assert_array_equal(loadings != 0, kept)
 
@@ -69,7 +67,7 @@ class TestFit:
         start = oriented(make_penalty(name), svd_start(covariance, 3))[None]
         loadings = start
         for _ in range(2000):
-            loadings, value = shrinkage(polar(covariance, loadings), np.arange(1))
+            loadings, value = shrinkage(polar(covariance, loadings))
         fit = fit_penalized(
             covariance, make_penalty(name), np.full(3, 4.0), start, tol=1e-13, max_iter=5000
         )
@@ -87,7 +85,7 @@ class TestFit:
         loadings, tol = svd_start(covariance, 2)[None], 1e-9 * 50 * covariance.trace()
         plain, value, gain = 0, -np.inf, np.inf
         while gain > tol:
-            loadings, new = shrinkage(polar(covariance, loadings), np.arange(1))
+            loadings, new = shrinkage(polar(covariance, loadings))
             plain, gain, value = plain + 1, new[0] - value, new[0]
         fit = fit_penalized(
             covariance,
@@ -123,7 +121,7 @@ class TestFit:
             start = svd_start(covariance, 4)[None]
             loadings = start
             for _ in range(1000):
-                loadings, value = shrinkage(polar(covariance, loadings), np.arange(1))
+                loadings, value = shrinkage(polar(covariance, loadings))
             fit = fit_penalized(
                 covariance, make_penalty("mcp"), np.full(4, 2.0), start, tol=1e-9, max_iter=2000
             )

@@ -10,9 +10,9 @@ from ebcd._numerics import Array
 from ebcd._parameters import LOADINGS, NON_NEGATIVE, Parsed, choice, or_list
 from ebcd.data import AbstractCovariance, Input
 from ebcd.estimators._shrinkage import Shrinkage
-from ebcd.estimators._sparse import Found, SparseDecomposition
+from ebcd.estimators._sparse import SparseDecomposition
 from ebcd.fitting._alternate import Progress
-from ebcd.fitting._methods import Strength
+from ebcd.fitting._methods import Components, Strength
 from ebcd.fitting._penalized import fit_penalized, oriented
 from ebcd.fitting._starts import varimax_start
 from ebcd.penalties import as_penalty
@@ -29,20 +29,18 @@ class PenalizedDecomposition(SparseDecomposition):
     _remedy = "lower alpha"
     _detail = "_strengths"
 
-    def _find(self, covariance: AbstractCovariance, principal: Array, data: Input, X: Any) -> Found:
+    def _find(self, covariance: AbstractCovariance, principal: Array, data: Input) -> Components:
         penalty = as_penalty(self.penalty)
         starts = self._starts(principal, data.scale * covariance.unit)
-        alpha = np.full(starts.shape[1], self._alpha()[: starts.shape[1]])
-        fit = fit_penalized(
+        return fit_penalized(
             covariance,
             penalty,
-            alpha,
+            self._alpha()[: starts.shape[1]],
             oriented(penalty, starts),
             tol=self.tol,
             max_iter=self.max_iter,
             progress=self._progress(covariance),
         )
-        return Found(fit, np.zeros_like(alpha), alpha)
 
     def _alpha(self) -> Array:
         """Return the strength, or one for each component."""

@@ -23,8 +23,14 @@ from ebcd._warnings import warn_user
 from ebcd.data import Input
 from ebcd.estimators._penalized import PenalizedDecomposition
 from ebcd.fitting._alternate import Index
-from ebcd.fitting._folds import Fold, held_out_errors, make_fold
-from ebcd.fitting._penalized import SETTINGS, emptying_strengths, oriented
+from ebcd.fitting._penalized import (
+    SETTINGS,
+    Fold,
+    emptying_strengths,
+    held_out_errors,
+    make_fold,
+    oriented,
+)
 from ebcd.fitting._starts import varimax_start
 from ebcd.penalties import AbstractPenalty, as_penalty
 
@@ -49,8 +55,8 @@ class PenalizedPCACV(PenalizedDecomposition):
     penalty : str or penalty, default "l1"
         As in `PenalizedPCA`.
     alphas : int or array-like, default 25
-        Strengths to try. A number: zero and that many less one in geometric progression of
-        thresholds up to the strength that empties every component whatever the scores.
+        Strengths to try. A number: zero and that many less one, whose thresholds are a geometric
+        progression from a thousandth of the one that empties every component whatever the scores.
     cv : int, splitter or iterable of (train, test), default 5
         Folds. A number: that many contiguous blocks of rows, as in scikit-learn.
     center, scale : bool
@@ -166,7 +172,8 @@ class PenalizedPCACV(PenalizedDecomposition):
             # no entry of X'Z is larger than the norm of a column of X
             norms = np.sqrt(data.covariance.n_samples * data.variances) / data.scale
             largest = float(norms.max()) or 1.0
-            sizes = np.geomspace(SETTINGS.smallest * largest, largest, int(self.alphas) - 1)
+            # what is smaller than a thousandth hardly differs from no penalty
+            sizes = np.geomspace(largest / 1000, largest, int(self.alphas) - 1)
             return np.concatenate([[0.0], emptying_strengths(penalty, sizes)])
         return np.unique(np.asarray(self.alphas, dtype=np.float64))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
@@ -16,23 +16,6 @@ from ebcd.estimators._readable import Readable
 from ebcd.estimators._shrinkage import Shrinkage
 from ebcd.fitting._methods import NEGLIGIBLE, Components
 from ebcd.fitting._starts import svd_start
-
-
-class Found(NamedTuple):
-    """What a method found, in working units.
-
-    Attributes
-    ----------
-    components : Components
-    levels : array of length k
-        Thresholds of the last shrinkage.
-    detail : array of length k, optional
-        What else is known of each component: the attribute that the estimator calls `_detail`.
-    """
-
-    components: Components
-    levels: Array
-    detail: Array | None = None
 
 
 class SparseDecomposition(Readable):
@@ -56,41 +39,37 @@ class SparseDecomposition(Readable):
         covariance = data.covariance.best_route(self.n_components)
         principal = _principal(covariance, self.n_components)
         none = np.empty((0, covariance.n_features))
-        found = Found(Components(none, none, none, np.zeros(1), 0, True), np.empty(0))
+        found = Components(none, none, none, np.zeros(1), 0, True, np.empty(0), np.empty(0))
         if len(principal):
-            found = self._find(covariance, principal, data, X)
+            found = self._find(covariance, principal, data)
         self._store(found, covariance, data)
         self._warn(len(principal))
         return self
 
     @abstractmethod
-    def _find(self, covariance: AbstractCovariance, principal: Array, data: Input, X: Any) -> Found:
+    def _find(self, covariance: AbstractCovariance, principal: Array, data: Input) -> Components:
         """Find as many components as there are principal components (k x p)."""
 
     def _per_component(self, name: str) -> Array:
         """Return a number for each component from one number or one for each."""
         return np.full(self.n_components, getattr(self, name), dtype=np.float64)
 
-    def _store(self, found: Found, covariance: AbstractCovariance, data: Input) -> None:
-        back, fit = data.scale * covariance.unit, found.components
-        chosen = self._chosen(fit.loadings * back)
-        loadings, weights = fit.loadings[chosen], fit.weights[chosen]
+    def _store(self, found: Components, covariance: AbstractCovariance, data: Input) -> None:
+        back = data.scale * covariance.unit
+        chosen = self._chosen(found.loadings * back)
+        loadings, weights = found.loadings[chosen], found.weights[chosen]
         sign = np.array([self._sign(row, row * back) for row in loadings]).reshape(-1, 1)
-        if self._detail is not None:
-            setattr(
-                self,
-                self._detail,
-                found.levels[:0] if found.detail is None else found.detail[chosen],
-            )
-        self._observed = sign * fit.observed[chosen] * covariance.unit
+        if self._detail is not None and found.detail is not None:
+            setattr(self, self._detail, found.detail[chosen])
+        self._observed = sign * found.observed[chosen] * covariance.unit
         self._levels = found.levels[chosen] * covariance.unit
         self._score_map = (sign * weights / back).T
         self.components_ = sign * loadings * back
         variance = back**2 * _mean_residual(covariance, loadings, weights)
         self.noise_variance_ = variance if self.scale else float(variance[0])
         self._store_common(data)
-        self.n_iter_, self.converged_ = fit.n_iter, bool(fit.converged)
-        self._store_path(fit.path, covariance)
+        self.n_iter_, self.converged_ = found.n_iter, bool(found.converged)
+        self._store_path(found.path, covariance)
 
     def _chosen(self, components: Array) -> Any:
         """Numbers of the components that are not empty, in the order in which they are shown."""

@@ -40,22 +40,12 @@ SETTINGS = LoopSettings()
 
 
 class Fit(NamedTuple):
-    """Where one fit of a stack ended; all arrays are k x p.
+    """Where one fit of a stack ended."""
 
-    Attributes
-    ----------
-    loadings : array
-        After the last shrinkage.
-    observed : array
-        What that shrinkage was applied to.
-    path : array
-        The criterion after every iteration; if the method has none, how far each iteration turned
-        the subspace of the loadings (squared sine of the largest angle).
-    converged : bool
-    """
-
-    loadings: Array
-    observed: Array
+    loadings: Array  # k x p, after the last shrinkage
+    observed: Array  # k x p, what that shrinkage was applied to
+    # The criterion after every iteration; if the method has none, how far each iteration turned
+    # the subspace of the loadings (squared sine of the largest angle).
     path: Array
     converged: bool
 
@@ -124,21 +114,22 @@ def alternate(
         In the order of the starts; those that were not followed to the end are left out.
     """
     count = len(starts)
-    fits = np.arange(count)
-    stack = _Stack(fits, starts, starts, np.full(count, -np.inf), np.zeros(count))
-    history: list[tuple[Index, Array]] = []
-    ended: dict[int, tuple[Array, Array, bool]] = {}
+    stack = _Stack(np.arange(count), starts, starts, np.full(count, -np.inf), np.zeros(count))
+    paths: list[Array] = []  # a row for each iteration, NaN where a fit had ended
+    ended: dict[int, tuple[Array, Array, int, bool]] = {}
     values = np.full(count, -np.inf)
     for iteration in range(1, max_iter + 1):
         observed = rotate(stack.proposal, stack.fits)
         path, rising = _move(stack, *shrink(observed, stack.fits), tol, size, momentum)
-        history.append((stack.fits, path))
+        paths.append(np.full(count, np.nan))
+        paths[-1][stack.fits] = path
         values[stack.fits] = stack.value
         if progress is not None:
             progress(iteration, path, stack.loadings)
         stays = rising if iteration < max_iter else np.zeros_like(rising)
         for i in np.flatnonzero(~stays):
-            ended[int(stack.fits[i])] = stack.loadings[i], observed[i], not rising[i]
+            fit = int(stack.fits[i])
+            ended[fit] = stack.loadings[i], observed[i], iteration, not rising[i]
         if iteration == 1 and rival > -np.inf:
             stays = stays & (stack.value > rival)
         if compete and iteration in (cuts := dict(SETTINGS.cuts)):
@@ -147,13 +138,10 @@ def alternate(
         stack.only(stays)
         if stack.fits.size == 0:
             break
-    table = np.full((len(history), count), np.nan)
-    for row, (which, path) in zip(table, history, strict=True):
-        row[which] = path
-    lengths = np.bincount(np.concatenate([which for which, _ in history]), minlength=count)
+    table = np.array(paths)
     return [
-        Fit(loadings, observed, table[: lengths[fit], fit], converged)
-        for fit, (loadings, observed, converged) in sorted(ended.items())
+        Fit(loadings, observed, table[:n_iter, fit], converged)
+        for fit, (loadings, observed, n_iter, converged) in sorted(ended.items())
     ]
 
 

@@ -14,9 +14,9 @@ ACCURATE = 6  # products for eigenvectors that searches start from: others end i
 class Derived(AbstractCovariance):
     """A covariance that was made from another one."""
 
-    def __init__(self, covariance: AbstractCovariance, n_features: int | None = None) -> None:
+    def __init__(self, covariance: AbstractCovariance, n_features: int) -> None:
         self.n_samples, self.unit = covariance.n_samples, covariance.unit
-        self.n_features = covariance.n_features if n_features is None else n_features
+        self.n_features = n_features
         self._covariance = covariance
 
     def leading(
@@ -30,13 +30,8 @@ class Deflated(Derived):
     """Covariance of ``X P`` with ``P = I - A C'``; `a` and `c` are p x number of deflations."""
 
     def __init__(self, covariance: AbstractCovariance, a: Array, c: Array) -> None:
-        super().__init__(covariance)
+        super().__init__(covariance, covariance.n_features)
         self._a, self._c = a, c
-
-    def further(self, a: Array, c: Array) -> Deflated:
-        """Deflate once more, by ``I - a c'``."""
-        directions = np.column_stack([self._a, self.undeflated(a)])
-        return Deflated(self._covariance, directions, np.column_stack([self._c, c]))
 
     def matmul(self, v: Array) -> Array:
         """Compute ``P'S P v``."""
@@ -49,6 +44,11 @@ class Deflated(Derived):
         taken = self._c * (2 * image - self._c @ (self._a.T @ image))
         return np.asarray(np.maximum(self._covariance.diagonal() - taken.sum(axis=1), 0.0))
 
+    def further(self, a: Array, c: Array) -> Deflated:
+        """Deflate once more, by ``I - a c'``."""
+        directions = np.column_stack([self._a, self.undeflated(a)])
+        return Deflated(self._covariance, directions, np.column_stack([self._c, c]))
+
     def deflate(self, x: Array) -> Array:
         """Compute ``X P``."""
         return np.asarray(x - (x @ self._a) @ self._c.T)
@@ -60,19 +60,15 @@ class Deflated(Derived):
 
 def without_scores(covariance: AbstractCovariance, w: Array, b: Array) -> Deflated:
     """Project scores ``z = X w`` out of the data, ``X - z z'X / n``, with ``b = X'z / n``."""
-    return _deflated(covariance, w, b)
+    if isinstance(covariance, Deflated):
+        return covariance.further(w, b)
+    return Deflated(covariance, w[:, None], b[:, None])
 
 
 def without_direction(covariance: AbstractCovariance, w: Array, b: Array) -> Deflated:
     """Project the direction of `w` out of the features, ``X - (X v) v'``."""
     v = w / np.linalg.norm(w)
-    return _deflated(covariance, v, v)
-
-
-def _deflated(covariance: AbstractCovariance, a: Array, c: Array) -> Deflated:
-    if isinstance(covariance, Deflated):
-        return covariance.further(a, c)
-    return Deflated(covariance, a[:, None], c[:, None])
+    return without_scores(covariance, v, v)  # of the same form, I - v v'
 
 
 class Selected(Derived):

@@ -17,7 +17,7 @@ import numpy as np
 
 from ebcd._numerics import Array
 from ebcd.data import AbstractCovariance
-from ebcd.fitting._alternate import Fit, Index, Shrink, alternate
+from ebcd.fitting._alternate import Fit, alternate
 from ebcd.fitting._deflation import Deflated, without_direction, without_scores
 from ebcd.fitting._rotation import multiply, orthonormal_rows, polar
 from ebcd.fitting._shrinkers import NormalMeansShrinker
@@ -27,16 +27,7 @@ NEGLIGIBLE = 1e-12  # of a size or a variance in working units: what is left of 
 
 
 class Strength:
-    """A penalty of given strengths, on arguments in units of some length.
-
-    Parameters
-    ----------
-    penalty : AbstractPenalty
-    alpha : array
-        Strengths; of a shape that broadcasts to that of the arguments, the last length being 1.
-    length : array or float
-        What an argument of one stands for.
-    """
+    """A penalty of given strengths (..., 1), on arguments in units of some length."""
 
     def __init__(self, penalty: AbstractPenalty, alpha: Array, length: Array | float) -> None:
         # any threshold serves a homogeneous penalty: one that saves multiplications
@@ -59,149 +50,79 @@ class Strength:
         return np.asarray(values.sum(axis=-1) * self._weight)
 
 
-class ProximalMap:
-    """Shrinkage of penalised PCA; the criterion is what the penalised squared error falls by.
+def proximal_map(
+    b: Array, penalty: AbstractPenalty, alpha: Array, length: Array, n_samples: Array
+) -> tuple[Array, Array]:
+    """Shrink for penalised PCA; the criterion is what the penalised squared error falls by.
 
     The paper's criterion, for ``Z'Z = I``, is ``||X - Z L'||^2 / 2 + sum_k P(l_k; alpha_k)``. For
     ``Z'Z = n I`` and data in working units it becomes, over the unit squared,
 
-        n [(tr S - 2 <B, L> + ||L||^2) / 2 + sum_k P(length l_k; alpha_k) / length^2].
+        n [(tr S - 2 <B, L> + ||L||^2) / 2 + sum_k P(length l_k; alpha_k) / length^2]
 
-    Parameters
-    ----------
-    penalty : AbstractPenalty
-    alpha, length : array, fits x k x 1
-        Strengths, and ``sqrt(n)`` times the unit; axes of length one serve all fits or components.
-    n_samples : array, one for each fit, or one for all
+    where the length is ``sqrt(n)`` times the unit; `alpha` and `length` broadcast to fits x k x 1.
     """
-
-    def __init__(
-        self, penalty: AbstractPenalty, alpha: Array, length: Array, n_samples: Array
-    ) -> None:
-        self._penalty, self._alpha, self._length = penalty, alpha, length
-        self._n_samples = n_samples
-
-    def __call__(self, b: Array, fits: Index) -> tuple[Array, Array]:
-        """Apply the proximal map of the penalty."""
-        strength = Strength(self._penalty, _of(self._alpha, fits), _of(self._length, fits))
-        loadings = strength.prox(b)
-        fall = np.vecdot(loadings, b) - 0.5 * np.vecdot(loadings, loadings)
-        fall -= strength.value(loadings)
-        return loadings, _of(self._n_samples, fits) * fall.sum(axis=-1)
+    strength = Strength(penalty, alpha, length)
+    loadings = strength.prox(b)
+    fall = np.vecdot(loadings, b) - 0.5 * np.vecdot(loadings, loadings)
+    fall -= strength.value(loadings)
+    return loadings, n_samples * fall.sum(axis=-1)
 
 
-def _of(values: Array, fits: Index) -> Array:
-    """Take the values of some fits, or the one that serves all."""
-    return values if len(values) == 1 else values[fits]
+def l1_ball(b: Array, sumabs: float) -> tuple[Array, Array]:
+    """Shrink for SPC: directions of length one, closest to `b` with ``||v||_1 <= sumabs``.
 
-
-@dataclass(frozen=True)
-class L1Ball:
-    """Shrinkage of SPC: directions of length one, closest to `b` with ``||v||_1 <= sumabs``.
-
-    Parameters
-    ----------
-    sumabs : float or array
-        One value for all fits, or one for each; a fit is one component.
+    That is a soft threshold, at the level at which the sum of magnitudes is right.
     """
-
-    sumabs: Any
-
-    def __call__(self, b: Array, fits: Index) -> tuple[Array, Array]:
-        """Soft threshold at the level at which the sum of magnitudes is right."""
-        rows = b[:, 0]
-        v = unit_rows(L1().prox(rows, threshold_for_sum(rows, self.sumabs)[:, None]))
-        return v[:, None], np.vecdot(rows, v)
+    rows = b[:, 0]  # a fit is one component
+    v = unit_rows(L1().prox(rows, threshold_for_sum(rows, sumabs)[:, None]))
+    return v[:, None], np.vecdot(rows, v)
 
 
-@dataclass(frozen=True)
-class ScaledThreshold:
-    """Shrinkage of GPower: thresholds of the components, which are then weighted by `mu`.
+def scaled_threshold(b: Array, penalty: str, levels: Array, mu: Array) -> tuple[Array, Array]:
+    """Shrink for GPower: thresholds of the components, which are then weighted by `mu`.
 
-    Parameters
-    ----------
-    penalty : "l1" or "l0"
-        Soft thresholds, after which rows have length mu, and the criterion is the sum of their
-        weighted lengths before that; or hard thresholds, and the criterion is the weighted sum of
-        what squares exceed the squared level by.
-    levels, mu : array of length k
+    With "l1" thresholds are soft, rows get the length mu, and the criterion is the sum of their
+    weighted lengths before that; with "l0" thresholds are hard, and the criterion is the weighted
+    sum of what squares exceed the squared level by.
     """
-
-    penalty: str
-    levels: Array
-    mu: Array
-
-    def __call__(self, b: Array, fits: Index) -> tuple[Array, Array]:
-        """Apply thresholds and weights."""
-        levels = self.levels[:, None]
-        if self.penalty == "l1":
-            kept = L1().prox(b, levels)
-            length = np.sqrt(np.vecdot(kept, kept))
-            scale = self.mu / np.where(length > 0, length, 1.0)
-            return kept * scale[..., None], length @ self.mu
-        excess = np.maximum(b**2 - levels**2, 0.0).sum(axis=-1)
-        return L0().prox(b, levels**2 / 2) * (self.mu**2)[:, None], excess @ self.mu**2
+    levels = levels[:, None]
+    if penalty == "l1":
+        kept = L1().prox(b, levels)
+        length = np.sqrt(np.vecdot(kept, kept))
+        scale = mu / np.where(length > 0, length, 1.0)
+        return kept * scale[..., None], length @ mu
+    excess = np.maximum(b**2 - levels**2, 0.0).sum(axis=-1)
+    return L0().prox(b, levels**2 / 2) * (mu**2)[:, None], excess @ mu**2
 
 
-@dataclass(frozen=True)
-class OrthonormalThreshold:
-    """Shrinkage of ITSPCA: thresholds, then a QR decomposition. It has no criterion.
-
-    Parameters
-    ----------
-    kind : "hard", "soft" or "scad"
-    levels : array of length k
-    """
-
-    kind: str
-    levels: Array
-
-    def __call__(self, b: Array, fits: Index) -> tuple[Array, None]:
-        """Set small entries to zero, perhaps move the others, and orthonormalise rows."""
-        kept = threshold(self.kind, b, self.levels[:, None])
-        return np.array([orthonormal_rows(rows) for rows in kept]), None
+def orthonormal_threshold(b: Array, kind: str, levels: Array) -> tuple[Array, None]:
+    """Shrink for ITSPCA: thresholds, then a QR decomposition. It has no criterion."""
+    kept = threshold(kind, b, levels[:, None])
+    return np.array([orthonormal_rows(rows) for rows in kept]), None
 
 
-@dataclass(frozen=True)
-class Largest:
-    """Shrinkage of USLPCA: keep `number` entries of all components together.
-
-    The criterion is the sum of their squares.
-    """
-
-    number: int
-
-    def __call__(self, b: Array, fits: Index) -> tuple[Array, Array]:
-        """Set all but the largest entries of each fit to zero."""
-        flat = b.reshape(len(b), -1)
-        kept = np.zeros_like(flat)
-        place = np.argpartition(-np.abs(flat), self.number - 1, axis=1)[:, : self.number]
-        values = np.take_along_axis(flat, place, axis=1)
-        np.put_along_axis(kept, place, values, axis=1)
-        return kept.reshape(b.shape), (values**2).sum(axis=1)
+def largest(b: Array, number: int) -> tuple[Array, Array]:
+    """Shrink for USLPCA: keep `number` entries of all components, with largest sum of squares."""
+    flat = b.reshape(len(b), -1)
+    kept = np.zeros_like(flat)
+    place = np.argpartition(-np.abs(flat), number - 1, axis=1)[:, :number]
+    values = np.take_along_axis(flat, place, axis=1)
+    np.put_along_axis(kept, place, values, axis=1)
+    return kept.reshape(b.shape), (values**2).sum(axis=1)
 
 
 class Components(NamedTuple):
-    """Components that a method found, in working units; one a row.
+    """Components that a method found, in working units; one a row."""
 
-    Attributes
-    ----------
-    loadings, weights : array, k x p
-        Loadings for scores ``X weights'`` of mean square one. Rows of zeros are empty components.
-    observed : array, k x p
-        What the last shrinkage was applied to.
-    path : array
-        See `Fit`; summed up over components that were found one by one.
-    n_iter : int
-    converged : bool
-    """
-
-    loadings: Array
-    weights: Array
-    observed: Array
-    path: Array
+    loadings: Array  # for scores of mean square one; rows of zeros are empty components
+    weights: Array  # the scores are X weights'
+    observed: Array  # what the last shrinkage was applied to
+    path: Array  # as in `Fit`; summed up over components that were found one by one
     n_iter: int
     converged: bool
+    levels: Array  # threshold of the last shrinkage of each component
+    detail: Array | None = None  # what else a method knows of each component
 
 
 @dataclass(frozen=True)
@@ -211,7 +132,7 @@ class Method:
     Attributes
     ----------
     shrinkage : callable
-        Makes the shrinkage step from the method's parameters.
+        From ``B`` (fits x k x p) and the method's parameters to loadings and their criterion.
     rotation : callable
         From the covariance and loadings to ``B``.
     deflation : callable, optional
@@ -226,7 +147,7 @@ class Method:
     def fit(
         self,
         covariance: AbstractCovariance,
-        shrinkage: Shrink,
+        parameters: tuple[Any, ...],
         starts: Array,
         *,
         tol: float,
@@ -235,7 +156,7 @@ class Method:
         """Alternate from several starts, which compete, and return the best fit."""
         fits = alternate(
             lambda loadings, _: self.rotation(covariance, loadings),
-            shrinkage,
+            lambda b, _: self.shrinkage(b, *parameters),
             starts,
             tol=tol,
             max_iter=max_iter,
@@ -247,14 +168,14 @@ class Method:
         self,
         covariance: AbstractCovariance,
         count: int,
-        prepare: Callable[[int, AbstractCovariance], tuple[Shrink, Array]],
+        prepare: Callable[[int, AbstractCovariance], tuple[tuple[Any, ...], Array]],
         *,
         tol: float,
         max_iter: int,
     ) -> Components:
         """Fit one component after the other, each to what the ones before it left.
 
-        `prepare` returns the shrinkage and the starts of a component, from its number and what is
+        `prepare` returns the parameters and the starts of a component, from its number and what is
         left of the covariance.
         """
         if self.deflation is None:
@@ -275,17 +196,17 @@ class Method:
             weights[k] = left.undeflated(w) if isinstance(left, Deflated) else w
             left = self.deflation(left, w, product / size)
         path = np.concatenate(paths)
-        return Components(loadings, weights, observed, path, path.size, converged)
+        return Components(loadings, weights, observed, path, path.size, converged, np.zeros(count))
 
 
 METHODS = {
     "EBCD": Method(NormalMeansShrinker, polar),
-    "PenalizedPCA": Method(ProximalMap, polar),
-    "SPC": Method(L1Ball, polar, without_scores),
-    "GPower": Method(ScaledThreshold, polar),
-    "GPower, one by one": Method(ScaledThreshold, polar, without_direction),
-    "ITSPCA": Method(OrthonormalThreshold, multiply),  # the rotation is the QR decomposition
-    "USLPCA": Method(Largest, polar),
+    "PenalizedPCA": Method(proximal_map, polar),
+    "SPC": Method(l1_ball, polar, without_scores),
+    "GPower": Method(scaled_threshold, polar),
+    "GPower, one by one": Method(scaled_threshold, polar, without_direction),
+    "ITSPCA": Method(orthonormal_threshold, multiply),  # the rotation is the QR decomposition
+    "USLPCA": Method(largest, polar),
 }
 
 
@@ -310,7 +231,7 @@ def threshold(kind: str, v: Array, level: Array) -> Array:
     return np.where(level > 0, unit * SCAD().prox(v / unit, 1.0), v)
 
 
-def threshold_for_sum(rows: Array, sumabs: Array) -> Array:
+def threshold_for_sum(rows: Array, sumabs: Array | float) -> Array:
     """Level of the soft threshold after which ``||v||_1 / ||v||`` of each row is `sumabs`.
 
     Zero where that ratio is small enough without. With the m largest magnitudes ``a`` left, the

@@ -1,4 +1,4 @@
-"""Penalised PCA: the best of several starts, and the strength that empties every component."""
+"""Penalised PCA: the best of several starts, cross-validation, and the grid of its strengths."""
 
 from __future__ import annotations
 
@@ -6,14 +6,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from itertools import combinations
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ebcd._numerics import Array
-from ebcd.data import AbstractCovariance
-from ebcd.fitting._alternate import Progress, alternate
-from ebcd.fitting._methods import METHODS, Components, Strength, best_of
-from ebcd.fitting._rotation import rotate
+from ebcd.data import AbstractCovariance, from_matrix, is_sparse
+from ebcd.fitting._alternate import Index, Progress, alternate
+from ebcd.fitting._methods import METHODS, Components, Strength, best_of, unit_rows
+from ebcd.fitting._rotation import inverse_root, multiply, polar_product, rotate
+from ebcd.fitting._starts import svd_start
 from ebcd.penalties import AbstractPenalty
 
 
@@ -24,8 +26,6 @@ class PenalizedSettings:
     overlap: float = 0.05  # angle between components (radians) that may be handed over
     turn: float = 0.3  # radians, enough to leave the neighbourhood of a saddle
     largest_stack: int = 4_000_000  # entries that are held at once: loadings, rows of folds
-    # Thresholds of a grid span this ratio: what is smaller hardly differs from no penalty.
-    smallest: float = 1e-3
     fold_tol: float = 1e-8  # errors of held-out rows need fewer digits than loadings
 
 
@@ -62,18 +62,16 @@ def fit_penalized(
     Returns
     -------
     Components
-        Their path has what the criterion falls by.
+        Their path has what the criterion falls by; the detail is the strength of each.
     """
     n, tol = covariance.n_samples, max(tol, 50 * np.finfo(np.float64).eps)
-    length = np.sqrt(n) * covariance.unit
+    alpha = np.full(starts.shape[1], alpha)
     method = METHODS["PenalizedPCA"]
-    shrinkage = method.shrinkage(
-        penalty, alpha.reshape(1, -1, 1), np.full((1, 1, 1), length), np.array([n])
-    )
+    parameters = penalty, alpha[:, None], np.sqrt(n) * covariance.unit, n
     run = partial(
         alternate,
         lambda loadings, _: method.rotation(covariance, loadings),
-        shrinkage,
+        lambda b, _: method.shrinkage(b, *parameters),
         tol=tol,
         max_iter=max_iter,
         momentum=True,
@@ -95,8 +93,10 @@ def fit_penalized(
             break
         best = best_of(better)
         path = np.append(path, best.path)
-    weights, _ = rotate(covariance, best.loadings)
-    return Components(best.loadings, weights, best.observed, path, path.size, best.converged)
+    loadings, observed, _, converged = best
+    weights, _ = rotate(covariance, loadings)
+    levels = np.zeros_like(alpha)
+    return Components(loadings, weights, observed, path, path.size, converged, levels, detail=alpha)
 
 
 def oriented(penalty: AbstractPenalty, loadings: Array) -> Array:
@@ -131,24 +131,124 @@ def _turned(loadings: Array, i: int, j: int, angle: float) -> Array:
     return turned
 
 
-def emptying_strengths(penalty: AbstractPenalty, sizes: Array) -> Array:
-    """Compute the smallest strengths at which proximal maps of entries of some sizes are zero.
+class Fold(NamedTuple):
+    """One split of the data."""
 
-    Parameters
-    ----------
-    penalty : AbstractPenalty
-    sizes : array
-        Positive numbers.
+    covariance: AbstractCovariance  # of the training rows
+    test: Array  # rows, centred and scaled by the training rows, in units of the covariance
+    divisor: Array  # what the features were divided by
+    principal: Array  # k x p, principal components of the training rows
+
+
+def make_fold(
+    x: Any, train: Index, test: Index, *, center: bool, scale: bool, k: int, n_fits: int
+) -> Fold:
+    """Centre and scale training rows by themselves, test rows by the training rows."""
+    data = from_matrix(x[train], center, scale, None)
+    covariance = data.covariance.best_route(k * n_fits)
+    divisor = data.scale * covariance.unit
+    rows = x[test].toarray() if is_sparse(x) else x[test]
+    mean = 0.0 if data.mean is None else data.mean
+    left_out = (np.asarray(rows, dtype=np.float64) - mean) / divisor
+    found = svd_start(covariance, min(k, covariance.n_samples, covariance.n_features))
+    principal = np.vstack([found, np.zeros((k - len(found), x.shape[1]))])
+    return Fold(covariance, left_out, divisor, principal)
+
+
+def held_out_errors(
+    folds: list[Fold],
+    starts: Array,
+    penalty: AbstractPenalty,
+    alphas: Array,
+    *,
+    tol: float,
+    max_iter: int,
+    warm_path: bool = False,
+) -> Array:
+    """Compute squared errors of test rows projected on the loadings, in units of the data.
+
+    Every strength, in increasing order, is tried on the training rows of every fold, all at once or
+    (`warm_path`) each from where the one before it ended. `starts` are folds x k x p, in working
+    units of each fold; the result is folds x alphas.
     """
+    errors = np.empty((len(folds), alphas.size))
+    tasks = np.array([(f, a) for f in range(len(folds)) for a in range(alphas.size)])
+    size = max(1, SETTINGS.largest_stack // max(starts[0].size, 1))
+    parts = [tasks[i : i + size] for i in range(0, len(tasks), size)]
+    if warm_path:
+        parts = [tasks[tasks[:, 1] == a] for a in range(alphas.size)]
+    for part in parts:
+        which, strength = part[:, 0], alphas[part[:, 1]]
+        loadings = _fit_together(folds, starts[which], penalty, which, strength, tol, max_iter)
+        if warm_path:
+            starts = loadings
+        for f in np.unique(which):
+            error = _left_over(folds[f].test, loadings[which == f])
+            errors[f, part[which == f, 1]] = error * folds[f].covariance.unit ** 2
+    return errors
+
+
+def _fit_together(
+    folds: list[Fold],
+    starts: Array,
+    penalty: AbstractPenalty,
+    which: Index,
+    alpha: Array,
+    tol: float,
+    max_iter: int,
+) -> Array:
+    """Fit a stack: each fit has a fold, given by its number in increasing order, and a strength."""
+    covariances = [fold.covariance for fold in folds]
+    n = np.array([covariances[f].n_samples for f in which])
+    length = np.sqrt(n) * np.array([covariances[f].unit for f in which])
+    total = n * np.array([covariances[f].trace() for f in which])
+    shrinkage = METHODS["PenalizedPCA"].shrinkage
+
+    def rotate_each(loadings: Array, fits: Index) -> Array:
+        product = np.empty_like(loadings)
+        ends = np.searchsorted(which[fits], np.arange(len(folds) + 1))
+        for covariance, begin, end in zip(covariances, ends, ends[1:], strict=False):
+            if begin < end:
+                multiply(covariance, loadings[begin:end], out=product[begin:end])
+        return polar_product(loadings, product)
+
+    def shrink_each(b: Array, fits: Index) -> tuple[Array, Array]:
+        scale = alpha[fits, None, None], length[fits, None, None]
+        found: tuple[Array, Array] = shrinkage(b, penalty, *scale, n[fits])
+        return found
+
+    fits = alternate(
+        rotate_each,
+        shrink_each,
+        starts,
+        tol=tol,
+        max_iter=max_iter,
+        size=0.5 * np.where(total > 0, total, 1.0),
+        momentum=True,
+    )
+    return np.array([fit.loadings for fit in fits])
+
+
+def _left_over(test: Array, loadings: Array) -> Array:
+    """Compute the squared distance of test rows from the space that each set of loadings spans."""
+    unit = unit_rows(loadings)
+    _, k, p = unit.shape
+    scores = (unit.reshape(-1, p) @ test.T).reshape(-1, k, len(test))
+    basis = inverse_root(unit @ unit.swapaxes(1, 2)) @ scores
+    return np.asarray(np.vecdot(test, test).sum() - (basis**2).sum(axis=(1, 2)))
+
+
+def emptying_strengths(penalty: AbstractPenalty, sizes: Array) -> Array:
+    """Compute the smallest strengths at which proximal maps of entries of some sizes are zero."""
     v = sizes[:, None]
 
-    def empty(alpha: Array) -> np.ndarray:
-        return np.asarray(Strength(penalty, alpha, 1.0).prox(v)[:, 0] == 0)
+    def empty(alpha: Array) -> Array:
+        return np.asarray(Strength(penalty, alpha, 1.0).prox(v) == 0)
 
-    high = np.array(v)
+    high = v
     while not empty(high).all():
         with np.errstate(over="ignore"):
-            high = np.where(empty(high)[:, None], high, 4 * high)
+            high = np.where(empty(high), high, 4 * high)
         if not np.isfinite(high).all():
             raise ValueError(
                 f"the penalty {penalty!r} leaves no component empty however strong it is, so that "
@@ -159,5 +259,5 @@ def emptying_strengths(penalty: AbstractPenalty, sizes: Array) -> Array:
         middle = 0.5 * (low + high)
         if ((middle == low) | (middle == high)).all():
             return np.asarray(high[:, 0])
-        enough = empty(middle)[:, None]
+        enough = empty(middle)
         low, high = np.where(enough, low, middle), np.where(enough, middle, high)

@@ -9,8 +9,7 @@ import numpy as np
 from ebcd._numerics import Array
 from ebcd._parameters import FLAG, N_TRIALS, NONE, POSITIVE, as_generator, choice, or_list, real
 from ebcd.data import AbstractCovariance, Input
-from ebcd.estimators._sparse import Found, SparseDecomposition
-from ebcd.fitting._alternate import Shrink
+from ebcd.estimators._sparse import SparseDecomposition
 from ebcd.fitting._methods import METHODS, Components, threshold, unit_rows
 from ebcd.fitting._rotation import rotate
 from ebcd.fitting._starts import svd_start
@@ -146,36 +145,36 @@ class GPower(SparseDecomposition):
             return 1.0 / np.arange(1, self.n_components + 1)
         return self._per_component("mu")
 
-    def _find(self, covariance: AbstractCovariance, principal: Array, data: Input, X: Any) -> Found:
+    def _find(self, covariance: AbstractCovariance, principal: Array, data: Input) -> Components:
         return (self._together if self.block else self._one_by_one)(covariance, principal)
 
-    def _together(self, covariance: AbstractCovariance, principal: Array) -> Found:
+    def _together(self, covariance: AbstractCovariance, principal: Array) -> Components:
         method, k = METHODS["GPower"], len(principal)
         levels = self._levels_of(covariance, slice(k))
-        shrinkage = method.shrinkage(self.penalty, levels, self._weights()[:k])
+        parameters = self.penalty, levels, self._weights()[:k]
         rng = as_generator(self.random_state, default=0)
         starts = joint_starts(covariance, principal, how_many(self.n_starts, covariance), rng)
-        fit = method.fit(covariance, shrinkage, starts, tol=self.tol, max_iter=self.max_iter)
+        fit = method.fit(covariance, parameters, starts, tol=self.tol, max_iter=self.max_iter)
         weights, b = rotate(covariance, fit.loadings)
         v = unit_rows(fit.loadings)
         loadings = v * np.vecdot(v, b)[:, None]
-        path = np.append(fit.path, shrinkage(b[None], np.zeros(1))[1])
-        found = Components(loadings, weights, fit.observed, path, fit.path.size, fit.converged)
-        return Found(found, levels)
+        path = np.append(fit.path, method.shrinkage(b[None], *parameters)[1])
+        n_iter = fit.path.size
+        return Components(loadings, weights, fit.observed, path, n_iter, fit.converged, levels)
 
-    def _one_by_one(self, covariance: AbstractCovariance, principal: Array) -> Found:
+    def _one_by_one(self, covariance: AbstractCovariance, principal: Array) -> Components:
         method, levels = METHODS["GPower, one by one"], np.zeros(len(principal))
 
-        def prepare(k: int, left: AbstractCovariance) -> tuple[Shrink, Array]:
+        def prepare(k: int, left: AbstractCovariance) -> tuple[tuple[Any, ...], Array]:
             levels[k : k + 1] = self._levels_of(left, slice(k, k + 1))
             first = svd_start(left, 1) if k else principal[:1]
             starts = single_starts(left, first, how_many(self.n_starts, left))
-            return method.shrinkage(self.penalty, levels[k : k + 1], np.ones(1)), starts
+            return (self.penalty, levels[k : k + 1], np.ones(1)), starts
 
-        fit = method.fit_one_by_one(
+        found = method.fit_one_by_one(
             covariance, len(principal), prepare, tol=self.tol, max_iter=self.max_iter
         )
-        return Found(fit, levels)
+        return found._replace(levels=levels)
 
     def _levels_of(self, covariance: AbstractCovariance, which: slice) -> Array:
         """Compute thresholds, relative to the one that empties a component whatever its scores."""

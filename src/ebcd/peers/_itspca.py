@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -10,11 +10,9 @@ from ebcd._numerics import Array
 from ebcd._parameters import MAX_ITER, NON_NEGATIVE, NONE, choice
 from ebcd.data import AbstractCovariance, Input
 from ebcd.estimators._shrinkage import Shrinkage
-from ebcd.estimators._sparse import Found, SparseDecomposition
+from ebcd.estimators._sparse import SparseDecomposition
 from ebcd.fitting._deflation import Selected
 from ebcd.fitting._methods import METHODS, Components, threshold
-
-_MOST_STEPS = 5000
 
 
 class ITSPCA(SparseDecomposition):
@@ -134,7 +132,7 @@ class ITSPCA(SparseDecomposition):
         self.tol = tol
         self.max_iter = max_iter
 
-    def _find(self, covariance: AbstractCovariance, principal: Array, data: Input, X: Any) -> Found:
+    def _find(self, covariance: AbstractCovariance, principal: Array, data: Input) -> Components:
         n, k = covariance.n_samples, len(principal)
         noise = noise_variance(covariance)
         log_size = float(np.log(max(n, covariance.n_features)))
@@ -145,16 +143,22 @@ class ITSPCA(SparseDecomposition):
         levels = self.gamma * np.sqrt(noise * values[:k] * log_size / n)
         steps = self.max_iter or enough_steps(values / noise, k, log_size)
         method = METHODS["ITSPCA"]
-        shrinkage = method.shrinkage(self.thresholding, levels)
         tol = 1 / n**2 if self.tol is None else self.tol
-        fit = method.fit(covariance, shrinkage, q[None], tol=tol, max_iter=steps)
+        parameters = self.thresholding, levels
+        fit = method.fit(covariance, parameters, q[None], tol=tol, max_iter=steps)
         q, b = fit.loadings, method.rotation(covariance, fit.loadings)
         size = np.sqrt(np.maximum(np.vecdot(q, b), 0.0))[:, None]
         size = np.where(size > 0, size, 1.0)
-        found = Components(
-            q * size, q / size, fit.observed / size, fit.path, fit.path.size, fit.converged
+        return Components(
+            loadings=q * size,
+            weights=q / size,
+            observed=fit.observed / size,
+            path=fit.path,
+            n_iter=fit.path.size,
+            converged=fit.converged,
+            levels=levels / size[:, 0],
+            detail=levels * covariance.unit**2,
         )
-        return Found(found, levels / size[:, 0], levels * covariance.unit**2)
 
     def _store_path(self, path: Array, covariance: AbstractCovariance) -> None:
         self.change_path_ = path[: self.n_iter_]
@@ -199,4 +203,4 @@ def enough_steps(values: Array, k: int, log_size: float) -> int:
     gap = max(values[k - 1] - values[k], 1e-12)
     excess = (values[0] - 1) ** 2 / values[0]
     terms = (1 + 1 / np.log(2)) * log_size + max(0.0, float(np.log(max(excess, 1e-300))))
-    return int(np.clip(np.ceil(1.1 * values[0] / gap * terms), 1, _MOST_STEPS))
+    return int(np.clip(np.ceil(1.1 * values[0] / gap * terms), 1, 5000))

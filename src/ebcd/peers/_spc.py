@@ -9,14 +9,10 @@ import numpy as np
 from ebcd._numerics import Array
 from ebcd._parameters import as_generator, choice, integer, or_list, real
 from ebcd.data import AbstractCovariance, Input, is_sparse
-from ebcd.estimators._sparse import Found, SparseDecomposition
-from ebcd.fitting._alternate import Shrink
+from ebcd.estimators._sparse import SparseDecomposition
 from ebcd.fitting._deflation import Deflated
-from ebcd.fitting._methods import METHODS, threshold_for_sum, unit_rows
+from ebcd.fitting._methods import METHODS, Components, threshold_for_sum, unit_rows
 from ebcd.penalties import L1
-
-_CANDIDATES = 25
-_FOLD_STEPS = 5
 
 
 class SPC(SparseDecomposition):
@@ -142,24 +138,24 @@ class SPC(SparseDecomposition):
                 f"{most:.4g}, got {largest:g}"
             )
 
-    def _find(self, covariance: AbstractCovariance, principal: Array, data: Input, X: Any) -> Found:
+    def _find(self, covariance: AbstractCovariance, principal: Array, data: Input) -> Components:
         method, count = METHODS["SPC"], len(principal)
         choose = isinstance(self.sumabs, str)
         sums = np.zeros(count) if choose else self._per_component("sumabs")[:count]
-        x = _working_data(data, covariance, X) if choose else np.empty((0, 0))
+        x = _working_data(data, covariance) if choose else np.empty((0, 0))
         rng = as_generator(self.random_state, default=0)
 
-        def prepare(k: int, left: AbstractCovariance) -> tuple[Shrink, Array]:
+        def prepare(k: int, left: AbstractCovariance) -> tuple[tuple[Any, ...], Array]:
             if choose:
                 rest = left.deflate(x) if isinstance(left, Deflated) else x
                 sums[k] = best_sumabs(rest, self.cv, rng)
             start = left.leading(1)[1].T if k else principal[:1]
-            return method.shrinkage(sums[k]), start[None]
+            return (sums[k],), start[None]
 
-        fit = method.fit_one_by_one(
+        found = method.fit_one_by_one(
             covariance, count, prepare, tol=self.tol, max_iter=self.max_iter
         )
-        return Found(fit, threshold_for_sum(fit.observed, sums), sums)
+        return found._replace(levels=threshold_for_sum(found.observed, sums), detail=sums)
 
     def _threshold(self, observed: Array, level: float) -> Array:
         return L1().prox(observed, np.asarray(level))
@@ -167,7 +163,7 @@ class SPC(SparseDecomposition):
 
 def best_sumabs(x: Array, n_folds: int, rng: np.random.Generator) -> float:
     """Choose the sum of magnitudes of a first component by cross-validation over entries."""
-    candidates = np.unique(np.linspace(1.0, np.sqrt(x.shape[1]), _CANDIDATES))
+    candidates = np.unique(np.linspace(1.0, np.sqrt(x.shape[1]), 25))
     # All fits start from the first component of all data, so that they are about the same one.
     start = np.repeat(_first_direction(x)[None], len(candidates), axis=0)
     fold = rng.permutation(np.arange(x.size) % n_folds).reshape(x.shape)
@@ -181,7 +177,7 @@ def _held_out_error(x: Array, held_out: Array, candidates: Array, start: Array) 
     The criterion ``u'Xv`` leaves out the entries held out; that is, they count as zero.
     """
     known, v = np.where(held_out, 0.0, x), start
-    for _ in range(_FOLD_STEPS):
+    for _ in range(5):  # as the authors do
         b = unit_rows(v @ known.T) @ known
         v = unit_rows(L1().prox(b, threshold_for_sum(b, candidates)[:, None]))
     scores = v @ known.T
@@ -198,8 +194,9 @@ def _first_direction(x: Array) -> Array:
     return np.asarray(np.linalg.eigh(x.T @ x)[1][:, -1])
 
 
-def _working_data(data: Input, covariance: AbstractCovariance, X: Any) -> Array:
+def _working_data(data: Input, covariance: AbstractCovariance) -> Array:
     """Return data as a dense matrix, centred and scaled, in working units."""
+    X = data.matrix
     if X is None or X.shape[0] != covariance.n_samples:
         raise ValueError(
             'sumabs="cv" needs the data themselves, to hold out entries; with a covariance or '

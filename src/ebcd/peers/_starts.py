@@ -8,14 +8,11 @@ from ebcd._numerics import Array
 from ebcd.data import AbstractCovariance
 from ebcd.fitting._starts import random_rotation, varimax_start
 
-_FEW_FEATURES = 100
-_STARTS, _STARTS_OF_FEW = 8, 50
-
 
 def how_many(n_starts: int | str, covariance: AbstractCovariance) -> int:
     """Many starts where an iteration is cheap, unless a number was asked for."""
     if isinstance(n_starts, str):
-        return _STARTS_OF_FEW if covariance.n_features <= _FEW_FEATURES else _STARTS
+        return 50 if covariance.n_features <= 100 else 8
     return int(n_starts)
 
 

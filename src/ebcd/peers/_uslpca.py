@@ -9,7 +9,7 @@ import numpy as np
 from ebcd._numerics import Array
 from ebcd._parameters import COUNT, N_TRIALS, NONE, as_generator, choice
 from ebcd.data import AbstractCovariance, Input
-from ebcd.estimators._sparse import Found, SparseDecomposition
+from ebcd.estimators._sparse import SparseDecomposition
 from ebcd.fitting._methods import METHODS, Components
 from ebcd.fitting._rotation import rotate
 from ebcd.peers._starts import how_many, joint_starts
@@ -124,17 +124,16 @@ class USLPCA(SparseDecomposition):
                 "components; raise it or use fewer components"
             )
 
-    def _find(self, covariance: AbstractCovariance, principal: Array, data: Input, X: Any) -> Found:
+    def _find(self, covariance: AbstractCovariance, principal: Array, data: Input) -> Components:
         method = METHODS["USLPCA"]
-        shrinkage = method.shrinkage(min(self.n_nonzero or principal.size, principal.size))
+        number = min(self.n_nonzero or principal.size, principal.size)
         rng = as_generator(self.random_state, default=0)
         starts = joint_starts(covariance, principal, how_many(self.n_starts, covariance), rng)
-        fit = method.fit(covariance, shrinkage, starts, tol=self.tol, max_iter=self.max_iter)
+        fit = method.fit(covariance, (number,), starts, tol=self.tol, max_iter=self.max_iter)
         weights, b = rotate(covariance, fit.loadings)
         loadings = np.where(fit.loadings != 0, b, 0.0)
-        found = Components(loadings, weights, b, fit.path, fit.path.size, fit.converged)
-        smallest = np.abs(loadings[loadings != 0]).min(initial=np.inf)
-        return Found(found, np.full(len(b), smallest))
+        levels = np.full(len(b), np.abs(loadings[loadings != 0]).min(initial=np.inf))
+        return Components(loadings, weights, b, fit.path, fit.path.size, fit.converged, levels)
 
     def _threshold(self, observed: Array, level: float) -> Array:
         # a number of entries is kept: those from the smallest of them on
