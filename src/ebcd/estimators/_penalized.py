@@ -47,23 +47,20 @@ class PenalizedDecomposition(SparseDecomposition):
         return np.atleast_1d(self.alpha)
 
     def _starts(self, principal: Array, unit: Array) -> Array:
+        """Return loadings to start from, the first of which serve the folds as well."""
         if not isinstance(self.start, str):
-            return (self._given_start(principal.shape[1]) / unit)[None]
+            shape = (principal.shape[1], int(self.n_components))
+            loadings = np.asarray(self.start, dtype=np.float64)
+            if loadings.shape != shape:
+                raise ValueError(
+                    f"start must hold loadings of shape (n_features, n_components) = {shape}, got "
+                    f"shape {loadings.shape}"
+                )
+            return (loadings.T / unit)[None]
         if self.start == "svd" or len(principal) == 1:
             return principal[None]
         rotated = varimax_start(principal)
         return rotated[None] if self.start == "varimax" else np.array([principal, rotated])
-
-    def _given_start(self, n_features: int) -> Array:
-        """Return the loadings of `start`, one a row, in the units of the data."""
-        loadings = np.asarray(self.start, dtype=np.float64)
-        shape = (n_features, int(self.n_components))
-        if loadings.shape != shape:
-            raise ValueError(
-                f"start must hold loadings of shape (n_features, n_components) = {shape}, got "
-                f"shape {loadings.shape}"
-            )
-        return loadings.T
 
     def _sign(self, loadings: Array, component: Array) -> float:
         value = as_penalty(self.penalty).value  # which may not be the same for the other sign
@@ -71,23 +68,19 @@ class PenalizedDecomposition(SparseDecomposition):
         return super()._sign(loadings, component) if symmetric else 1.0
 
     def _store_path(self, path: Array, covariance: AbstractCovariance) -> None:
-        """Keep the criterion; the path has what it falls by from that of no components."""
-        whole = 0.5 * covariance.n_samples * covariance.trace()
-        self.objective_path_ = (whole - path) * covariance.unit**2
+        self.objective_path_ = _criterion(path, covariance)
         self.objective_ = float(self.objective_path_[-1])
 
     def _progress(self, covariance: AbstractCovariance) -> Progress | None:
         """Print a line for every iteration, with the criterion in the units of the data."""
         if not self.verbose:
             return None
-        whole = 0.5 * covariance.n_samples * covariance.trace()
 
-        def show(iteration: int, values: Array, loadings: Array) -> None:
-            best = int(values.argmax())
+        def show(iteration: int, falls: Array, loadings: Array) -> None:
+            best = int(falls.argmax())
             print(  # noqa: T201 - asked for by verbose
-                f"iteration {iteration:5d}   criterion "
-                f"{(whole - values[best]) * covariance.unit**2:16.8g}   "
-                f"{np.count_nonzero(loadings[best].any(axis=1))} components"
+                f"iteration {iteration:5d}   criterion {_criterion(falls[best], covariance):16.8g}"
+                f"   {np.count_nonzero(loadings[best].any(axis=1))} components"
             )
 
         return show
@@ -98,6 +91,12 @@ class PenalizedDecomposition(SparseDecomposition):
         alpha = np.broadcast_to(self._strengths, self.n_components_)[k]
         strength = Strength(as_penalty(self.penalty), np.full((1, 1), alpha), root)
         return Shrinkage(self._observed[k], lambda x: strength.prox(x[None])[0])
+
+
+def _criterion(fall: Array, covariance: AbstractCovariance) -> Array:
+    """Return the criterion, in units of the data, from what it falls by with components."""
+    whole = 0.5 * covariance.n_samples * covariance.trace()
+    return (whole - fall) * covariance.unit**2
 
 
 class PenalizedPCA(PenalizedDecomposition):

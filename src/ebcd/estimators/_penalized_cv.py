@@ -25,13 +25,11 @@ from ebcd.estimators._penalized import PenalizedDecomposition
 from ebcd.fitting._alternate import Index
 from ebcd.fitting._penalized import (
     SETTINGS,
-    Fold,
     emptying_strengths,
     held_out_errors,
     make_fold,
     oriented,
 )
-from ebcd.fitting._starts import varimax_start
 from ebcd.penalties import AbstractPenalty, as_penalty
 
 
@@ -198,20 +196,15 @@ class PenalizedPCACV(PenalizedDecomposition):
     def _group_errors(
         self, X: Any, splits: list[tuple[Index, Index]], penalty: AbstractPenalty
     ) -> Array:
+        k, n_fits = self.n_components, len(self.alphas_)
         folds = [
-            make_fold(
-                X,
-                *split,
-                center=self.center,
-                scale=self.scale,
-                k=self.n_components,
-                n_fits=len(self.alphas_),
-            )
+            make_fold(X, *split, center=self.center, scale=self.scale, k=k, n_fits=n_fits)
             for split in splits
         ]
+        starts = [self._starts(fold.principal, fold.divisor)[0] for fold in folds]
         return held_out_errors(
             folds,
-            oriented(penalty, np.array([self._fold_start(fold) for fold in folds])),
+            oriented(penalty, np.array(starts)),
             penalty,
             self.alphas_,
             tol=max(self.tol, SETTINGS.fold_tol),
@@ -219,16 +212,9 @@ class PenalizedPCACV(PenalizedDecomposition):
             warm_path=self.warm_path,
         )
 
-    def _fold_start(self, fold: Fold) -> Array:
-        if not isinstance(self.start, str):
-            return self._given_start(fold.divisor.size) / fold.divisor
-        return varimax_start(fold.principal) if self.start == "varimax" else fold.principal
-
     def _warn_at_edge(self, best: int) -> None:
-        lowest = best == 0 and self.alpha_ > 0
-        if not lowest and best < len(self.alphas_) - 1:
-            return
-        if len(self.alphas_) == 1:
+        lowest, count = best == 0 and self.alpha_ > 0, len(self.alphas_)
+        if count == 1 or not (lowest or best == count - 1):
             return
         side, where = ("smallest", "below") if lowest else ("largest", "above")
         warn_user(

@@ -84,18 +84,12 @@ def alternate(
     """Alternate rotation and shrinkage from every start until the criteria stop rising.
 
     A criterion that is convex in the scores, as all in this package are, rises in every plain
-    iteration (Journée et al. 2010).
+    iteration (Journée et al. 2010). A fit has converged when its gain is at most `tol`.
 
     Parameters
     ----------
-    rotate, shrink : callable
-        The two steps of the method.
     starts : array, fits x k x p
         Loadings to start from.
-    tol : float
-        Relative gain of an iteration at which a fit has converged.
-    max_iter : int
-        Largest number of iterations.
     size : array, one for each fit, optional
         What gains are relative to; by default the criterion itself.
     momentum : bool

@@ -42,27 +42,10 @@ def fit_penalized(
     max_iter: int,
     progress: Progress | None = None,
 ) -> Components:
-    """Fit from every start, then look for better optima near the best.
+    """Fit from every start (starts x k x p), then look for better optima near the best.
 
-    Parameters
-    ----------
-    covariance : AbstractCovariance
-    penalty : AbstractPenalty
-    alpha : array
-        One strength, or one for each component.
-    starts : array, starts x k x p
-        Loadings.
-    tol : float
-        Gain of an iteration, as a share of half the sum of squares, at which a fit has converged.
-    max_iter : int
-        Largest number of iterations from a start.
-    progress : callable, optional
-        Called after every iteration.
-
-    Returns
-    -------
-    Components
-        Their path has what the criterion falls by; the detail is the strength of each.
+    Gains are compared with `tol` as shares of half the sum of squares of the data. The path has
+    what the criterion falls by; the detail of a component is its strength.
     """
     n, tol = covariance.n_samples, max(tol, 50 * np.finfo(np.float64).eps)
     alpha = np.full(starts.shape[1], alpha)

@@ -43,11 +43,8 @@ class GPower(SparseDecomposition):
         Number of starts, of which the best is kept: 50 for up to 100 features and 8 for more if
         "auto". The first is that of the authors, the features of largest variance; others are
         principal components, also rotated, further features, and random ones.
-    center : bool, default True
-        Whether to subtract the mean of every feature.
-    scale : bool, default False
-        Whether to divide every feature by its standard deviation. Results are given back in the
-        units of the data.
+    center, scale : bool
+        As in `ebcd.PenalizedPCA`.
     tol : float, default 1e-8
         Relative gain of the criterion in an iteration at which the search stops.
     max_iter : int, default 1000
@@ -64,21 +61,11 @@ class GPower(SparseDecomposition):
         The criterion below, to be maximised, in the units of the (scaled) data; the sum over
         components if ``block=False``. ``objective_path_`` has it after every iteration, of those
         components that were found until then.
-    noise_variance_ : float or ndarray of shape (p,)
-        Mean square of what the components leave of the data.
-    explained_variance_, explained_variance_ratio_ : ndarray of shape (k,)
-        Squared length of each component, and its share of the total variance.
-    n_iter_ : int
-        Number of iterations.
-    converged_ : bool
-        Whether the search converged.
-    mean_, scale_ : ndarray of shape (p,)
-        What was subtracted from the features, and what they were divided by.
-    n_samples_, n_components_, n_features_in_ : int
-        Numbers of samples, components and features.
 
     Notes
     -----
+    Other attributes are those of `ebcd.PenalizedPCA`.
+
     With ``Z'Z = n I`` and ``b_k = X'z_k / n``, "l1" maximises
     ``sum_k mu_k ||soft(b_k, gamma_k s)||``, which is the largest
     ``tr(X'Z L') / n - sum_k gamma_k s ||l_k||_1`` over loadings with ``||l_k|| = mu_k``: the inner

@@ -39,12 +39,9 @@ class ITSPCA(SparseDecomposition):
         ``sigma2 * (1 + alpha * sqrt(log(max(n, p)) / n))``. If fewer than `n_components` have that,
         it is from that many features of largest variance, or, if variances are all equal, from all
         features, which is ordinary PCA.
-    center : bool, default True
-        Whether to subtract the mean of every feature.
-    scale : bool, default False
-        Whether to divide every feature by its standard deviation. Then variances do not tell
-        features apart, and the start is ordinary PCA. Results are given back in the units of the
-        data.
+    center, scale : bool
+        As in `ebcd.PenalizedPCA`. Scaled variances do not tell features apart, so that the start
+        is ordinary PCA.
     tol : float or None, default None
         The iteration stops when the squared sine of the largest angle between successive subspaces
         is at most this; None stands for ``1 / n**2``.
@@ -60,28 +57,17 @@ class ITSPCA(SparseDecomposition):
     thresholds_ : ndarray of shape (k,)
         Threshold of each component, in the units of the covariance (of scaled data if
         ``scale=True``).
-    noise_variance_ : float or ndarray of shape (p,)
-        Mean square of what the components leave of the data.
-    explained_variance_, explained_variance_ratio_ : ndarray of shape (k,)
-        Squared length of each component, which is the variance along it, and its share of the
-        total variance.
-    n_iter_ : int
-        Number of iterations.
     change_path_ : ndarray, one number an iteration
         How far each iteration turned the subspace: the squared sine of the largest angle between
         it and the one before, which `tol` is compared with. It is nan where a component was
         dropped, since subspaces of different dimensions have no such angle.
     converged_ : bool
         Whether the subspace stopped moving. Thresholds may make it move for ever.
-    mean_, scale_ : ndarray of shape (p,)
-        What was subtracted from the features, and what they were divided by.
-    n_samples_, n_components_, n_features_in_ : int
-        Numbers of samples, components and features.
 
     Notes
     -----
-    As the QR step comes last, components are orthogonal but, beyond the first, not as sparse as
-    the thresholds make them.
+    Other attributes are those of `ebcd.PenalizedPCA`. As the QR step comes last, components are
+    orthogonal but, beyond the first, not as sparse as the thresholds make them.
 
     References
     ----------

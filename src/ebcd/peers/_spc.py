@@ -34,11 +34,8 @@ class SPC(SparseDecomposition):
         `cv` fits does without a part of the entries of the data and is judged by its error there.
     cv : int, default 5
         Number of parts of the entries.
-    center : bool, default True
-        Whether to subtract the mean of every feature.
-    scale : bool, default False
-        Whether to divide every feature by its standard deviation. Results are given back in the
-        units of the data.
+    center, scale : bool
+        As in `ebcd.PenalizedPCA`.
     tol : float, default 1e-8
         Relative gain of the criterion in an iteration at which a component is done.
     max_iter : int, default 1000
@@ -56,22 +53,11 @@ class SPC(SparseDecomposition):
         The sum of ``u'Xv / sqrt(n)`` over components, each of which was maximised, in the units of
         the (scaled) data. ``objective_path_`` has it after every iteration, of those components
         that were found until then.
-    noise_variance_ : float or ndarray of shape (p,)
-        Mean square of what the components leave of the data.
-    explained_variance_, explained_variance_ratio_ : ndarray of shape (k,)
-        Squared length of each component, and its share of the total variance.
-    n_iter_ : int
-        Number of iterations, of all components.
-    converged_ : bool
-        Whether all components converged.
-    mean_, scale_ : ndarray of shape (p,)
-        What was subtracted from the features, and what they were divided by.
-    n_samples_, n_components_, n_features_in_ : int
-        Numbers of samples, components and features.
 
     Notes
     -----
-    Only cross-validation needs the data themselves; `fit_covariance` works for a given `sumabs`.
+    Other attributes are those of `ebcd.PenalizedPCA`. Only cross-validation needs the data
+    themselves; `fit_covariance` works for a given `sumabs`.
 
     References
     ----------
@@ -146,10 +132,10 @@ class SPC(SparseDecomposition):
         rng = as_generator(self.random_state, default=0)
 
         def prepare(k: int, left: AbstractCovariance) -> tuple[tuple[Any, ...], Array]:
+            start = left.leading(1)[1].T if k else principal[:1]
             if choose:
                 rest = left.deflate(x) if isinstance(left, Deflated) else x
-                sums[k] = best_sumabs(rest, self.cv, rng)
-            start = left.leading(1)[1].T if k else principal[:1]
+                sums[k] = best_sumabs(rest, start[0], self.cv, rng)
             return (sums[k],), start[None]
 
         found = method.fit_one_by_one(
@@ -161,11 +147,12 @@ class SPC(SparseDecomposition):
         return L1().prox(observed, np.asarray(level))
 
 
-def best_sumabs(x: Array, n_folds: int, rng: np.random.Generator) -> float:
-    """Choose the sum of magnitudes of a first component by cross-validation over entries."""
+def best_sumabs(x: Array, start: Array, n_folds: int, rng: np.random.Generator) -> float:
+    """Choose the sum of magnitudes of a first component by cross-validation over entries.
+
+    All fits start from the first component of all data, so that they are about the same one.
+    """
     candidates = np.unique(np.linspace(1.0, np.sqrt(x.shape[1]), 25))
-    # All fits start from the first component of all data, so that they are about the same one.
-    start = np.repeat(_first_direction(x)[None], len(candidates), axis=0)
     fold = rng.permutation(np.arange(x.size) % n_folds).reshape(x.shape)
     errors = [_held_out_error(x, fold == part, candidates, start) for part in range(n_folds)]
     return float(candidates[int(np.argmin(np.sum(errors, axis=0)))])
@@ -176,7 +163,7 @@ def _held_out_error(x: Array, held_out: Array, candidates: Array, start: Array) 
 
     The criterion ``u'Xv`` leaves out the entries held out; that is, they count as zero.
     """
-    known, v = np.where(held_out, 0.0, x), start
+    known, v = np.where(held_out, 0.0, x), np.tile(start, (len(candidates), 1))
     for _ in range(5):  # as the authors do
         b = unit_rows(v @ known.T) @ known
         v = unit_rows(L1().prox(b, threshold_for_sum(b, candidates)[:, None]))
@@ -186,12 +173,6 @@ def _held_out_error(x: Array, held_out: Array, candidates: Array, start: Array) 
     cross = np.einsum("cn,cn->c", u, v @ (x - known).T)
     square = np.einsum("cn,cn->c", u**2, v**2 @ held_out.T.astype(np.float64))
     return np.asarray(size * (size * square - 2 * cross))
-
-
-def _first_direction(x: Array) -> Array:
-    if x.shape[0] < x.shape[1]:
-        return unit_rows(np.linalg.eigh(x @ x.T)[1][:, -1] @ x)
-    return np.asarray(np.linalg.eigh(x.T @ x)[1][:, -1])
 
 
 def _working_data(data: Input, covariance: AbstractCovariance) -> Array:

@@ -33,11 +33,8 @@ class USLPCA(SparseDecomposition):
         Number of starts, of which the best is kept: 50 for up to 100 features and 8 for more if
         "auto". They are features of large variance, principal components, also rotated, and random
         ones.
-    center : bool, default True
-        Whether to subtract the mean of every feature.
-    scale : bool, default False
-        Whether to divide every feature by its standard deviation, which makes loadings comparable.
-        Results are given back in the units of the data.
+    center, scale : bool
+        As in `ebcd.PenalizedPCA`; ``scale=True`` makes loadings comparable.
     tol : float, default 1e-8
         Relative gain of the variance that is explained in an iteration at which the search stops.
     max_iter : int, default 1000
@@ -52,18 +49,10 @@ class USLPCA(SparseDecomposition):
     objective_ : float
         Sum of squares of the loadings, to be maximised, in the units of the (scaled) data.
         ``objective_path_`` has it after every iteration.
-    noise_variance_ : float or ndarray of shape (p,)
-        Mean square of what the components leave of the data.
-    explained_variance_, explained_variance_ratio_ : ndarray of shape (k,)
-        Squared length of each component, and its share of the total variance.
-    n_iter_ : int
-        Number of iterations.
-    converged_ : bool
-        Whether the search converged.
-    mean_, scale_ : ndarray of shape (p,)
-        What was subtracted from the features, and what they were divided by.
-    n_samples_, n_components_, n_features_in_ : int
-        Numbers of samples, components and features.
+
+    Notes
+    -----
+    Other attributes are those of `ebcd.PenalizedPCA`.
 
     References
     ----------
