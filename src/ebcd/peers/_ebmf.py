@@ -7,30 +7,26 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ebcd._numerics import Array
 from ebcd._parameters import Parsed, check_n_components, choice
 from ebcd._warnings import warn_user
-from ebcd.data import comes_in_chunks
+from ebcd.data import checked_sparse, comes_in_chunks, is_sparse, refuse_queries
 from ebcd.peers._ebmf_model import (
     NOISE_SIDES,
     Factor,
     Model,
     Noise,
-    UpToScale,
-    checked_data,
-    free_scales,
-    is_flat,
     observe,
     observe_again,
     side_of,
+    working_priors,
 )
 from ebcd.peers._ebmf_search import Search, improve_scores, remember, scores_of, with_fixed_priors
 from ebcd.peers._whole_data import WholeDataDecomposition
 from ebcd.priors._ebnm import as_priors
 from ebcd.priors._fitted import FittedPrior
-from ebcd.priors._solve import Prior
 
 
 class EBMF(WholeDataDecomposition):
@@ -150,11 +146,12 @@ class EBMF(WholeDataDecomposition):
     def _fit_whole(self, X: Any) -> Self:
         if comes_in_chunks(X) and not isinstance(X, np.ndarray):
             self._refuse("chunks")
-        X = checked_data(self, X, reset=True).astype(np.float64, copy=False)
+        X = _checked_data(self, X, reset=True).astype(np.float64, copy=False)
         check_n_components(self.n_components, *X.shape)
         data, mean, unit = observe(X, bool(self.center))
         noise = Noise(data, NOISE_SIDES[self.noise])
-        model = Model(data, noise, self._working_priors(unit))
+        priors = as_priors(self.scores_prior), as_priors(self.loadings_prior)
+        model = Model(data, noise, working_priors(*priors, unit))
         model.settle()
         progress = _Printer(data.counts[0].sum() * np.log(unit)) if self.verbose else None
         search = Search(model, tol=self.tol, max_iter=self.max_iter, progress=progress)
@@ -163,27 +160,6 @@ class EBMF(WholeDataDecomposition):
         self._store(search, mean, unit)
         self._warn(search)
         return self
-
-    def _working_priors(
-        self, unit: float
-    ) -> tuple[list[Prior | UpToScale], list[Prior | UpToScale]]:
-        scores = as_priors(self.scores_prior)
-        loadings = as_priors(self.loadings_prior)
-        for name, one, other in (
-            ("loadings_prior", loadings, scores),
-            ("scores_prior", scores, loadings),
-        ):
-            fixed = all(isinstance(prior, FittedPrior) and not is_flat(prior) for prior in other)
-            if any(map(is_flat, one)) and not fixed:
-                raise ValueError(
-                    f"{name} is flat, so nothing fixes the scale of the factors; give the other "
-                    'side a fixed prior, for example ebcd.priors.make_prior("normal", scale=1.0)'
-                )
-        working = [
-            prior.rescaled(1 / unit) if isinstance(prior, FittedPrior) else prior.in_units(unit)
-            for prior in loadings
-        ]
-        return free_scales(scores, working)
 
     def _store(self, search: Search, mean: Array, unit: float) -> None:
         model = with_fixed_priors(self._ordered(search.model))
@@ -209,9 +185,7 @@ class EBMF(WholeDataDecomposition):
         ]
         variance = unit**2 / model.precision
         self.noise_variance_ = variance if variance.ndim else float(variance)
-        with np.errstate(invalid="ignore"):
-            total = unit**2 * float((model.data.squares[1] / model.data.counts[1]).sum())
-        self._store_variances(total)
+        self._store_variances(unit**2 * float((model.data.squares[1] / model.data.counts[1]).sum()))
         shift = float(model.data.counts[0].sum()) * np.log(unit)
         # the last step of the scores may be lost in rounding
         path = np.maximum.accumulate([*search.path, model.value])
@@ -260,7 +234,7 @@ class EBMF(WholeDataDecomposition):
             Scores; on the training data their mean square is one.
         """
         check_is_fitted(self)
-        X = checked_data(self, X, reset=False)
+        X = _checked_data(self, X, reset=False)
         data = observe_again(X.astype(np.float64, copy=False), self.mean_, self._unit)
         scores = scores_of(self._fitted, data, self.max_iter).T / self._size
         return np.asarray(scores.astype(X.dtype, copy=False))
@@ -278,6 +252,39 @@ class EBMF(WholeDataDecomposition):
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
         return tags
+
+
+def _checked_data(estimator: Any, X: Any, reset: bool) -> Any:
+    """Check data, of which dense entries may be missing."""
+    refuse_queries(X)
+    X = validate_data(
+        estimator,
+        checked_sparse(X) if is_sparse(X) else X,
+        reset=reset,
+        accept_sparse=("csr", "csc"),
+        dtype=[np.float64, np.float32],
+        ensure_all_finite=False,
+    )
+    values = X.data if is_sparse(X) else X
+    if np.isinf(values).any():
+        raise ValueError("Input X contains infinity; replace it, by NaN if the entry is unknown")
+    missing = np.isnan(values)
+    if not missing.any():
+        return X
+    if is_sparse(X):
+        raise ValueError(
+            "Input X contains NaN, which only dense data may; entries that a sparse matrix does "
+            "not store are zeros. Use X.toarray() to have missing entries"
+        )
+    for axis, name in ((1, "row"), (0, "column")):
+        if reset or axis == 1:
+            empty = np.flatnonzero(missing.all(axis=axis))
+            if empty.size:
+                raise ValueError(
+                    f"{name} {empty[0]} of X has no entry that is not missing (NaN), and there are "
+                    f"{empty.size} such {name}s; drop them"
+                )
+    return X
 
 
 def _signed(factor: Factor) -> Factor:

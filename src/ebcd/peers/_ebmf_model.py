@@ -23,10 +23,9 @@ from typing import Any, TypeVar
 
 import numpy as np
 from scipy.optimize import minimize_scalar
-from sklearn.utils.validation import validate_data
 
 from ebcd._numerics import Array
-from ebcd.data import checked_sparse, column_moments, is_sparse, refuse_queries, working_unit
+from ebcd.data import column_moments, is_sparse, working_unit
 from ebcd.data._moments import row_pieces
 from ebcd.priors._family import AbstractPriorFamily
 from ebcd.priors._fitted import FittedPrior, FlatPrior
@@ -128,39 +127,6 @@ class IncompleteObservations(Observations):
         return np.asarray((residual**2).sum(axis=1 - side))
 
 
-def checked_data(estimator: Any, X: Any, reset: bool) -> Any:
-    """Check data, of which dense entries may be missing."""
-    refuse_queries(X)
-    X = validate_data(
-        estimator,
-        checked_sparse(X) if is_sparse(X) else X,
-        reset=reset,
-        accept_sparse=("csr", "csc"),
-        dtype=[np.float64, np.float32],
-        ensure_all_finite=False,
-    )
-    values = X.data if is_sparse(X) else X
-    if np.isinf(values).any():
-        raise ValueError("Input X contains infinity; replace it, by NaN if the entry is unknown")
-    missing = np.isnan(values)
-    if not missing.any():
-        return X
-    if is_sparse(X):
-        raise ValueError(
-            "Input X contains NaN, which only dense data may; entries that a sparse matrix does "
-            "not store are zeros. Use X.toarray() to have missing entries"
-        )
-    for axis, name in ((1, "row"), (0, "column")):
-        if reset or axis == 1:
-            empty = np.flatnonzero(missing.all(axis=axis))
-            if empty.size:
-                raise ValueError(
-                    f"{name} {empty[0]} of X has no entry that is not missing (NaN), and there are "
-                    f"{empty.size} such {name}s; drop them"
-                )
-    return X
-
-
 def observe(x: Any, center: bool) -> tuple[Observations, Array, float]:
     """Return the data, what was subtracted from the features, and the working unit."""
     if is_sparse(x) or not np.isnan(x).any():
@@ -212,7 +178,7 @@ class UpToScale:
         The likelihood may have several maxima: the search begins with a grid of logarithms.
         """
         s = np.broadcast_to(s, b.shape)
-        size = _root_mean_square(self.prior)
+        size = np.hypot(*moments_of(self.prior))
         if size == 0:  # all at zero, whatever the scale
             return self.prior
 
@@ -221,7 +187,7 @@ class UpToScale:
 
         noise = float(np.mean(s**2))
         spread = np.sqrt(max(float(np.mean(b**2)) - noise, 1e-3 * noise))
-        spread = spread if start is None else _root_mean_square(start)
+        spread = spread if start is None else np.hypot(*moments_of(start))
         grid = np.log(spread / size) + _LOG_SCALES
         best, gap = grid[np.argmin([loss(point) for point in grid])], grid[1] - grid[0]
         found = minimize_scalar(
@@ -230,31 +196,45 @@ class UpToScale:
         return self.prior.rescaled(np.exp(found.x if found.fun <= loss(best) else best))
 
 
-def free_scales(
-    scores: list[Prior], loadings: list[Prior]
+def working_priors(
+    scores: list[Prior], loadings: list[Prior], unit: float
 ) -> tuple[list[Prior | UpToScale], list[Prior | UpToScale]]:
-    """Free the scale of priors that are fixed where the other side's is fitted."""
-    count = max(len(scores), len(loadings))
+    """Return priors in working units; free scales that are fixed where the other side's is not."""
+    for name, one, other in (
+        ("loadings_prior", loadings, scores),
+        ("scores_prior", scores, loadings),
+    ):
+        fixed = all(isinstance(prior, FittedPrior) and not _is_flat(prior) for prior in other)
+        if any(map(_is_flat, one)) and not fixed:
+            raise ValueError(
+                f"{name} is flat, so nothing fixes the scale of the factors; give the other "
+                'side a fixed prior, for example ebcd.priors.make_prior("normal", scale=1.0)'
+            )
+    working = [
+        prior.rescaled(1 / unit) if isinstance(prior, FittedPrior) else prior.in_units(unit)
+        for prior in loadings
+    ]
+    count = max(len(scores), len(working))
     pairs = [
-        (scores[min(k, len(scores) - 1)], loadings[min(k, len(loadings) - 1)]) for k in range(count)
+        (scores[min(k, len(scores) - 1)], working[min(k, len(working) - 1)]) for k in range(count)
     ]
     return [_freed(f, l_) for f, l_ in pairs], [_freed(l_, f) for f, l_ in pairs]
 
 
-def is_flat(prior: Prior) -> bool:
-    """Whether a prior is flat, be it a family or fitted: it has no scale."""
+def _is_flat(prior: Prior) -> bool:
     return isinstance(prior, FlatPrior) or getattr(prior, "name", "") == "flat"
 
 
 def _freed(prior: Prior, other: Prior) -> Prior | UpToScale:
-    if not isinstance(prior, FittedPrior) or is_flat(prior):
+    if not isinstance(prior, FittedPrior) or isinstance(other, FittedPrior):
         return prior
-    return prior if isinstance(other, FittedPrior) or is_flat(other) else UpToScale(prior)
+    return prior if _is_flat(prior) or _is_flat(other) else UpToScale(prior)
 
 
-def _root_mean_square(prior: FittedPrior) -> float:
-    moments = prior.posterior(np.zeros(1), np.inf)
-    return float(np.hypot(moments.mean[0], moments.sd[0]))
+def moments_of(prior: FittedPrior) -> tuple[float, float]:
+    """Return the mean and the standard deviation of a prior."""
+    nothing_known = prior.posterior(np.zeros(1), np.inf)
+    return float(nothing_known.mean[0]), float(nothing_known.sd[0])
 
 
 def side_of(prior: Prior | UpToScale | None) -> int:
@@ -269,30 +249,16 @@ _NONE: Array = np.array([])
 
 @dataclass(frozen=True)
 class Factor:
-    """Posterior of one factor; pairs are of scores and loadings.
-
-    Attributes
-    ----------
-    mean, second : pair of arrays
-        Posterior means, and means of the squares.
-    prior : pair of fitted priors
-    observed : pair of (b, s)
-        The normal means problem (1) that the posterior solves.
-    evidence : pair of float
-        Minus the divergence of the posterior from the prior.
-    number : int
-        Place in the order in which factors were added.
-    product : array or None
-        Product of the data with the means of the side on which residuals are not summed up; None
-        if it is not known.
-    """
+    """Posterior of one factor; pairs are of scores and loadings."""
 
     mean: tuple[Array, Array]
-    second: tuple[Array, Array]
-    number: int
+    second: tuple[Array, Array]  # means of the squares
+    number: int  # place in the order in which factors were added
     prior: tuple[FittedPrior | None, FittedPrior | None] = (None, None)
+    # The normal means problems (1), b and s, that the posterior solves.
     observed: tuple[tuple[Array, Array], tuple[Array, Array]] = ((_NONE, _NONE), (_NONE, _NONE))
-    evidence: tuple[float, float] = (0.0, 0.0)
+    evidence: tuple[float, float] = (0.0, 0.0)  # minus the divergence from the prior
+    # Of the data with the means of the side where residuals are not summed up, if it is known.
     product: Array | None = None
 
     @property
@@ -351,24 +317,18 @@ class Noise:
 
 @dataclass
 class Model:
-    """Factors, precisions and the ELBO; what does not change while a fit runs.
-
-    Attributes
-    ----------
-    priors : pair of sequences
-        Families or fixed priors of scores and loadings, one for each factor in the order in which
-        they are added; the last serves all further ones.
-    rejected : int
-        Number of updates that would have lowered the ELBO and were not done; solvers that
-        maximise something else, or start afresh each time, can have some.
-    """
+    """Factors, precisions and the ELBO; what does not change while a fit runs."""
 
     data: Observations
     noise: Noise
+    # Families or fixed priors of scores and loadings, one for each factor in the order in which
+    # they are added; the last serves all further ones.
     priors: tuple[Sequence[Prior | UpToScale], Sequence[Prior | UpToScale]]
     factors: list[Factor] = field(default_factory=list)
     precision: Array = field(default_factory=lambda: np.empty(0))
     value: float = -np.inf
+    # Updates that would have lowered the ELBO and were not done; solvers that maximise something
+    # else, or start afresh each time, can have some.
     rejected: int = 0
 
     def prior(self, side: int, number: int) -> Prior | UpToScale:

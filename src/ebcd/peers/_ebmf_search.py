@@ -16,8 +16,7 @@ from ebcd._numerics import Array
 from ebcd.data import AbstractCovariance
 from ebcd.fitting._deflation import ACCURATE
 from ebcd.fitting._starts import varimax_start
-from ebcd.peers._ebmf_model import Factor, Model, Noise, Observations, side_of
-from ebcd.priors._fitted import FittedPrior, FlatPrior
+from ebcd.peers._ebmf_model import Factor, Model, Noise, Observations, moments_of, side_of
 
 _ROUGH = 1e-2  # tolerance of a factor that is worth having: it is fitted again with the others
 _LONGEST = 1e4  # times the last step: without a maximum of the ELBO steps would grow for ever
@@ -30,12 +29,7 @@ class Search:
     """A fit in progress: the model, its ELBO after every iteration, and how many there were."""
 
     def __init__(
-        self,
-        model: Model,
-        *,
-        tol: float,
-        max_iter: int,
-        progress: Progress | None = None,
+        self, model: Model, *, tol: float, max_iter: int, progress: Progress | None = None
     ) -> None:
         self.model, self.path = model, [model.value]
         self.n_iter, self.converged = 0, True
@@ -322,8 +316,10 @@ def _gaussian_scores(model: Model) -> Array:
     k = len(model.factors)
     loadings = model.stacked(1)
     own, there = model.weights(0)
-    moments = [_centre_and_information(factor.found(0)) for factor in model.factors]
-    centre, information = np.array(moments).reshape(k, 2).T[:, :, None]
+    priors = [factor.found(0) for factor in model.factors]
+    moments = [(0.0, np.inf) if prior.family == "flat" else moments_of(prior) for prior in priors]
+    centre, spread = np.array(moments).reshape(k, 2).T[:, :, None]
+    information = 1 / np.maximum(spread, 1e-15) ** 2
     wanted = own * model.data.product(0, loadings * there) + information * centre
     # one matrix for all samples if nothing tells them apart
     count = np.broadcast(own, model.data.total(0, np.zeros(loadings.shape[1]))).size
@@ -334,11 +330,3 @@ def _gaussian_scores(model: Model) -> Array:
             matrices[:, i, j] = own * model.data.total(0, there * row)
         matrices[:, i, i] += information[i]
     return np.ascontiguousarray(np.linalg.solve(matrices, wanted.T[:, :, None])[:, :, 0].T)
-
-
-def _centre_and_information(prior: FittedPrior) -> tuple[float, float]:
-    """Compute the mean and the inverse variance of a prior."""
-    if isinstance(prior, FlatPrior):
-        return 0.0, 0.0
-    moments = prior.posterior(np.zeros(1), np.inf)
-    return float(moments.mean[0]), 1 / max(float(moments.sd[0]), 1e-15) ** 2
