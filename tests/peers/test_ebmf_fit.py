@@ -16,7 +16,7 @@ from ebcd.peers._ebmf_model import (
     observe,
     observe_again,
 )
-from ebcd.peers._ebmf_search import Search, extrapolated, leading_factor, rotated
+from ebcd.peers._ebmf_search import Search, _Residual, extrapolated, leading_factor, rotated
 from ebcd.priors import PRIORS, make_family
 
 NOISES = list(NOISE_SIDES)
@@ -271,6 +271,19 @@ class TestStart:
             np.outer(*factor.mean), s[0] * np.outer(u[:, 0], vt[0]), atol=1e-8
         )
         assert np.mean(factor.mean[0] ** 2) == pytest.approx(1)
+
+    @pytest.mark.parametrize("missing", [0.0, 0.2])
+    @pytest.mark.parametrize("noise", NOISES)
+    def test_entries_are_divided_by_the_standard_deviation_of_their_noise(self, noise, missing):
+        X = draw(n=30, p=20, missing=missing) * np.linspace(1, 9, 20)
+        model = model_of(X, noise)
+        scaled = np.nan_to_num(X / observe(X, False)[2] * np.sqrt(precision_matrix(model)))
+        np.testing.assert_allclose(_Residual(model).matmul(np.eye(20)), scaled.T @ scaled)
+        np.testing.assert_allclose(_Residual(model).diagonal(), (scaled**2).sum(axis=0))
+        factor = leading_factor(model, 0)
+        fitted = np.outer(*factor.mean) * np.sqrt(precision_matrix(model))
+        u, s, vt = np.linalg.svd(scaled)
+        np.testing.assert_allclose(fitted, s[0] * np.outer(u[:, 0], vt[0]), atol=1e-8)
 
     def test_of_the_residual(self):
         X = draw(n=30, p=20, seed=9)

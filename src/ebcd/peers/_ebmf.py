@@ -55,7 +55,8 @@ class EBMF(WholeDataDecomposition):
     tol : float, default 1e-4
         Gain of the ELBO in an iteration, in nats, below which a fit stops.
     max_iter : int, default 2000
-        Largest number of iterations of each fit: of a new component, or of all together.
+        Largest number of iterations of each fit: of a new component, of all together, or of the
+        scores of samples.
     random_state : int, Generator or None, default None
         Not used: every start is deterministic.
     verbose : int, default 0
