@@ -103,7 +103,10 @@ def orthonormal_threshold(b: Array, kind: str, levels: Array) -> tuple[Array, No
 
 
 def largest(b: Array, number: int) -> tuple[Array, Array]:
-    """Shrink for USLPCA: keep `number` entries of all components, with largest sum of squares."""
+    """Shrink for USLPCA: keep the largest `number` entries of all components together.
+
+    The criterion is the sum of their squares.
+    """
     flat = b.reshape(len(b), -1)
     kept = np.zeros_like(flat)
     place = np.argpartition(-np.abs(flat), number - 1, axis=1)[:, :number]
@@ -200,7 +203,7 @@ class Method:
 
 
 METHODS = {
-    "EBCD": Method(NormalMeansShrinker, polar),
+    "EBCD": Method(NormalMeansShrinker, polar),  # in a loop of its own
     "PenalizedPCA": Method(proximal_map, polar),
     "SPC": Method(l1_ball, polar, without_scores),
     "GPower": Method(scaled_threshold, polar),

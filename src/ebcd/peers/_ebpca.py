@@ -123,8 +123,7 @@ class EBPCA(WholeDataDecomposition):
     def _fit_input(self, data: Input, X: Any) -> Self:
         matrix = data.covariance
         n, p = matrix.n_samples, matrix.n_features
-        if not isinstance(matrix, DataCovariance):  # pragma: no cover - fit has seen to it
-            self._refuse("a covariance")
+        assert isinstance(matrix, DataCovariance)  # `fit` has refused everything else
         for name, count in (("n_samples", n), ("n_features", p)):
             if count < 2:
                 raise ValueError(f"EBPCA needs at least 2 samples and 2 features, got {name} = 1")
