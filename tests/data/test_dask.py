@@ -37,7 +37,7 @@ def one_thread():
 def route(request, monkeypatch):
     """Either way to a product, which depends on the number of columns."""
     if request.param == "products":
-        use(monkeypatch, few_columns=0, many_columns=0)
+        use(monkeypatch, moderate=0)
     return request.param
 
 
@@ -117,7 +117,7 @@ def test_types(route, dtype, chunks):
 @pytest.mark.parametrize("chunks", [(300_000, 4), (300_000, 2)])
 def test_large_single_precision_stays_single(monkeypatch, chunks):
     """Products are in single precision, sums over blocks are not."""
-    use(monkeypatch, few_columns=0)
+    use(monkeypatch, moderate=0)
     X = np.random.default_rng(0).normal(size=(300_001, 4)).astype(np.float32)
     seen = []
     original = _dask._as_rows
@@ -175,7 +175,7 @@ class TestRoute:
         assert self.products((40, 4_100), (20, 4_100))
 
     def test_wide_rows_are_not_put_together(self, monkeypatch):
-        use(monkeypatch, widest_row=100)
+        use(monkeypatch, moderate=12)
         assert self.products((40, 10), (20, 5))
         assert not self.products((40, 10), (20, 10))
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from ebcd.data import Memory, check_memory
-from ebcd.data._memory import readable
+from ebcd.data._rows import readable
 
 
 class TestSizes:

@@ -75,7 +75,7 @@ def frame_of(X, names, npartitions=3):
 def products_only(monkeypatch):
     """Make fits to data with more columns than rows pass through them once a product."""
     # small=0: in memory, too, no copy with a factor, so that both take the same route
-    use(monkeypatch, few_columns=0, many_columns=0, small=0, exact_operations=0)
+    use(monkeypatch, moderate=0, small=0, exact_operations=0)
     original, calls = DaskRows._product, []
 
     def product(rows, v, *rest):
@@ -342,7 +342,7 @@ class TestCluster:
     @pytest.mark.parametrize("large", [True, False])
     def test_a_pass_for_each_product(self, monkeypatch, large):
         calls = products_only(monkeypatch)
-        use(monkeypatch, broadcast_bytes=0 if large else 1_000_000)
+        use(monkeypatch, piece=1 if large else 250_000)
         X = draw(30, 40)
         model = ebcd.PenalizedPCA(2, alpha=3.0, start="svd").fit(da.from_array(X, chunks=(16, 40)))
         assert len(calls) > 4

@@ -1,12 +1,15 @@
 """What a fit can be given: data matrices, covariances and statistics behind one interface."""
 
 from ebcd.data._chunks import Chunks
-from ebcd.data._covariance import AbstractCovariance, CovarianceMatrix, working_unit
-from ebcd.data._dask import is_dask
+from ebcd.data._covariance import (
+    AbstractCovariance,
+    CovarianceMatrix,
+    DataCovariance,
+    working_unit,
+)
 from ebcd.data._gram import Gram
 from ebcd.data._inputs import (
     Input,
-    Reading,
     as_input,
     as_rows,
     check_covariance,
@@ -14,11 +17,11 @@ from ebcd.data._inputs import (
     comes_in_chunks,
     from_covariance,
     from_matrix,
+    is_dask,
     refuse_queries,
 )
-from ebcd.data._memory import Memory, check_memory
 from ebcd.data._moments import check_finite, checked_sparse, is_sparse
-from ebcd.data._rows import AbstractRows, DataCovariance, MatrixRows
+from ebcd.data._rows import AbstractRows, MatrixRows, Memory, Reading, check_memory
 from ebcd.data._streamed import PassPrinter
 
 __all__ = [

@@ -1,25 +1,15 @@
-"""Data that come in chunks of rows: where from, and what is checked of each."""
+"""Data that come in chunks of rows, from memory or from files."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from os import PathLike
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
+from ebcd._parameters import COUNT, NONE
 from ebcd.data import _settings
-from ebcd.data._moments import checked_sparse, is_sparse
-from ebcd.data._sources import (
-    AbstractSource,
-    ArraySource,
-    ChunkSource,
-    ListSource,
-    MappedSource,
-    StrPath,
-    is_mapped,
-)
+from ebcd.data._sources import StrPath, as_source
 from ebcd.data._streamed import ChunkRows
 from ebcd.data.files import _chunks as files
 from ebcd.data.files._matrices import open_npy
@@ -62,7 +52,8 @@ class Chunks:
     """
 
     def __init__(self, source: Any, rows_per_chunk: int | None = None) -> None:
-        self._source = _as_source(source, _check_rows(rows_per_chunk))
+        (COUNT | NONE).check("rows_per_chunk", rows_per_chunk)
+        self._source = replace(as_source(source), most=rows_per_chunk)
 
     @classmethod
     def from_npy(cls, path: StrPath, *, rows_per_chunk: int | None = None) -> Chunks:
@@ -100,18 +91,17 @@ class Chunks:
         Parameters
         ----------
         path : path
-        columns : list of str, optional
-            Names of the columns to use; by default all of them.
-        drop : list of str, optional
-            Names of columns to leave out, such as labels of the rows.
+        columns, drop : list of str, optional
+            Names of the columns to use, by default all, and of columns to leave out, such as
+            labels of the rows.
         delimiter : str, default ","
         header : bool, default True
             Whether the first line has names.
         rows_per_chunk : int, optional
             Most rows to give at once.
         """
-        rows = _check_rows(rows_per_chunk)
-        return cls(files.CsvSource(Path(path), columns, drop, delimiter, header, rows))
+        source = files.csv_source(Path(path), columns, drop, delimiter, header)
+        return cls(source, rows_per_chunk)
 
     @classmethod
     def from_parquet(
@@ -127,15 +117,13 @@ class Chunks:
         Parameters
         ----------
         path : path, or list of them
-        columns : list of str, optional
-            Names of the columns to use; by default all of them.
-        drop : list of str, optional
-            Names of columns to leave out.
+        columns, drop : list of str, optional
+            Names of the columns to use, by default all, and of columns to leave out.
         rows_per_chunk : int, optional
             Most rows to read at once.
         """
         paths = [Path(one) for one in path] if isinstance(path, list) else [Path(path)]
-        return cls(files.ParquetSource(paths, columns, drop, _check_rows(rows_per_chunk)))
+        return cls(files.parquet_source(paths, columns, drop), rows_per_chunk)
 
     @classmethod
     def from_hdf5(cls, path: StrPath, dataset: str, *, rows_per_chunk: int | None = None) -> Chunks:
@@ -149,7 +137,7 @@ class Chunks:
         rows_per_chunk : int, optional
             Most rows to read at once.
         """
-        return cls(files.Hdf5Source(Path(path), dataset, _check_rows(rows_per_chunk)))
+        return cls(files.hdf5_source(Path(path), dataset), rows_per_chunk)
 
     @classmethod
     def from_h5ad(
@@ -165,7 +153,7 @@ class Chunks:
         rows_per_chunk : int, optional
             Most rows to read at once.
         """
-        return cls(files.h5ad_source(Path(path), layer, _check_rows(rows_per_chunk)))
+        return cls(files.h5ad_source(Path(path), layer), rows_per_chunk)
 
     @classmethod
     def from_zarr(
@@ -182,8 +170,7 @@ class Chunks:
         rows_per_chunk : int, optional
             Most rows to read at once.
         """
-        source = files.open_zarr(path, array)
-        return cls(source, rows_per_chunk)
+        return cls(files.open_zarr(path, array), rows_per_chunk)
 
     def __iter__(self) -> Iterator[Any]:
         for _, rows in ChunkRows(self._source).blocks(_settings.SETTINGS.read):
@@ -192,54 +179,3 @@ class Chunks:
     def __repr__(self) -> str:
         rows = "" if self._source.n_rows is None else f"{self._source.n_rows} rows, "
         return f"Chunks({rows}{self._source.n_features} columns)"
-
-
-def _as_source(source: Any, rows: int | None) -> AbstractSource:
-    if isinstance(source, AbstractSource):
-        return source
-    if is_mapped(source):
-        return MappedSource(source, rows)
-    if is_sparse(source):
-        return ArraySource(checked_sparse(source).tocsr(), rows)
-    if isinstance(source, list | tuple):
-        return ListSource(list(source))
-    if isinstance(source, str | PathLike):
-        raise TypeError(
-            f"Chunks needs data, not the path {str(source)!r}; use Chunks.from_npy(path), "
-            "from_csv, from_parquet, from_hdf5, from_h5ad or from_zarr"
-        )
-    if isinstance(source, Iterator):
-        return ChunkSource(lambda: source, once=True)
-    if callable(source):
-        return ChunkSource(_fresh(source))
-    if hasattr(source, "shape") and hasattr(source, "dtype"):
-        return ArraySource(source, rows)
-    if hasattr(source, "__iter__"):
-        return ChunkSource(lambda: source)
-    raise TypeError(
-        "Chunks needs a list of chunks, an iterable, a function that returns an iterator, or an "
-        f"array, got {type(source).__name__}"
-    )
-
-
-def _fresh(make: Callable[[], Any]) -> Callable[[], Any]:
-    def chunks() -> Any:
-        made = make()
-        if not hasattr(made, "__iter__"):
-            raise TypeError(
-                f"the function given to Chunks must return an iterator over chunks, it returned "
-                f"{type(made).__name__}"
-            )
-        return made
-
-    return chunks
-
-
-def _check_rows(rows: Any) -> int | None:
-    if rows is None:
-        return None
-    if isinstance(rows, bool) or not isinstance(rows, int | np.integer):
-        raise TypeError(f"rows_per_chunk must be a whole number, got {type(rows).__name__}")
-    if rows < 1:
-        raise ValueError(f"rows_per_chunk must be at least 1, got {rows}")
-    return int(rows)

@@ -7,20 +7,18 @@ about the number of features, whatever the units of the data. `unit` leads back.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from functools import cached_property
 
 import numpy as np
+from scipy.linalg import eigh
 
 from ebcd._numerics import Array
 from ebcd.data import _settings
+from ebcd.data._rows import AbstractRows, MatrixRows, scores_of
 
-# Blocks of a Krylov space beside half the number of eigenpairs, and products with them: what
-# reaches the accuracy of randomised PCA with fewer products.
+# Width of the blocks of a Krylov space beyond half the number of eigenpairs: with five products,
+# what reaches the accuracy of randomised PCA.
 _OVERSAMPLING = 8
-_PRODUCTS = 5
-# Share of the largest eigenvalue that is rounding, and the smallest eigenvalue of a Gram matrix of
-# columns of length one through which a basis is found without losing orthogonality.
-_NEGLIGIBLE = 1e-12
-_SAFE = 1e-6
 
 
 class AbstractCovariance(ABC):
@@ -61,16 +59,14 @@ class AbstractCovariance(ABC):
         """Return the covariance matrix itself where that makes a fit cheaper."""
         return self
 
-    def leading(
-        self, k: int, products: int = _PRODUCTS, surplus: bool = False
-    ) -> tuple[Array, Array]:
+    def leading(self, k: int, products: int = 5, surplus: bool = False) -> tuple[Array, Array]:
         """Return the `k` leading eigenvalues, decreasing, and eigenvectors (p x k).
 
         Exactly where that costs no more than `products` products with blocks of vectors; otherwise
         from the Krylov space of those blocks. If the `surplus` is wanted, that space gives all its
         directions.
         """
-        exact = self._exact_pairs(k, products * _block_size(k))
+        exact = self._exact_pairs(k, products * (k // 2 + _OVERSAMPLING))
         return self._krylov_pairs(k, products, surplus) if exact is None else exact
 
     def _exact_pairs(self, k: int, width: int) -> tuple[Array, Array] | None:
@@ -83,7 +79,7 @@ class AbstractCovariance(ABC):
         The images of its basis ``Q`` give Nystrom's approximation ``S Q (Q'S Q)^(-1) Q'S`` of
         ``S``, whose eigenpairs are more accurate than those of ``Q'S Q``.
         """
-        p, size = self.n_features, _block_size(k)
+        p, size = self.n_features, k // 2 + _OVERSAMPLING
         block = np.random.default_rng(0).standard_normal((p, min(size, p)))
         basis, images = np.empty((p, 0)), []
         for _ in range(products):
@@ -99,25 +95,26 @@ class AbstractCovariance(ABC):
         values, rotation = np.linalg.eigh(0.5 * (inner + inner.T))
         order = np.argsort(-values)[:k]
         ritz = np.maximum(values[order], 0.0), basis @ rotation[:, order]
-        kept = values > _NEGLIGIBLE * max(values[-1], 0.0)
+        kept = _beyond_rounding(values)
         factor = image @ (rotation[:, kept] / np.sqrt(values[kept]))  # S is about its square
         values, rotation = np.linalg.eigh(factor.T @ factor)
-        order = np.flatnonzero(values > _NEGLIGIBLE * values.max(initial=0.0))[::-1]
+        order = np.flatnonzero(_beyond_rounding(values))[::-1]
         if order.size < k:  # the rank is lower, so that directions without variance are wanted too
             return ritz
         order = order if surplus else order[:k]
         return values[order], factor @ (rotation[:, order] / np.sqrt(values[order]))
 
 
-def _block_size(k: int) -> int:
-    """Width of the blocks from which `k` eigenpairs are found."""
-    return k // 2 + _OVERSAMPLING
-
-
 def top_pairs(matrix: Array, k: int) -> tuple[Array, Array]:
     """Return the `k` largest eigenvalues of a small matrix, decreasing, and their vectors."""
-    values, vectors = np.linalg.eigh(matrix)
-    return np.maximum(values[::-1][:k], 0.0), vectors[:, ::-1][:, :k]
+    p = len(matrix)
+    values, vectors = eigh(matrix, subset_by_index=[max(p - k, 0), p - 1], check_finite=False)
+    return np.maximum(values[::-1], 0.0), vectors[:, ::-1]
+
+
+def _beyond_rounding(values: Array) -> Array:
+    """Whether eigenvalues are more than rounding errors of the largest."""
+    return np.asarray(values > values.size * np.finfo(float).eps * values.max(initial=0.0))
 
 
 def _orthonormal(block: Array) -> Array:
@@ -129,7 +126,7 @@ def _orthonormal(block: Array) -> Array:
     size = np.linalg.norm(block, axis=0)
     block = block / np.where(size > 0, size, 1.0)
     values, vectors = np.linalg.eigh(block.T @ block)
-    if values[0] < _SAFE:
+    if values[0] < np.sqrt(np.finfo(float).eps):
         return np.asarray(np.linalg.qr(block)[0])
     return np.asarray(block @ (vectors / np.sqrt(values)))
 
@@ -158,7 +155,6 @@ class CovarianceMatrix(AbstractCovariance):
         self.unit = unit * inner
         self.matrix = matrix / inner
         self.matrix /= inner
-        self._factor: Array | None = None
 
     def matmul(self, v: Array) -> Array:
         """``S @ v``."""
@@ -168,22 +164,113 @@ class CovarianceMatrix(AbstractCovariance):
         """Diagonal of ``S``."""
         return np.diagonal(self.matrix)
 
-    @property
+    @cached_property
     def factor(self) -> Array | None:
         """Rows whose cross-products are ``S``: from its eigenvectors in units of the features."""
         if self.n_features > _settings.SETTINGS.factor_features:
             return None
-        if self._factor is None:
-            size = np.sqrt(self.diagonal())
-            inverse = 1 / np.where(size > 0, size, 1.0)
-            values, vectors = np.linalg.eigh(self.matrix * inverse * inverse[:, None])
-            kept = values > _NEGLIGIBLE * max(values[-1], 0.0)
-            self._factor = (vectors[:, kept] * np.sqrt(values[kept])).T * size
-        return self._factor
+        size = np.sqrt(self.diagonal())
+        inverse = 1 / np.where(size > 0, size, 1.0)
+        values, vectors = np.linalg.eigh(self.matrix * inverse * inverse[:, None])
+        kept = _beyond_rounding(values)
+        return np.asarray((vectors[:, kept] * np.sqrt(values[kept])).T * size)
 
     def _exact_pairs(self, k: int, width: int) -> tuple[Array, Array] | None:
-        small = self.n_features <= _settings.SETTINGS.exact_features
+        p = self.n_features
+        small = p <= 4 * width or p**3 <= _settings.SETTINGS.exact_operations
         return top_pairs(self.matrix, k) if small else None
+
+
+class DataCovariance(AbstractCovariance):
+    """Covariance of rows through products with them.
+
+    Parameters
+    ----------
+    rows : AbstractRows
+        The data.
+    mean, scale : array of length p
+        What is subtracted from each column, its mean or nothing, and what it is then divided by.
+    variances : array of length p
+        Mean squares of the columns after that.
+    n_samples : int
+        Number of samples; more than rows if those are a compact stand-in.
+    """
+
+    def __init__(
+        self, rows: AbstractRows, mean: Array, scale: Array, variances: Array, n_samples: int
+    ) -> None:
+        self.n_samples, self.n_features = n_samples, rows.n_features
+        self.unit = working_unit(variances)
+        self._rows, self._mean, self._scale = rows.for_products(mean, scale * self.unit)
+        self._copied = self._rows.matrix is not rows.matrix and not rows.has_sparse
+        self._diagonal = variances / self.unit / self.unit
+        # one scale for all features is applied to the scores, which are fewer
+        self._common = bool((self._scale == self._scale[0]).all())
+        # so far that products of data that are not centred would lose a quarter of the digits
+        lost = np.finfo(self._rows.dtype).eps ** 0.25
+        self._far = bool((np.abs(self._mean) * lost > self._scale).any())
+
+    def matmul(self, v: Array) -> Array:
+        """``S @ v``, from one pass through the data."""
+        n, scale = self.n_samples, self._scale
+        if self._common:
+            weight = 1 / scale[0] / scale[0] / n
+            return self._rows.product(v.T, self._mean, self._far, weight).T
+        product = self._rows.product(v.T / scale, self._mean, self._far, 1 / n)
+        product /= scale
+        return product.T
+
+    def diagonal(self) -> Array:
+        """Diagonal of ``S``."""
+        return self._diagonal
+
+    def scores(self, v: Array) -> Array:
+        """Product of the centred and scaled data, which are in memory, with `v`."""
+        return scores_of(self._in_memory().matrix, v.T / self._scale, self._mean).T
+
+    def transposed(self, scores: Array) -> Array:
+        """Product of the transpose of those data with `scores`."""
+        return self._in_memory().back(scores.T, self._mean).T / self._scale[:, None]
+
+    def _in_memory(self) -> MatrixRows:
+        assert isinstance(self._rows, MatrixRows)  # who needs the rows has asked for a matrix
+        return self._rows
+
+    @cached_property
+    def factor(self) -> Array | None:
+        """Rows whose cross-products are ``S``, if the data are a small copy and wide."""
+        if not self._copied or self._in_memory().matrix.shape[0] >= self.n_features:
+            return None
+        return np.asarray(self._in_memory().matrix / np.sqrt(self.n_samples))
+
+    def _exact_pairs(self, k: int, width: int) -> tuple[Array, Array] | None:
+        if not isinstance(self._rows, MatrixRows):
+            return None
+        rows, columns = self._rows.matrix.shape
+        smaller = min(rows, columns)
+        cheap = rows * columns * smaller <= _settings.SETTINGS.exact_operations
+        if not cheap and (self._rows.has_sparse or smaller > 4 * width):
+            return None
+        if columns <= rows:
+            return top_pairs(self._matrix, k)
+        values, left = top_pairs(self._rows.row_gram(self._mean, self._scale), k)
+        right = self.transposed(left)
+        size = np.linalg.norm(right, axis=0)
+        return values / self.n_samples, right / np.where(size > 0, size, 1.0)
+
+    @cached_property
+    def _matrix(self) -> Array:
+        """``S`` itself, from one pass through the data."""
+        center = bool(self._mean.any())
+        return self._rows.moments(cross=True).covariance(center, self._scale, self.n_samples)
+
+    def best_route(self, n_components: int) -> AbstractCovariance:
+        """Return the covariance matrix itself where that makes a fit cheaper."""
+        through_data = 2 * _settings.SETTINGS.expected_products * n_components
+        few = self.n_features <= min(self._rows.n_rows or 0, through_data)
+        if self._rows.has_sparse or not self._rows.gathers_later or not few:
+            return self
+        return CovarianceMatrix(self._matrix, self.n_samples, self.unit)
 
 
 def working_unit(variances: Array) -> float:

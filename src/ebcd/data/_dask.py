@@ -10,7 +10,7 @@ Dask itself is imported only when there is something to compute.
 from __future__ import annotations
 
 from copy import copy
-from functools import cache, partial
+from functools import cache, partial, reduce
 from typing import Any
 
 import numpy as np
@@ -33,15 +33,10 @@ from ebcd.data._rows import (
     Part,
     back_from,
     block_product,
-    centred_entries,
+    less_mean,
     names_of,
     scores_of,
 )
-
-
-def is_dask(x: Any) -> bool:
-    """Whether `x` is a Dask collection, without importing Dask."""
-    return type(x).__module__.partition(".")[0] in ("dask", "dask_expr")
 
 
 class DaskRows(AbstractRows):
@@ -87,34 +82,27 @@ class DaskRows(AbstractRows):
     def gathers(self) -> bool:
         """Whether adding up all cross-products costs less than a pass for every product."""
         p, settings = self.n_features, _settings.SETTINGS
-        if len(self._columns) > 1 and self._typical_rows * p > settings.widest_row:
+        largest = settings.moderate**2  # entries of what is made of the blocks of some rows
+        if p * p > largest or (len(self._columns) > 1 and self._typical_rows * p > largest):
             return False
-        tall = settings.rows_per_column * p <= self._typical_rows
-        return p <= settings.few_columns or (p <= settings.many_columns and tall)
+        # cross-products are small, or not much larger than the blocks
+        return p * p <= settings.piece or settings.rows_per_column * p <= self._typical_rows
 
     def moments(self, cross: bool) -> Moments:
         """Merge the moments of the blocks; those side by side come together for `cross`."""
-        merge, grid = _task(merge_moments), self._grid()
-        if cross:
-            task = _task(_joined_moments)
-            moments: Moments = _computed([_tree([task(row, self.dtype) for row in grid], merge)])[0]
-        else:
-            task = _task(_moments)
-            parts = [[task(block, self.dtype) for block in row] for row in grid]
-            columns = zip(*parts, strict=True)
-            moments = self._side_by_side(_computed([_tree(column, merge) for column in columns]))
+        merge, task = _task(merge_moments), _task(_moments)
+        grid = [[row] if cross else [[block] for block in row] for row in self._grid()]
+        parts = [[task(blocks, self.dtype, cross) for blocks in row] for row in grid]
+        found = _computed([_tree(column, merge) for column in zip(*parts, strict=True)])
+        moments = found[0] if len(found) == 1 else self._side_by_side(found)
         moments.check(self.names)
         self.n_rows, self.has_sparse = moments.count, moments.has_sparse
         return moments
 
     def _side_by_side(self, found: list[Moments]) -> Moments:
         """Put the moments of blocks of columns together."""
-        if len(found) == 1:
-            return found[0]
         unit = max(part.unit for part in found)
-        ratios = [part.unit / (unit or 1.0) for part in found]
-        mean = [part.mean * ratio for part, ratio in zip(found, ratios, strict=True)]
-        squares = [part.scatter * ratio**2 for part, ratio in zip(found, ratios, strict=True)]
+        mean, squares = zip(*(part.in_unit(unit) for part in found), strict=True)
         return Moments(
             found[0].count,
             np.concatenate(mean),
@@ -125,17 +113,17 @@ class DaskRows(AbstractRows):
         )
 
     def _bad_entries(self, found: list[Moments]) -> BadEntries | None:
-        bad = [
-            (part.bad, c.start) for part, c in zip(found, self._columns, strict=True) if part.bad
+        bad = [part.bad for part in found]
+        first = [
+            (entries.first[0], entries.first[1] + columns.start)
+            for entries, columns in zip(bad, self._columns, strict=True)
+            if entries is not None
         ]
-        if not bad:
+        if not first:
             return None
-        counts = [
-            np.zeros(part.mean.size, dtype=int) if part.bad is None else part.bad.counts
-            for part in found
-        ]
-        first = min((entries.first[0], entries.first[1] + start) for entries, start in bad)
-        return BadEntries(np.concatenate(counts), first, any(entries.nan for entries, _ in bad))
+        none = [np.zeros(part.mean.size, dtype=int) for part in found]
+        counts = [zero if b is None else b.counts for b, zero in zip(bad, none, strict=True)]
+        return BadEntries(np.concatenate(counts), min(first), any(b.nan for b in bad if b))
 
     def for_products(self, mean: Array, scale: Array) -> tuple[AbstractRows, Array, Array]:
         """Work with small data in double precision, as in memory."""
@@ -149,12 +137,10 @@ class DaskRows(AbstractRows):
         """Add up the products of the blocks; once more if workers were lost that held `v`."""
         from concurrent.futures import CancelledError
 
-        for _ in range(_settings.SETTINGS.attempts - 1):
-            try:
-                return self._product(v, mean, far) * weight
-            except CancelledError:
-                continue
-        return self._product(v, mean, far) * weight
+        try:
+            return self._product(v, mean, far) * weight
+        except CancelledError:
+            return self._product(v, mean, far) * weight
 
     def _product(self, v: Array, mean: Array, far: bool) -> Array:
         add, grid = _task(_sum_up), self._grid()
@@ -221,16 +207,11 @@ def _as_rows(block: Any, dtype: Any) -> Any:
     return np.asarray(block, dtype=dtype)
 
 
-def _moments(block: Any, dtype: Any) -> Moments:
-    return block_moments(_as_rows(block, dtype), cross=False)
-
-
-def _joined_moments(blocks: list[Any], dtype: Any) -> Moments:
+def _moments(blocks: list[Any], dtype: Any, cross: bool) -> Moments:
+    """Compute the moments of blocks side by side."""
     parts = [_as_rows(block, dtype) for block in blocks]
-    if len(parts) == 1:
-        return block_moments(parts[0], cross=True)
-    join: Any = sparse.hstack if any(is_sparse(part) for part in parts) else np.hstack
-    return block_moments(join(parts), cross=True)
+    join: Any = sparse.hstack if any(map(is_sparse, parts)) else np.hstack
+    return block_moments(parts[0] if len(parts) == 1 else join(parts), cross)
 
 
 def _product(block: Any, dtype: Any, v: Array, mean: Array, far: bool) -> Array:
@@ -239,18 +220,14 @@ def _product(block: Any, dtype: Any, v: Array, mean: Array, far: bool) -> Array:
 
 def _scores(block: Any, dtype: Any, v: Array, mean: Array, far: bool) -> Array:
     """``v (x - mean)'`` of a block that has some of the columns."""
-    rows = _as_rows(block, dtype)
-    if far and not is_sparse(rows):
-        return scores_of(centred_entries(rows, mean), v)
-    return scores_of(rows, v) - (v @ mean)[:, None]
+    rows, rest = less_mean(_as_rows(block, dtype), mean, far)
+    return scores_of(rows, v, rest)
 
 
 def _back(block: Any, dtype: Any, scores: Array, mean: Array, far: bool) -> Array:
     """``scores (x - mean)`` of a block that has some of the columns."""
-    rows = _as_rows(block, dtype)
-    if far and not is_sparse(rows):
-        return back_from(centred_entries(rows, mean), scores)
-    return back_from(rows, scores) - np.outer(scores.sum(axis=1), mean)
+    rows, rest = less_mean(_as_rows(block, dtype), mean, far)
+    return back_from(rows, scores, rest)
 
 
 def _mapped(part: Part, columns: slice, dtype: Any, block: Any) -> Array:
@@ -258,10 +235,7 @@ def _mapped(part: Part, columns: slice, dtype: Any, block: Any) -> Array:
 
 
 def _sum_up(parts: list[Array]) -> Array:
-    total = parts[0].copy()
-    for part in parts[1:]:
-        total += part
-    return total
+    return np.asarray(reduce(np.add, parts))
 
 
 # How those are run.
@@ -274,9 +248,9 @@ def _task(function: Any) -> Any:
     return delayed(function, pure=False, traverse=False)
 
 
-def _tree(parts: Any, combine: Any) -> Any:
+def _tree(parts: Any, combine: Any, few: int = 8) -> Any:
     """Combine neighbours, a few at a time, until one is left."""
-    parts, few = list(parts), _settings.SETTINGS.fan_in
+    parts = list(parts)
     while len(parts) > 1:
         groups = [parts[i : i + few] for i in range(0, len(parts), few)]
         parts = [group[0] if len(group) == 1 else combine(group) for group in groups]
@@ -289,7 +263,7 @@ def _sent(v: Array) -> Any:
     from dask.delayed import delayed
 
     client = getattr(get_scheduler(), "__self__", None)  # of a cluster, if one is in use
-    if client is not None and v.nbytes > _settings.SETTINGS.broadcast_bytes:
+    if client is not None and v.size > _settings.SETTINGS.piece:
         # under a name of its own: one derived from the content may be on its way out
         return client.scatter(v, broadcast=True, hash=False)
     return delayed(v, traverse=False, pure=False)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from os import PathLike
 from typing import Any
 
@@ -13,16 +13,13 @@ from sklearn.utils.validation import check_array
 from ebcd._numerics import Array
 from ebcd._parameters import COUNT
 from ebcd.data._chunks import Chunks
-from ebcd.data._covariance import AbstractCovariance, CovarianceMatrix
-from ebcd.data._dask import DaskRows, is_dask
+from ebcd.data._covariance import AbstractCovariance, CovarianceMatrix, DataCovariance
+from ebcd.data._dask import DaskRows
 from ebcd.data._gram import Gram
-from ebcd.data._memory import Memory
 from ebcd.data._moments import Moments, checked_sparse, is_sparse
-from ebcd.data._rows import AbstractRows, DataCovariance, MatrixRows, cross_products, names_of
-from ebcd.data._sources import is_mapped
-from ebcd.data._streamed import ChunkRows, PassProgress
+from ebcd.data._rows import AbstractRows, MatrixRows, Reading, is_mapped, names_of
+from ebcd.data._streamed import ChunkRows
 
-_ROUNDING = 1e-13  # of the mean: standard deviation of a feature that is constant
 _READ_BY_ROWS = ("anndata", "h5py", "zarr")  # libraries whose arrays are not in memory
 _NO_MATRIX = {
     "LazyFrame": "a LazyFrame, which is a query and holds no data; give X.collect(), or, if that "
@@ -32,28 +29,6 @@ _NO_MATRIX = {
 }
 
 
-@dataclass(frozen=True)
-class Reading:
-    """How data are to be read.
-
-    Attributes
-    ----------
-    memory : Memory
-        How much memory a fit may take.
-    progress : callable, optional
-        Called while data are read in chunks.
-    whole : bool
-        Whether the data themselves are needed, as one matrix in memory.
-    gather : callable
-        From rows to their moments with all cross-products, which may be known already.
-    """
-
-    memory: Memory = field(default_factory=Memory)
-    progress: PassProgress | None = None
-    whole: bool = False
-    gather: Callable[[AbstractRows], Moments] = lambda rows: rows.moments(cross=True)
-
-
 def _chunk_rows(x: Any, reading: Reading) -> AbstractRows:
     if reading.whole:
         raise ValueError(
@@ -61,7 +36,7 @@ def _chunk_rows(x: Any, reading: Reading) -> AbstractRows:
             "or use a method that needs only a covariance, such as EBCD"
         )
     chunks = x if isinstance(x, Chunks) else Chunks(x)
-    return ChunkRows(chunks._source, reading.memory, reading.progress)
+    return ChunkRows(chunks._source, reading)
 
 
 def _matrix_rows(x: Any, reading: Reading) -> AbstractRows:
@@ -77,7 +52,7 @@ def _matrix_rows(x: Any, reading: Reading) -> AbstractRows:
     by_columns = getattr(matrix, "format", None) == "csc"  # so that rows cannot be had one by one
     if reading.memory.limit is None or reading.whole or by_columns:
         return MatrixRows(matrix, header)
-    rows = ChunkRows(Chunks(matrix)._source, reading.memory, reading.progress)
+    rows = ChunkRows(Chunks(matrix)._source, reading)
     rows.header, rows.names = header, names_of(header)
     return rows
 
@@ -99,9 +74,14 @@ def as_rows(x: Any, reading: Reading | None = None) -> AbstractRows:
     return next(read(x, reading) for recognise, read in KINDS if recognise(x, reading))
 
 
+def is_dask(x: Any) -> bool:
+    """Whether `x` is a Dask collection, without importing Dask."""
+    return type(x).__module__.partition(".")[0] in ("dask", "dask_expr")
+
+
 def comes_in_chunks(x: Any) -> bool:
     """Whether data are read in pieces, not as one matrix in memory."""
-    if hasattr(type(x), "__dask_graph__"):
+    if is_dask(x):
         return False
     if isinstance(x, Chunks | Iterator) or is_mapped(x):
         return True
@@ -130,17 +110,9 @@ def refuse_queries(x: Any) -> None:
 class Input:
     """Data as a fit sees them, and what leads back to their own units.
 
-    Attributes
-    ----------
-    covariance : AbstractCovariance
-    mean : array of length p, optional
-        What was subtracted; None if it is unknown.
-    scale : array of length p
-        What the features were then divided by.
-    variances : array of length p
-        Mean squares of the features less `mean`, in the units of the data.
-    rows : AbstractRows, optional
-        The data themselves, if it is not only statistics of them.
+    The `mean` was subtracted from the features (None if it is unknown), which were then divided by
+    `scale`; `variances` are their mean squares between the two. `rows` are the data themselves,
+    None if there are only statistics of them.
     """
 
     covariance: AbstractCovariance
@@ -184,16 +156,18 @@ def as_input(
         return _from_compact(x, center, scale, n_samples, reading)
     rows = as_rows(x, reading).together()
     if rows.gathers() and not reading.whole:
-        data = _from_cross_products(reading.gather(rows), center, scale)
-        return replace(data, rows=rows)
+        return _from_cross_products(reading.gather(rows), center, scale, rows)
     return _from_rows(rows, center, scale)
 
 
 def from_matrix(x: Any, center: bool, scale: bool, n_samples: int | None = None) -> Input:
     """Take a checked data matrix, dense or sparse, or a compact one for `n_samples` rows."""
-    if n_samples is not None:
-        return _from_rows(MatrixRows(x), center, scale, n_samples)
-    return as_input(MatrixRows(x), center, scale)
+    return as_input(MatrixRows(x), center, scale, n_samples=n_samples)
+
+
+def column_moments(x: Any, center: bool) -> tuple[Array, Array]:
+    """Compute the mean (zero if not wanted) and the mean square about it of every column."""
+    return MatrixRows(x).moments(cross=False).about(center)
 
 
 def _from_compact(x: Any, center: bool, scale: bool, n_samples: Any, reading: Reading) -> Input:
@@ -215,42 +189,24 @@ def _from_rows(
     """Compute means and variances in one pass; products go through the rows."""
     moments = rows.moments(cross=False)
     count = moments.count if n_samples is None else n_samples
-    mean, variances = _means_and_variances(moments, center)
+    mean, variances = moments.about(center)
     variances = variances * (moments.count / count)
     divisor = _divisor(variances, scale)
     covariance = DataCovariance(rows, mean, divisor, variances / divisor / divisor, count)
     return Input(covariance, mean, divisor, variances, rows)
 
 
-def _from_cross_products(moments: Moments, center: bool, scale: bool) -> Input:
+def _from_cross_products(
+    moments: Moments, center: bool, scale: bool, rows: AbstractRows | None = None
+) -> Input:
     """Take the cross-products of all columns."""
-    mean, variances = _means_and_variances(moments, center)
+    mean, variances = moments.about(center)
     divisor = _divisor(variances, scale)
     unit = 1.0 if scale else moments.unit or 1.0
-    matrix = cross_products(moments, center, divisor * unit)
-    matrix /= moments.count
+    matrix = moments.covariance(center, divisor * unit, moments.count)
     constant = variances == 0
     matrix[constant] = matrix[:, constant] = 0.0
-    return Input(CovarianceMatrix(matrix, moments.count, unit), mean, divisor, variances)
-
-
-def column_moments(x: Any, center: bool) -> tuple[Array, Array]:
-    """Compute the mean (zero if not wanted) and the mean square about it of every column."""
-    return _means_and_variances(MatrixRows(x).moments(cross=False), center)
-
-
-def _means_and_variances(moments: Moments, center: bool) -> tuple[Array, Array]:
-    """Return what to subtract from each column, and its mean square about that, without units.
-
-    Columns that are constant but for the rounding of their mean have no variance.
-    """
-    unit = moments.unit or 1.0
-    mean, variances = moments.mean, np.maximum(moments.squares, 0.0) / moments.count
-    variances = np.where(np.sqrt(variances) <= _ROUNDING * np.abs(mean), 0.0, variances)
-    if not center:
-        variances = variances + mean * mean
-        return np.zeros_like(mean), variances * unit * unit
-    return mean * unit, variances * unit * unit
+    return Input(CovarianceMatrix(matrix, moments.count, unit), mean, divisor, variances, rows)
 
 
 def _divisor(variances: Array, scale: bool) -> Array:

@@ -11,8 +11,8 @@ Entries that are NaN or infinite are found in the sums, which are fewer, and rep
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -23,16 +23,21 @@ from ebcd.data import _settings
 
 # Squared deviation over squared mean from which cross-products about zero keep their digits.
 _SPREAD = 1e-2
-# Sums of squares, and entries, that are safe to work with in the units of the data.
-_SAFE_SQUARES = (1e-200, 1e200)
-_SAFE_ENTRIES = (1e-100, 1e100)
-# Magnitude of entries whose squares are numbers.
-_SMALLEST, _LARGEST = 1e-153, 1e153
+# Standard deviation, as a share of the mean, of a column that is constant but for rounding.
+_ROUNDING = 1e-13
+# Entries that are safe to work with in the units of the data, and those whose squares are numbers.
+_SAFE = np.array([1e-100, 1e100])
+_SMALLEST, _LARGEST = np.sqrt(np.finfo(float).tiny) * 8, np.sqrt(np.finfo(float).max) / 8
 
 
 def is_sparse(x: Any) -> bool:
     """Whether `x` is a sparse matrix or array of SciPy."""
     return bool(sparse.issparse(x))
+
+
+def as_dense(x: Any) -> Any:
+    """Return a matrix that is not sparse."""
+    return x.toarray() if is_sparse(x) else x
 
 
 def checked_sparse(x: Any) -> Any:
@@ -62,19 +67,19 @@ def _checked_coordinates(x: Any) -> Any:
     return x
 
 
+def bad_places(rows: Any) -> np.ndarray:
+    """Return row and column of the entries that are NaN or infinite, row by row."""
+    if not is_sparse(rows):
+        return np.argwhere(~np.isfinite(rows))
+    stored = rows.tocoo()
+    bad = ~np.isfinite(stored.data)
+    places = np.stack([index[bad] for index in stored.coords], axis=1)
+    return np.asarray(places[np.lexsort(places.T[::-1])])
+
+
 @dataclass(frozen=True)
 class BadEntries:
-    """Entries that are NaN or infinite.
-
-    Attributes
-    ----------
-    counts : array of length p
-        How many there are in each column.
-    first : tuple of int
-        Row and column of the first one.
-    nan : bool
-        Whether one of them is NaN.
-    """
+    """Entries that are NaN or infinite: how many in each column, where the first one is."""
 
     counts: np.ndarray
     first: tuple[int, int]
@@ -87,13 +92,7 @@ class BadEntries:
         with np.errstate(over="ignore", invalid="ignore"):
             if np.isfinite(np.sum(values)) or np.isfinite(values).all():
                 return None
-        if is_sparse(rows):
-            stored = rows.tocoo()
-            bad = ~np.isfinite(stored.data)
-            places = np.stack([stored.coords[0][bad], stored.coords[1][bad]], axis=1)
-            places = places[np.lexsort(places.T[::-1])]
-        else:
-            places = np.argwhere(~np.isfinite(rows))
+        places = bad_places(rows)
         counts = np.bincount(places[:, 1], minlength=rows.shape[1])
         row, column = (int(index) for index in places[0])
         return cls(counts, (first_row + row, column), bool(np.isnan(values).any()))
@@ -128,20 +127,10 @@ def check_finite(rows: Any, names: Any = None, first_row: int = 0) -> None:
 class Moments:
     """Number of rows, means and products about the means, of rows that are added in any order.
 
-    Attributes
-    ----------
-    count : int
-        Number of rows.
-    mean : array of length p
-    scatter : array, p x p or of length p
-        Cross-products about the mean, or their diagonal only.
-    unit : float
-        Power of two that `mean` is given in, and its square `scatter`; 1 unless entries are so
-        large or small that squares would not be numbers, 0 if all entries are zero.
-    bad : BadEntries, optional
-        Entries that are no numbers; then the sums are not to be used.
-    has_sparse : bool
-        Whether some rows were stored as a sparse matrix.
+    `scatter` has all cross-products (p x p) or their diagonal only. `unit` is the power of two that
+    `mean` is given in, and its square `scatter`: 1 unless entries are so large or small that
+    squares would not be numbers, 0 if all entries are zero. Where entries are `bad`, the sums are
+    not to be used.
     """
 
     count: int
@@ -161,30 +150,49 @@ class Moments:
         if other.bad is not None:
             self.bad = _merged_bad(self.bad, other.bad, self.count)
         total = self.count + other.count
-        if total == 0 or self.bad is not None:
-            self.count = total
-            return
-        mean, scatter = self._share_units(other)
-        shift = mean - self.mean
-        self.scatter += scatter
-        add_outer(self.scatter, shift, self.count * other.count / total)
-        self.mean = self.mean + shift * (other.count / total)
-        self.count, self.has_sparse = total, self.has_sparse or other.has_sparse
+        if total and self.bad is None:
+            unit = max(self.unit, other.unit)
+            self.mean, self.scatter = self.in_unit(unit)
+            mean, scatter = other.in_unit(unit)
+            shift = mean - self.mean
+            self.scatter += scatter
+            add_outer(self.scatter, shift, self.count * other.count / total)
+            self.mean = self.mean + shift * (other.count / total)
+            self.unit, self.has_sparse = unit, self.has_sparse or other.has_sparse
+        self.count = total
 
-    def _share_units(self, other: Moments) -> tuple[Array, Array]:
-        """Turn to the larger of two units; return the mean and products of `other` in it."""
-        if self.unit == other.unit:
-            return other.mean, other.scatter
-        unit = max(self.unit, other.unit)
-        own, theirs = self.unit / unit, other.unit / unit
-        self.mean, self.scatter, self.unit = self.mean * own, self.scatter * own**2, unit
-        return other.mean * theirs, other.scatter * theirs**2
+    def in_unit(self, unit: float) -> tuple[Array, Array]:
+        """Return mean and products in another unit, which is not smaller."""
+        if unit == self.unit:
+            return self.mean, self.scatter
+        ratio = self.unit / unit
+        return self.mean * ratio, self.scatter * ratio**2
 
     def copy(self) -> Moments:
-        """Return moments whose arrays can be added to."""
-        return Moments(
-            self.count, self.mean, self.scatter.copy(), self.unit, self.bad, self.has_sparse
-        )
+        """Return moments that can be added to."""
+        return replace(self, scatter=self.scatter.copy())
+
+    def about(self, center: bool) -> tuple[Array, Array]:
+        """Return what to subtract from each column, its mean or zero, and its mean square then.
+
+        Columns that are constant but for the rounding of their mean have no variance.
+        """
+        unit = self.unit or 1.0
+        mean, variances = self.mean, np.maximum(self.squares, 0.0) / self.count
+        variances = np.where(np.sqrt(variances) <= _ROUNDING * np.abs(mean), 0.0, variances)
+        if not center:
+            mean, variances = np.zeros_like(mean), variances + mean * mean
+        return mean * unit, variances * unit * unit
+
+    def covariance(self, center: bool, scale: Array, n_samples: int) -> Array:
+        """Return cross-products over `n_samples`, of scaled columns less their means or nothing."""
+        ratio = (self.unit or 1.0) / scale
+        matrix = self.scatter * ratio
+        matrix *= ratio[:, None]
+        if not center:
+            add_outer(matrix, self.mean * ratio, self.count)
+        matrix /= n_samples
+        return np.asarray(matrix)
 
     def check(self, names: Any = None, rows_read: int | None = None) -> None:
         """Raise if there are entries that are no numbers or cannot be squared, or no rows."""
@@ -192,23 +200,21 @@ class Moments:
             raise self.bad.error(names, rows_read)
         if self.count == 0:
             raise ValueError("X has no rows; a minimum of 1 is required")
-        if self.unit > _LARGEST:
-            raise ValueError(
-                f"X has entries as large as {self.unit:.3g}, too large to square; divide it by "
-                "some unit"
-            )
-        if 0 < self.unit < _SMALLEST:
-            raise ValueError(
-                f"X has no entries much above {self.unit:.3g}, too small to square; divide it by "
-                "some unit"
-            )
+        if self.unit == 0 or _SMALLEST <= self.unit <= _LARGEST:
+            return
+        large = self.unit > 1
+        what = "entries as large as" if large else "no entries much above"
+        raise ValueError(
+            f"X has {what} {self.unit:.3g}, too {'large' if large else 'small'} to square; divide "
+            "it by some unit"
+        )
 
 
 def _merged_bad(first: BadEntries | None, second: BadEntries, offset: int) -> BadEntries:
     if first is not None:
         return BadEntries(first.counts + second.counts, first.first, first.nan or second.nan)
     row, column = second.first
-    return BadEntries(second.counts, (row + offset, column), second.nan)
+    return replace(second, first=(row + offset, column))
 
 
 def no_moments(n_features: int, cross: bool) -> Moments:
@@ -217,33 +223,34 @@ def no_moments(n_features: int, cross: bool) -> Moments:
     return Moments(0, np.zeros(n_features), np.zeros(shape), unit=0.0)
 
 
-def merge_moments(parts: list[Moments]) -> Moments:
+def merge_moments(parts: Iterable[Moments]) -> Moments:
     """Merge the moments of several blocks, one below the other."""
-    merged = parts[0].copy()
-    for part in parts[1:]:
+    parts = iter(parts)
+    merged = next(parts).copy()
+    for part in parts:
         merged.add(part)
     return merged
 
 
 def block_moments(rows: Any, cross: bool) -> Moments:
     """Compute the moments of some rows; with all cross-products if `cross`."""
-    count, p = rows.shape
-    if count == 0:
-        return no_moments(p, cross)
-    moments = Moments(count, *_sums(rows, cross), has_sparse=is_sparse(rows))
-    low, high = _SAFE_SQUARES
+    if rows.shape[0] == 0:
+        return no_moments(rows.shape[1], cross)
+    moments = _sums(rows, cross)
+    moments.has_sparse = is_sparse(rows)
+    low, high = _SAFE**2
     if low < moments.squares.max(initial=0.0) < high:
         return moments
     moments.bad = BadEntries.of(rows)
     if moments.bad is not None:
         return moments
     size = _largest(rows)
-    low, high = _SAFE_ENTRIES
+    low, high = _SAFE
     if size == 0:
         moments.unit = 0.0
     elif not low < size < high:
-        moments.unit = float(2.0 ** np.round(np.log2(size)))
-        moments.mean, moments.scatter = _sums(rows / moments.unit, cross)
+        unit = float(2.0 ** np.round(np.log2(size)))
+        moments = replace(_sums(rows / unit, cross), unit=unit, has_sparse=moments.has_sparse)
     return moments
 
 
@@ -253,7 +260,7 @@ def _largest(rows: Any) -> float:
     return max(float(np.abs(piece).max(initial=0.0)) for piece in row_pieces(rows))
 
 
-def _sums(rows: Any, cross: bool) -> tuple[Array, Array]:
+def _sums(rows: Any, cross: bool) -> Moments:
     with np.errstate(over="ignore", invalid="ignore"):
         if cross:
             return _cross_about_zero(rows) or _cross_about_mean(rows)
@@ -272,16 +279,20 @@ def row_pieces(rows: Any, at_least: int = 1) -> Iterator[Any]:
         yield piece.astype(np.float64, copy=False)
 
 
-def _cross_about_zero(rows: Any) -> tuple[Array, Array] | None:
-    """Return the mean, and cross-products about it from those about zero.
+def _tall_pieces(rows: Any) -> Iterator[Any]:
+    """Return so many rows at a time that sums of cross-products are few."""
+    return row_pieces(rows, int(_settings.SETTINGS.rows_per_column * rows.shape[1]))
+
+
+def _cross_about_zero(rows: Any) -> Moments | None:
+    """Compute cross-products about the mean from those about zero.
 
     None if digits would be lost since some mean is much larger than the spread about it.
     """
     p = rows.shape[1]
     n, total, product = 0, np.zeros(p), np.zeros((p, p))
-    for piece in row_pieces(rows, at_least=p // 4):  # so that p x p sums are few
-        cross = piece.T @ piece  # comes first: it does not wait for memory
-        product += cross.toarray() if is_sparse(cross) else cross
+    for piece in _tall_pieces(rows):
+        product += as_dense(piece.T @ piece)  # comes first: it does not wait for memory
         total += np.ones(piece.shape[0]) @ piece
         n += piece.shape[0]
         squares = np.diagonal(product)
@@ -289,58 +300,46 @@ def _cross_about_zero(rows: Any) -> tuple[Array, Array] | None:
             return None
     mean = total / n
     add_outer(product, mean, -n)
-    return mean, product
+    return Moments(n, mean, product)
 
 
-def _cross_about_mean(rows: Any) -> tuple[Array, Array]:
-    """Return the mean, and cross-products about it, with the mean subtracted first."""
-    moments = no_moments(rows.shape[1], cross=True)
-    for piece in row_pieces(rows, at_least=rows.shape[1] // 4):
-        mean, centred, rest = _centred(piece.toarray() if is_sparse(piece) else piece)
-        product = centred.T @ centred
-        add_outer(product, rest, -len(centred))
-        moments.add(Moments(len(centred), mean, product))
-    return moments.mean, moments.scatter
+def _cross_about_mean(rows: Any) -> Moments:
+    """Compute cross-products with the mean subtracted first."""
+    return merge_moments(_about_mean(as_dense(piece), cross=True) for piece in _tall_pieces(rows))
 
 
-def _centred(piece: Array) -> tuple[Array, Array, Array]:
-    """Return the mean, the rows less an estimate of it, and what the estimate was off by.
+def _dense_squares(rows: Array) -> Moments:
+    """Compute sums of squares, of tiles that stay in the cache."""
+    n, p = rows.shape
+    # few rows and many columns: all rows of some columns, so that nothing needs to be merged
+    width = max(_settings.SETTINGS.piece // n, 512)
+    tiles = [
+        merge_moments(
+            _about_mean(piece, cross=False) for piece in row_pieces(rows[:, j : j + width])
+        )
+        for j in range(0, p, width)
+    ]
+    mean, squares = ([getattr(tile, name) for tile in tiles] for name in ("mean", "scatter"))
+    return Moments(n, np.concatenate(mean), np.concatenate(squares))
 
-    Sums of many equal numbers are rounded the same way again and again; without the correction,
-    constant columns would seem to vary.
+
+def _about_mean(piece: Array, cross: bool) -> Moments:
+    """Compute moments of a few rows with an estimate of the mean subtracted first.
+
+    Sums of many equal numbers are rounded the same way again and again; unless corrected by what
+    the estimate was off by, constant columns would seem to vary.
     """
     weights = np.full(len(piece), 1 / len(piece))
     mean = weights @ piece
     centred = piece - mean
     rest = weights @ centred
-    return mean + rest, centred, rest
+    scatter = centred.T @ centred if cross else np.einsum("ij,ij->j", centred, centred)
+    add_outer(scatter, rest, -len(piece))
+    return Moments(len(piece), mean + rest, scatter)
 
 
-def _dense_squares(rows: Array) -> tuple[Array, Array]:
-    """Return means and sums of squares about them, of tiles that stay in the cache."""
-    n, p = rows.shape
-    # few rows and many columns: all rows of some columns, so that nothing needs to be merged
-    width = min(p, max(_settings.SETTINGS.piece // n, 512))
-    if width == p and rows.size <= _settings.SETTINGS.piece:
-        return _tile_squares(rows.astype(np.float64, copy=False))
-    mean, squares = np.empty(p), np.empty(p)
-    for j in range(0, p, width):
-        columns = slice(j, j + width)
-        moments = no_moments(min(width, p - j), cross=False)
-        for piece in row_pieces(rows[:, columns]):
-            moments.add(Moments(len(piece), *_tile_squares(piece)))
-        mean[columns], squares[columns] = moments.mean, moments.scatter
-    return mean, squares
-
-
-def _tile_squares(piece: Array) -> tuple[Array, Array]:
-    mean, centred, rest = _centred(piece)
-    squares = np.einsum("ij,ij->j", centred, centred) - len(piece) * rest * rest
-    return mean, np.maximum(squares, 0.0)
-
-
-def _sparse_squares(rows: Any) -> tuple[Array, Array]:
-    """Return means and sums of squares about them, of which zeros are not stored."""
+def _sparse_squares(rows: Any) -> Moments:
+    """Compute sums of squares about the mean, to which zeros that are not stored add up."""
     n, p = rows.shape
     index = rows.indices
     if rows.format != "csr":
@@ -350,7 +349,7 @@ def _sparse_squares(rows: Any) -> tuple[Array, Array]:
     mean = np.bincount(index, weights=data, minlength=p) / n
     squares = np.bincount(index, weights=(data - mean[index]) ** 2, minlength=p)
     zeros = n - np.bincount(index, minlength=p)
-    return mean, squares + zeros * mean**2
+    return Moments(n, mean, squares + zeros * mean**2)
 
 
 def add_outer(matrix: Array, v: Array, weight: float) -> None:

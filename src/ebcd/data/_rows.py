@@ -1,4 +1,4 @@
-"""Rows of data, wherever they are, and their covariance through products with them.
+"""Rows of data, wherever they are: how they are read, and products with them.
 
 A kind of input is one class with three methods: the moments of its columns, one product, and a map
 from its rows to other rows. Centring and scaling never touch the data.
@@ -6,22 +6,121 @@ from its rows to other rows. Centring and scaling never touch the data.
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from functools import cached_property
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from sklearn.utils.validation import validate_data
 
 from ebcd._numerics import Array
+from ebcd._parameters import NONE, Constraint, real
 from ebcd.data import _settings
-from ebcd.data._covariance import AbstractCovariance, CovarianceMatrix, top_pairs, working_unit
-from ebcd.data._moments import Moments, add_outer, block_moments, check_finite, is_sparse
+from ebcd.data._moments import Moments, as_dense, block_moments, check_finite, is_sparse
 
 # What a map does with the rows of some columns; sums over those columns go to what finishes it.
 Part = Callable[[Any, slice], Array]
 Finish = Callable[[Array], Array]
+# Called with the number of the pass, how many rows of it have been read (0 when it begins), and of
+# how many, if that is known.
+PassProgress = Callable[[int, int, int | None], None]
+
+
+@dataclass(frozen=True)
+class Memory:
+    """Bytes that a fit may take beside the data that it was given; None if nothing was said.
+
+    If the number of components is not known, 20 are looked at first.
+    """
+
+    limit: int | None = None
+    n_components: int | None = None
+
+    def needed(self, n_features: int, matrix: bool) -> int:
+        """Bytes that a fit takes with chunks of one row, with a covariance matrix or without."""
+        settings = _settings.SETTINGS
+        k = min(self.n_components or 20, n_features)
+        # what goes with the components takes as much as six of them
+        columns = settings.copies + settings.columns_per_component * (k + 6)
+        matrices = settings.copies * n_features if matrix else 0
+        return settings.fixed_bytes + 8 * n_features * (columns + matrices)
+
+    def has_room_for_matrix(self, n_features: int) -> bool:
+        """Whether a covariance matrix fits in."""
+        return self.limit is None or self.needed(n_features, True) <= self.limit
+
+    def chunk_bytes(self, n_features: int, matrix: bool) -> int:
+        """Bytes of data to read at once, beside a covariance matrix or without one.
+
+        Raises a ValueError if not even a row fits in.
+        """
+        settings, row = _settings.SETTINGS, 8 * n_features
+        # what is p x p or p x k is passed over for every chunk, so that a few rows are not enough
+        rows = int(settings.rows_per_column * n_features) if matrix else settings.fewest_rows
+        wanted = max(settings.read, row * rows)
+        if self.limit is None:
+            return wanted
+        needed = self.needed(n_features, matrix)
+        if needed > self.limit:
+            raise ValueError(
+                f"max_memory is {readable(self.limit)}, but a fit of {n_features} features "
+                f"needs at least {readable(needed)}, however small the chunks; raise max_memory, "
+                "or use fewer components or features"
+            )
+        return min(wanted, row + (self.limit - needed) // settings.copies)
+
+
+def check_memory(value: Any) -> int | None:
+    """Return a number of bytes for a number or a text such as "500MB"; None stays None."""
+    _MEMORY.check("max_memory", value)
+    return None if value is None else _bytes(value)
+
+
+def _bytes(value: Any) -> int:
+    if not isinstance(value, str):
+        return int(value)
+    match = re.fullmatch(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*([KMGT]?)(I?)B?\s*", value.upper())
+    if match is None:
+        return 0
+    number, unit, binary = match.groups()
+    return int(float(number) * (1024 if binary else 1000) ** "_KMGT".find(unit or "_"))
+
+
+_MEMORY = (
+    real("a number of bytes above 0", lambda value: value > 0)
+    | Constraint(
+        ('a text such as "500MB"',),
+        lambda value: isinstance(value, str),
+        lambda value: _bytes(value) > 0,
+    )
+    | NONE
+)
+
+
+def readable(size: float) -> str:
+    """Write a number of bytes for people."""
+    for unit in ("bytes", "kB", "MB", "GB"):
+        if size < 1000:
+            return f"{size:.0f} bytes" if unit == "bytes" else f"{size:.3g} {unit}"
+        size /= 1000
+    return f"{size:.3g} TB"
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How data are to be read.
+
+    With how much memory; what to call while chunks are read; whether the data themselves are
+    needed, `whole`, as one matrix in memory; and how to `gather` all cross-products of rows, which
+    may be known already.
+    """
+
+    memory: Memory = field(default_factory=Memory)
+    progress: PassProgress | None = None
+    whole: bool = False
+    gather: Callable[[AbstractRows], Moments] = lambda rows: rows.moments(cross=True)
 
 
 class AbstractRows(ABC):
@@ -29,11 +128,9 @@ class AbstractRows(ABC):
 
     Attributes
     ----------
-    n_features : int
-        Number of columns.
-    n_rows : int or None
-        Number of rows; None until a pass has counted them.
-    names : list of str or None
+    n_features, n_rows : int
+        Number of columns, and of rows, which may be None until a pass has counted them.
+    names : list or None
         Names of the columns, if they have any.
     header : object, optional
         Something with those columns that scikit-learn can look at; no rows are needed.
@@ -81,16 +178,8 @@ class AbstractRows(ABC):
     def map(self, part: Part, finish: Finish, shape: tuple[int, ...], dtype: Any = None) -> Any:
         """Compute something of every row: ``finish(part(rows, columns))``, stacked.
 
-        Parameters
-        ----------
-        part : function
-            Takes rows and which columns they have; its results add up over columns.
-        finish : function
-            Takes that sum.
-        shape : tuple
-            Shape of the result for one row.
-        dtype : dtype, optional
-            Type of the result; by default that of the data.
+        Results of `part` add up over columns; `finish` takes their sum. `shape` is that of the
+        result for one row, `dtype` its type, by default that of the data.
         """
 
     def gathers(self) -> bool:
@@ -124,20 +213,20 @@ class AbstractRows(ABC):
             )
 
 
+def is_mapped(x: Any) -> bool:
+    """Whether an array is a memory map of a file, not one that was made from such a map."""
+    return isinstance(x, np.memmap) and getattr(x, "_mmap", None) is not None
+
+
 def names_of(header: Any) -> list[Any] | None:
     """Return the names of the columns of a data frame; None for what has none."""
     return list(header.columns) if hasattr(header, "columns") else None
 
 
 class MatrixRows(AbstractRows):
-    """A matrix in memory, dense or sparse; neither copied nor changed.
+    """A matrix of numbers in memory, dense or sparse; neither copied nor changed.
 
-    Parameters
-    ----------
-    x : array or sparse matrix, n x p
-        Checked numbers, but for entries that are not finite.
-    header : object, optional
-        What the matrix was made from, which may have names of columns.
+    The `header` is what it was made from, which may have names of columns.
     """
 
     def __init__(self, x: Any, header: Any = None) -> None:
@@ -154,23 +243,14 @@ class MatrixRows(AbstractRows):
     def product(self, v: Array, mean: Array, far: bool, weight: float) -> Array:
         """Compute it through scores, whose means are subtracted instead of those of the data."""
         if far and not self.has_sparse:
-            return centred_product(self.matrix, v, mean) * weight
-        scores = self.scores(v, mean)
-        scores *= weight
-        return self.back(scores, mean)
-
-    def scores(self, v: Array, mean: Array) -> Array:
-        """``v (X - mean)'``."""
-        scores = scores_of(self.matrix, v)
-        if mean.any():
-            scores -= (v @ mean)[:, None]
-        return scores
+            return block_product(self.matrix, v, mean, far) * weight
+        return self.back(scores_of(self.matrix, v, mean) * weight, mean)
 
     def back(self, scores: Array, mean: Array) -> Array:
         """``scores (X - mean)`` for the mean of the data, or zero."""
         if mean.any():
             scores = scores - scores.mean(axis=1, keepdims=True)
-        return back_from(self.matrix, scores)
+        return back_from(self.matrix, scores, np.zeros_like(mean))
 
     def map(self, part: Part, finish: Finish, shape: tuple[int, ...], dtype: Any = None) -> Array:
         """Compute it for all rows at once."""
@@ -199,38 +279,33 @@ class MatrixRows(AbstractRows):
         step = max(1, _settings.SETTINGS.piece // rows)
         for i in range(0, columns, step):
             part = slice(i, i + step)
-            block = self.matrix[:, part]
-            block = block.toarray() if self.has_sparse else block
-            block = np.subtract(block, mean[part], dtype=np.float64) / scale[part]
+            block = np.subtract(as_dense(self.matrix[:, part]), mean[part], dtype=np.float64)
+            block /= scale[part]
             gram += block @ block.T
         return gram
 
 
-def scores_of(x: Any, v: Array) -> Array:
-    """``v x'``, in the precision of the data."""
+def scores_of(x: Any, v: Array, mean: Array) -> Array:
+    """``v (x - mean)'``, in the precision of the data."""
     v = v.astype(x.dtype, copy=False)
-    return np.asarray((x @ v.T).T if is_sparse(x) else v @ x.T, dtype=np.float64)
+    scores = np.asarray((x @ v.T).T if is_sparse(x) else v @ x.T, dtype=np.float64)
+    return scores - (v @ mean)[:, None] if mean.any() else scores
 
 
-def back_from(x: Any, scores: Array) -> Array:
-    """``scores x``, C-ordered, in the precision of the data."""
-    scores = scores.astype(x.dtype, copy=False)
+def back_from(x: Any, scores: Array, mean: Array) -> Array:
+    """``scores (x - mean)``, C-ordered, in the precision of the data."""
+    total, scores = scores.sum(axis=1), scores.astype(x.dtype, copy=False)
     product = (x.T @ scores.T).T if is_sparse(x) else scores @ x
-    return np.ascontiguousarray(product, dtype=np.float64)
+    product = np.ascontiguousarray(product, dtype=np.float64)
+    return product - np.outer(total, mean) if mean.any() else product
 
 
-def centred_product(x: Array, v: Array, mean: Array) -> Array:
-    """``v (x - mean)'(x - mean)``, with the mean subtracted from entries, in double precision."""
-    product = np.zeros(v.shape)
-    for piece in pieces(x):
-        centred = centred_entries(piece, mean)
-        product += back_from(centred, scores_of(centred, v))
-    return product
-
-
-def centred_entries(x: Array, mean: Array) -> Array:
-    """``x - mean``, computed in double precision and returned in that of the data."""
-    return np.subtract(x, mean, dtype=np.float64).astype(x.dtype, copy=False)
+def less_mean(x: Any, mean: Array, far: bool) -> tuple[Any, Array]:
+    """Centre dense entries first if the mean is `far`; return what is left to subtract, too."""
+    if not far or is_sparse(x):
+        return x, mean
+    centred = np.subtract(x, mean, dtype=np.float64).astype(x.dtype, copy=False)
+    return centred, np.zeros_like(mean)
 
 
 def block_product(x: Any, v: Array, mean: Array, far: bool) -> Array:
@@ -238,15 +313,10 @@ def block_product(x: Any, v: Array, mean: Array, far: bool) -> Array:
 
     Through pieces that stay in the cache; sparse rows at once, as slices would be copies.
     """
-    if far and not is_sparse(x):
-        return centred_product(x, v, mean)
-    shift, total = (v @ mean)[:, None], np.zeros(len(v))
     product = np.zeros(v.shape)
     for piece in [floating(x)] if is_sparse(x) else pieces(x):
-        scores = scores_of(piece, v) - shift
-        product += back_from(piece, scores)
-        total += scores.sum(axis=1)
-    product -= np.outer(total, mean)
+        rows, rest = less_mean(piece, mean, far)
+        product += back_from(rows, scores_of(rows, v, rest), rest)
     return product
 
 
@@ -262,108 +332,3 @@ def floating(rows: Any) -> Any:
     """Return rows in the precision they are worked with: single stays single."""
     dtype = np.float32 if rows.dtype == np.float32 else np.float64
     return rows.astype(dtype, copy=False)
-
-
-class DataCovariance(AbstractCovariance):
-    """Covariance of rows through products with them.
-
-    Parameters
-    ----------
-    rows : AbstractRows
-        The data.
-    mean, scale : array of length p
-        What is subtracted from each column, its mean or nothing, and what it is then divided by.
-    variances : array of length p
-        Mean squares of the columns after that.
-    n_samples : int
-        Number of samples; more than rows if those are a compact stand-in.
-    """
-
-    def __init__(
-        self, rows: AbstractRows, mean: Array, scale: Array, variances: Array, n_samples: int
-    ) -> None:
-        self.n_samples, self.n_features = n_samples, rows.n_features
-        self.unit = working_unit(variances)
-        self._rows, self._mean, self._scale = rows.for_products(mean, scale * self.unit)
-        self._copied = self._rows.matrix is not rows.matrix and not rows.has_sparse
-        self._diagonal = variances / self.unit / self.unit
-        # one scale for all features is applied to the scores, which are fewer
-        self._common = bool((self._scale == self._scale[0]).all())
-        # so far that products of data that are not centred would lose a quarter of the digits
-        lost = np.finfo(self._rows.dtype).eps ** 0.25
-        self._far = bool((np.abs(self._mean) * lost > self._scale).any())
-        self._column_gram: Array | None = None
-
-    def matmul(self, v: Array) -> Array:
-        """``S @ v``, from one pass through the data."""
-        n, scale = self.n_samples, self._scale
-        if self._common:
-            weight = 1 / scale[0] / scale[0] / n
-            return self._rows.product(v.T, self._mean, self._far, weight).T
-        product = self._rows.product(v.T / scale, self._mean, self._far, 1 / n)
-        product /= scale
-        return product.T
-
-    def diagonal(self) -> Array:
-        """Diagonal of ``S``."""
-        return self._diagonal
-
-    def scores(self, v: Array) -> Array:
-        """Product of the centred and scaled data, which are in memory, with `v`."""
-        return self._in_memory().scores(v.T / self._scale, self._mean).T
-
-    def transposed(self, scores: Array) -> Array:
-        """Product of the transpose of those data with `scores`."""
-        return self._in_memory().back(scores.T, self._mean).T / self._scale[:, None]
-
-    def _in_memory(self) -> MatrixRows:
-        assert isinstance(self._rows, MatrixRows)  # who needs the rows has asked for a matrix
-        return self._rows
-
-    @cached_property
-    def factor(self) -> Array | None:
-        """Rows whose cross-products are ``S``, if the data are a small copy and wide."""
-        if not self._copied or self._in_memory().matrix.shape[0] >= self.n_features:
-            return None
-        return np.asarray(self._in_memory().matrix / np.sqrt(self.n_samples))
-
-    def _exact_pairs(self, k: int, width: int) -> tuple[Array, Array] | None:
-        if not isinstance(self._rows, MatrixRows):
-            return None
-        rows, columns = self._rows.matrix.shape
-        smaller = min(rows, columns)
-        cheap = rows * columns * smaller <= _settings.SETTINGS.exact_operations
-        if not cheap and (self._rows.has_sparse or smaller > 4 * width):
-            return None
-        if columns <= rows:
-            return top_pairs(self._cross_products(), k)
-        values, left = top_pairs(self._rows.row_gram(self._mean, self._scale), k)
-        right = self.transposed(left)
-        size = np.linalg.norm(right, axis=0)
-        return values / self.n_samples, right / np.where(size > 0, size, 1.0)
-
-    def _cross_products(self) -> Array:
-        """Return ``S`` itself, from one pass through the data."""
-        if self._column_gram is None:
-            moments = self._rows.moments(cross=True)
-            self._column_gram = cross_products(moments, bool(self._mean.any()), self._scale)
-            self._column_gram /= self.n_samples
-        return self._column_gram
-
-    def best_route(self, n_components: int) -> AbstractCovariance:
-        """Return the covariance matrix itself where that makes a fit cheaper."""
-        through_data = 2 * _settings.SETTINGS.expected_products * n_components
-        few = self.n_features <= min(self._rows.n_rows or 0, through_data)
-        if self._rows.has_sparse or not self._rows.gathers_later or not few:
-            return self
-        return CovarianceMatrix(self._cross_products(), self.n_samples, self.unit)
-
-
-def cross_products(moments: Moments, centred: bool, scale: Any) -> Array:
-    """Return cross-products of the scaled columns about their means, or about zero."""
-    ratio = (moments.unit or 1.0) / scale
-    matrix = moments.scatter * ratio
-    matrix *= ratio[:, None]
-    if not centred:
-        add_outer(matrix, moments.mean * ratio, moments.count)
-    return np.asarray(matrix)

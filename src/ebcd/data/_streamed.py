@@ -12,31 +12,30 @@ from scipy import sparse
 
 from ebcd._numerics import Array
 from ebcd.data import _settings
-from ebcd.data._memory import Memory
 from ebcd.data._moments import (
     Moments,
+    as_dense,
     block_moments,
     check_finite,
     checked_sparse,
     is_sparse,
     no_moments,
 )
-from ebcd.data._rows import AbstractRows, Finish, MatrixRows, Part, block_product, floating, pieces
-from ebcd.data._sources import AbstractSource
-
-# Called with the number of the pass, how many rows of it have been read (0 when it begins), and of
-# how many, if that is known.
-PassProgress = Callable[[int, int, int | None], None]
+from ebcd.data._rows import (
+    AbstractRows,
+    Finish,
+    MatrixRows,
+    Part,
+    Reading,
+    block_product,
+    floating,
+    pieces,
+)
+from ebcd.data._sources import Source
 
 
 class PassPrinter:
-    """Print how many rows a pass has read, and how long it will still take.
-
-    Parameters
-    ----------
-    clock : callable
-        Seconds; replaced in tests.
-    """
+    """Print how many rows a pass has read, and how long it will still take."""
 
     _interval = 2.0  # seconds between lines
 
@@ -59,32 +58,18 @@ class PassPrinter:
 
 
 class ChunkRows(AbstractRows):
-    """Rows of a source of chunks.
-
-    Parameters
-    ----------
-    source : AbstractSource
-        Where they come from.
-    memory : Memory
-        How much of them may be in memory.
-    progress : callable, optional
-        Called after every chunk.
-    """
+    """Rows of a source of chunks."""
 
     gathers_later = False  # what fits in memory was gathered in the first pass
 
-    def __init__(
-        self,
-        source: AbstractSource,
-        memory: Memory | None = None,
-        progress: PassProgress | None = None,
-    ) -> None:
-        self._source, self._progress, self._passes = source, progress, 0
+    def __init__(self, source: Source, reading: Reading | None = None) -> None:
+        reading = reading or Reading()
+        self._source, self._progress, self._passes = source, reading.progress, 0
         self.n_features, self.n_rows = source.n_features, source.n_rows
         self.names, self.stamp = source.names, source.stamp
         if self.n_features == 0:
             raise ValueError("the data have no columns")
-        self._memory = Memory() if memory is None else memory
+        self._memory = reading.memory
         self._size = self._memory.chunk_bytes(self.n_features, self.gathers())
         self._begun: Iterator[Any] | None = None  # a pass of which some chunks are in memory
 
@@ -120,8 +105,8 @@ class ChunkRows(AbstractRows):
         for _, block in blocks:
             moments.add(block_moments(block, cross))
             if moments.bad is not None:
-                raise moments.bad.error(self.names, moments.count)
-        moments.check(self.names)
+                break
+        moments.check(self.names, rows_read=moments.count)
         return moments
 
     def _only_once(self) -> str:
@@ -170,16 +155,15 @@ class ChunkRows(AbstractRows):
         """Read all rows once; yield the number of the first row of each block, and the block."""
         self._passes += 1
         read = 0
-        if self._progress is not None:
-            self._progress(self._passes, read, self.n_rows)
+        report = self._progress or (lambda *_: None)
+        report(self._passes, read, self.n_rows)
         for number, chunk in enumerate(self._source.blocks(size)):
             rows = self._checked(chunk, number)
             if rows.shape[0]:
                 self._check_count(read + rows.shape[0], finished=False)
                 yield read, rows
                 read += rows.shape[0]
-                if self._progress is not None:
-                    self._progress(self._passes, read, self.n_rows)
+                report(self._passes, read, self.n_rows)
         self._check_count(read, finished=True)
         self.n_rows = read
 
@@ -223,8 +207,7 @@ def _stacked(blocks: list[Any]) -> Any:
     """Return blocks as one matrix, sparse if all of them are."""
     if all(is_sparse(block) for block in blocks):
         return floating(sparse.vstack(blocks, format="csr"))
-    dense = [block.toarray() if is_sparse(block) else block for block in blocks]
-    return floating(np.vstack(dense))
+    return floating(np.vstack([as_dense(block) for block in blocks]))
 
 
 def _stacked_results(parts: Iterator[Array], n_rows: int | None) -> Array:

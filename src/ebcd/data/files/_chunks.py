@@ -6,18 +6,18 @@ import gzip
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
 
 from ebcd._numerics import Array
-from ebcd.data._sources import AbstractSource, rows_at_once, stamp_of
+from ebcd.data._sources import Source, array_source, slices, stamp_of
 from ebcd.data.files._matrices import h5_names
 from ebcd.data.files._open import FileError, guarded, needs
-
-_SMALLEST_BLOCK = 65_536  # bytes of a text file
 
 
 def _chosen(
@@ -47,106 +47,102 @@ def _as_matrix(batch: Any, dtype: Any) -> Array:
     return matrix.T
 
 
-class CsvSource(AbstractSource):
-    """A text file with one sample a line."""
+class _Csv(NamedTuple):
+    """A text file with one sample a line, and how long its first two lines are."""
 
-    def __init__(
-        self,
-        path: Path,
-        columns: list[str] | None,
-        drop: list[str] | None,
-        delimiter: str,
-        header: bool,
-        rows: int | None,
-    ) -> None:
-        self._path, self._delimiter, self._header, self._rows = path, delimiter, header, rows
-        with needs("pyarrow", "CSV files"):
-            import pyarrow.csv  # noqa: F401 - say what is missing before the file is opened
-        opener = gzip.open if path.suffix == ".gz" else open
-        with guarded(path, "CSV"), opener(path, "rb") as file:
-            self._line = len(file.readline()) + len(file.readline())
-        if not self._line:
-            raise FileError(f"{path} is empty")
-        with self._open(_SMALLEST_BLOCK, None) as reader:
-            available = reader.schema.names
-        self._columns = _chosen(available, columns, drop, path)
-        if "" in self._columns:
-            warnings.warn(
-                f"{path} has a column without a name, which is used like the others; if it has "
-                'labels of the rows, as pandas writes them, leave it out with drop=[""]',
-                UserWarning,
-                stacklevel=3,
-            )
-        self.names = self._columns if header else None
-        self.n_features = len(self._columns)
+    path: Path
+    delimiter: str
+    header: bool
+    two_lines: int
 
     @contextmanager
-    def _open(self, size: int, columns: list[str] | None) -> Iterator[Any]:
+    def open(self, size: int, names: list[str]) -> Iterator[Any]:
+        """Open the file; columns whose names are given must hold numbers."""
         import pyarrow as pa
         from pyarrow import csv
 
-        types = {name: pa.float64() for name in columns or []}
-        read = csv.ReadOptions(
+        reading = csv.ReadOptions(
             use_threads=False,
-            block_size=max(size, _SMALLEST_BLOCK, 4 * self._line),
-            autogenerate_column_names=not self._header,
+            block_size=max(size, 16 * self.two_lines),  # lines, also longer ones, must fit in
+            autogenerate_column_names=not self.header,
         )
-        parse = csv.ParseOptions(delimiter=self._delimiter)
-        convert = csv.ConvertOptions(column_types=types, include_columns=columns or [])
+        parsing = csv.ParseOptions(delimiter=self.delimiter)
+        types = dict.fromkeys(names, pa.float64())
+        converting = csv.ConvertOptions(column_types=types, include_columns=names)
         try:
-            with guarded(self._path, "CSV"), csv.open_csv(self._path, read, parse, convert) as file:
+            with (
+                guarded(self.path, "CSV"),
+                csv.open_csv(self.path, reading, parsing, converting) as file,
+            ):
                 yield file
         except FileError as error:
             if not isinstance(error.__cause__, pa.ArrowInvalid):
                 raise
             raise FileError(
-                f"{self._path} cannot be read as numbers: {str(error.__cause__)[:200]}. Leave out "
+                f"{self.path} cannot be read as numbers: {str(error.__cause__)[:200]}. Leave out "
                 "columns of text with drop, choose columns with columns, or give the delimiter"
             ) from None
 
-    def blocks(self, size: int) -> Iterator[Array]:
-        """Parse the file from its beginning."""
-        with self._open(size, self._columns) as reader:
-            for batch in reader:
-                rows = _as_matrix(batch, np.float64)
-                step = self._rows or max(len(rows), 1)
-                yield from (rows[i : i + step] for i in range(0, len(rows), step))
+
+def csv_source(
+    path: Path, columns: list[str] | None, drop: list[str] | None, delimiter: str, header: bool
+) -> Source:
+    """Read a text file with one sample a line."""
+    with needs("pyarrow", "CSV files"):
+        import pyarrow.csv  # noqa: F401 - say what is missing before the file is opened
+    opener = gzip.open if path.suffix == ".gz" else open
+    with guarded(path, "CSV"), opener(path, "rb") as file:
+        csv = _Csv(path, delimiter, header, len(file.readline()) + len(file.readline()))
+    if not csv.two_lines:
+        raise FileError(f"{path} is empty")
+    with csv.open(0, []) as reader:
+        chosen = _chosen(reader.schema.names, columns, drop, path)
+    if "" in chosen:
+        warnings.warn(
+            f"{path} has a column without a name, which is used like the others; if it has "
+            'labels of the rows, as pandas writes them, leave it out with drop=[""]',
+            UserWarning,
+            stacklevel=3,
+        )
+    names = chosen if header else None
+    return Source(partial(_read_csv, csv, chosen), len(chosen), names=names)
 
 
-class ParquetSource(AbstractSource):
-    """Parquet files with the same columns."""
+def _read_csv(csv: _Csv, names: list[str], rows: int, size: int) -> Iterator[Array]:
+    with csv.open(size, names) as reader:
+        for batch in reader:
+            block = _as_matrix(batch, np.float64)
+            yield from (block[i : i + rows] for i in range(0, len(block), rows))
 
-    def __init__(
-        self,
-        paths: list[Path],
-        columns: list[str] | None,
-        drop: list[str] | None,
-        rows: int | None,
-    ) -> None:
-        if not paths:
-            raise ValueError("the list of Parquet files is empty")
-        self._paths, self._rows, self.n_rows = paths, rows, 0
-        self.names, types = [], set()
-        for path in paths:
-            with _parquet_file(path) as file:
-                schema = file.schema_arrow
-                self.n_rows += file.metadata.num_rows
-            missing = [name for name in self.names if name not in schema.names]
-            if missing:
-                raise FileError(f"{path} has no column {missing[0]!r}, which {paths[0]} has")
-            self.names = _chosen(schema.names, columns or self.names or None, drop, path)
-            types |= {_number_type(schema.field(name), path) for name in self.names}
-        self._dtype = np.float32 if types == {"float"} else np.float64
-        self.n_features = len(self.names)
-        self.stamp = [*stamp_of(*paths), *self.names]
 
-    def blocks(self, size: int) -> Iterator[Array]:
-        """Decode the files from their beginning, a part of a row group at a time."""
-        rows = rows_at_once(None, size // (8 * max(self.n_features, 1)), self._rows)
-        for path in self._paths:
-            with _parquet_file(path, pre_buffer=False) as file:
-                for batch in file.iter_batches(rows, columns=self.names, use_threads=False):
-                    yield _as_matrix(batch.select(self.names), self._dtype)
+def parquet_source(paths: list[Path], columns: list[str] | None, drop: list[str] | None) -> Source:
+    """Read Parquet files with the same columns."""
+    if not paths:
+        raise ValueError("the list of Parquet files is empty")
+    names: list[str] = []
+    n_rows, types = 0, set()
+    for path in paths:
+        with _parquet_file(path) as file:
+            schema = file.schema_arrow
+            n_rows += file.metadata.num_rows
+        missing = [name for name in names if name not in schema.names]
+        if missing:
+            raise FileError(f"{path} has no column {missing[0]!r}, which {paths[0]} has")
+        names = _chosen(schema.names, columns or names or None, drop, path)
+        types |= {_number_type(schema.field(name), path) for name in names}
+    dtype = np.float32 if types == {"float"} else np.float64
+    read = partial(_read_parquet, paths, names, dtype)
+    return Source(read, len(names), n_rows, names, stamp=[*stamp_of(*paths), *names])
+
+
+def _read_parquet(
+    paths: list[Path], names: list[str], dtype: Any, rows: int, size: int
+) -> Iterator[Array]:
+    """Decode the files from their beginning, a part of a row group at a time."""
+    for path in paths:
+        with _parquet_file(path, pre_buffer=False) as file:
+            for batch in file.iter_batches(rows, columns=names, use_threads=False):
+                yield _as_matrix(batch.select(names), dtype)
 
 
 @contextmanager
@@ -182,56 +178,59 @@ def _hdf5_file(path: Path) -> Iterator[Any]:
         yield file
 
 
-class Hdf5Source(AbstractSource):
-    """A matrix in an HDF5 file: a dense dataset, or a sparse one by rows as AnnData writes it."""
+def hdf5_source(path: Path, dataset: str) -> Source:
+    """Read a matrix in an HDF5 file: dense, or sparse by rows as AnnData writes it."""
+    with _hdf5_matrix(path, dataset) as matrix:
+        source = array_source(matrix)
+    read = partial(_read_hdf5, path, dataset)
+    return replace(source, read=read, stamp=[*stamp_of(path), dataset])
 
-    def __init__(self, path: Path, dataset: str, rows: int | None) -> None:
-        self._path, self._dataset, self._rows = path, dataset, rows
-        with _hdf5_file(path) as file:
-            stored = file.get(dataset)
-            self._sparse = hasattr(stored, "keys") and "indptr" in stored
-            if not self._sparse and len(getattr(stored, "shape", ())) != 2:
-                raise FileError(f"{path} has no matrix called {dataset!r}")
-            if self._sparse and stored.attrs.get("encoding-type") != "csr_matrix":
-                raise FileError(
-                    f"{dataset} of {path} is stored by columns, so that its rows cannot be read in "
-                    "order; write it in CSR format"
-                )
-            shape = stored.attrs["shape"] if self._sparse else stored.shape
-            self.n_rows, self.n_features = (int(size) for size in shape)
-            # values and indices of an average row
-            filled = stored["data"].shape[0] // max(self.n_rows, 1) + 1 if self._sparse else 0
-            self._row_bytes = 16 * filled if self._sparse else 8 * max(self.n_features, 1)
-        self.stamp = [*stamp_of(path), dataset]
 
-    def blocks(self, size: int) -> Iterator[Any]:
-        """Read the rows from the beginning."""
-        with _hdf5_file(self._path) as file:
-            stored = file[self._dataset]
-            chunked = None if self._sparse else stored
-            step = rows_at_once(chunked, size // self._row_bytes, self._rows)
-            for i in range(0, self.n_rows or 0, step):
-                yield self._sparse_rows(stored, i, step) if self._sparse else stored[i : i + step]
+def _read_hdf5(path: Path, dataset: str, rows: int, size: int) -> Iterator[Any]:
+    with _hdf5_matrix(path, dataset) as matrix:
+        yield from slices(matrix, rows, size)
 
-    def _sparse_rows(self, stored: Any, first: int, count: int) -> Any:
-        ends = stored["indptr"][first : first + count + 1]
+
+@contextmanager
+def _hdf5_matrix(path: Path, dataset: str) -> Iterator[Any]:
+    with _hdf5_file(path) as file:
+        stored = file.get(dataset)
+        if hasattr(stored, "keys") and "indptr" in stored:
+            stored = _SparseRows(stored, f"{dataset} of {path}")
+        if len(getattr(stored, "shape", ())) != 2:
+            raise FileError(f"{path} has no matrix called {dataset!r}")
+        yield stored
+
+
+class _SparseRows:
+    """A sparse matrix in an HDF5 file, of which rows can be sliced."""
+
+    def __init__(self, stored: Any, name: str) -> None:
+        if stored.attrs.get("encoding-type") != "csr_matrix":
+            raise FileError(
+                f"{name} is stored by columns, so that its rows cannot be read in order; write it "
+                "in CSR format"
+            )
+        self._stored, self.shape = stored, tuple(stored.attrs["shape"])
+        self.nnz = stored["data"].shape[0]
+
+    def __getitem__(self, rows: slice) -> Any:
+        ends = self._stored["indptr"][rows.start : rows.stop + 1]
         part = slice(ends[0], ends[-1])
         return sparse.csr_array(
-            (stored["data"][part], stored["indices"][part], ends - ends[0]),
-            shape=(len(ends) - 1, self.n_features),
+            (self._stored["data"][part], self._stored["indices"][part], ends - ends[0]),
+            shape=(len(ends) - 1, self.shape[1]),
         )
 
 
-def h5ad_source(path: Path, layer: str | None, rows: int | None) -> AbstractSource:
+def h5ad_source(path: Path, layer: str | None) -> Source:
     """Find the matrix of an AnnData file, and the names of its variables."""
     place = "X" if layer is None else f"layers/{layer}"
     with _hdf5_file(path) as file:
         if place not in file:
             raise FileError(f"{path} has no {place}; is it an AnnData file?")
         names = h5_names(file["var"]) if "var" in file else None
-    source = Hdf5Source(path, place, rows)
-    source.names = names
-    return source
+    return replace(hdf5_source(path, place), names=names)
 
 
 def open_zarr(path: Any, array: str | None) -> Any:
