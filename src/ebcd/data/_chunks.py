@@ -12,7 +12,7 @@ from ebcd.data import _settings
 from ebcd.data._sources import StrPath, as_source
 from ebcd.data._streamed import ChunkRows
 from ebcd.data.files import _chunks as files
-from ebcd.data.files._matrices import open_npy
+from ebcd.data.files._formats import open_npy
 
 
 class Chunks:

@@ -1,25 +1,43 @@
-"""Choose the columns to read, and decide whether the first one names the rows."""
+"""Which columns to read, which one names the rows, and what a cell holds."""
 
 from __future__ import annotations
 
 import fnmatch
+import itertools
+import numbers
 import re
-from collections.abc import Collection, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any
 
 from ebcd._lookup import unknown_name
 from ebcd.data.files._open import FileError
 
-MISSING = frozenset(re.split(" ", "na n/a nan null none nil <na> #n/a #na - -- . .. ?")) | {""}
-_LABEL_NAMES = frozenset(
-    re.split(
-        " ",
-        "barcode case cell cell_id cellid code date datetime day gene_id id index key label labels "
-        "month name names obs observation period quarter row rowname row_name row_names rownames "
-        "rowid row_id sample sample_id sampleid samples subject subject_id symbol ticker time "
-        "timestamp week year",
+MISSING = frozenset(
+    (
+        "",
+        "na",
+        "n/a",
+        "nan",
+        "null",
+        "none",
+        "nil",
+        "<na>",
+        "#n/a",
+        "#na",
+        "-",
+        "--",
+        ".",
+        "..",
+        "?",
     )
+)
+_LABEL_NAME = re.compile(
+    "barcode|case|cell|cell_?id|code|date|datetime|day|gene_id|id|index|key|labels?|month|names?|"
+    "obs|observation|period|quarter|row|row_?id|row_?names?|samples?|sample_?id|subject|subject_id|"
+    "symbol|ticker|time|timestamp|unnamed:.*|week|year"
 )
 COMMA_GROUPS = re.compile(r"[+-]?[1-9]\d{0,2}(,\d{3})+(\.\d*)?")  # 1,234,567.8
 POINT_GROUPS = re.compile(r"[+-]?[1-9]\d{0,2}(\.\d{3})+(,\d*)?")
@@ -70,11 +88,11 @@ class ReadOptions:
 
     def keep(self, names: Sequence[str], label: int | None) -> list[int]:
         """Return the numbers of the columns to read as data, in the order of the file."""
-        wanted = matching(names, self.columns, "--columns") if self.columns else range(len(names))
+        wanted = _matching(names, self.columns, "--columns") if self.columns else range(len(names))
         if self.only is not None and not set(names).isdisjoint(self.only):
             wanted = [j for j in wanted if names[j] in self.only]
-        dropped = set(matching(names, self.drop, "--drop"))
-        kept = [j for j in sorted(set(wanted)) if j not in dropped and j != label]
+        dropped = {label, *_matching(names, self.drop, "--drop")}
+        kept = [j for j in sorted(set(wanted)) if j not in dropped]
         if not kept:
             raise FileError("no columns are left to fit; check --columns and --drop")
         return kept
@@ -83,18 +101,29 @@ class ReadOptions:
         """Return the number of the column that names the rows, if it was asked for."""
         if self.index is None or self.index == "none":
             return None
-        return matching(names, (self.index,), "--index")[0]
+        return _matching(names, (self.index,), "--index")[0]
 
-    def may_guess(self, names: Sequence[str]) -> bool:
+    def find_label(
+        self, header: list[str] | None, cells: Sequence[str], width: int
+    ) -> tuple[int | None, bool]:
+        """Return the column that names the rows, and whether that is a guess from first cells."""
+        names = [name or f"x{j}" for j, name in enumerate(header or [""] * width)]
+        label = self.label(names)
+        if label is not None or len(names) == 1 or not self._may_guess(names):
+            return label, False
+        guess = _look_like_labels(header[0] if header else None, cells)
+        return (0, True) if guess else (None, False)
+
+    def _may_guess(self, names: Sequence[str]) -> bool:
         """Whether the first column may turn out to name the rows."""
-        if self.index is not None or 0 in matching(names, self.drop, "--drop"):
+        if self.index is not None or 0 in _matching(names, self.drop, "--drop"):
             return False
         if self.only is not None and names[0] in self.only:
             return False
-        return not self.columns or 0 not in matching(names, self.columns, "--columns")
+        return not self.columns or 0 not in _matching(names, self.columns, "--columns")
 
 
-def matching(names: Sequence[str], patterns: Sequence[str], option: str) -> list[int]:
+def _matching(names: Sequence[str], patterns: Sequence[str], option: str) -> list[int]:
     """Return the numbers of the columns with these names, separated by commas; * is a wildcard."""
     places = {name: j for j, name in reversed(list(enumerate(names)))}
     found: list[int] = []
@@ -116,6 +145,23 @@ def _unknown_column(name: str, names: Sequence[str], option: str) -> FileError:
         message = message.split(" Known are ")[0]
         message += f" There are {len(names)} columns, the first {names[0]!r}"
     return FileError(f"{option}: {message}")
+
+
+def unique_names(names: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Make names unique by a number at the end; also return those that occur more than once."""
+    taken, seen, again = set(names), set[str](), set[str]()
+    numbered: dict[str, Iterator[int]] = defaultdict(lambda: itertools.count(1))
+    unique = []
+    for name in names:
+        new = name
+        if name in seen:
+            again.add(name)
+            free = (f"{name}.{i}" for i in numbered[name])
+            new = next(other for other in free if other not in taken)
+        seen.add(name)
+        taken.add(new)
+        unique.append(new)
+    return unique, sorted(again)
 
 
 def parse_number(cell: str, decimal: str) -> float | None:
@@ -140,12 +186,32 @@ def is_text(cell: str) -> bool:
     return parse_number(cell, ".") is None and parse_number(cell, ",") is None
 
 
-def looks_like_labels(name: str | None, cells: Sequence[str]) -> bool:
+def as_number(cell: Any, decimal: str | None) -> float | None:
+    """Return the value of a cell of any type, NaN if it is missing, None if it is no number."""
+    if isinstance(cell, str):
+        return None if decimal is None else parse_number(cell, decimal)
+    if isinstance(cell, numbers.Real | Decimal):
+        return float(cell)
+    return float("nan") if _is_missing(cell) else None
+
+
+def cell_text(cell: Any) -> str:
+    """Return a cell as text, empty if it is missing."""
+    if _is_missing(cell) or cell != cell:
+        return ""
+    return f"{cell:.15g}" if isinstance(cell, float) else str(cell)
+
+
+def _is_missing(cell: Any) -> bool:
+    return cell is None or type(cell).__name__ in ("NaTType", "NAType")
+
+
+def _look_like_labels(name: str | None, cells: Sequence[str]) -> bool:
     """Whether the first column seems to name the rows; `name` is None without a header."""
-    if name is not None and (not name.strip() or name.lower().startswith("unnamed:")):
-        return True
-    if name is not None and name.strip().strip("#").lower().replace(" ", "_") in _LABEL_NAMES:
-        return True
+    if name is not None:
+        plain = name.strip().strip("#").lower().replace(" ", "_")
+        if not name.strip() or _LABEL_NAME.fullmatch(plain):
+            return True
     cells = [cell.strip() for cell in cells]
     if not cells:
         return False
@@ -165,21 +231,3 @@ def look_like_groups(cells: Sequence[str]) -> bool:
     if len(set(cells)) == len(cells):
         return False
     return not all(_DATE.fullmatch(cell.strip()) for cell in cells) and any(map(is_text, cells))
-
-
-def unique_names(names: Sequence[Any]) -> tuple[list[str], list[str]]:
-    """Make names unique by a number at the end; also return those that occur more than once."""
-    seen: dict[str, int] = {}
-    taken = set(names)
-    unique, again = [], []
-    for name in names:
-        count = seen.get(name, 0)
-        new = name
-        while count and (new := f"{name}.{count}") in taken:
-            count += 1
-        seen[name] = count + 1
-        taken.add(new)
-        unique.append(new)
-        if count:
-            again.append(name)
-    return unique, sorted(set(again))

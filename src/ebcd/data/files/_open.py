@@ -16,8 +16,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
-_LOOK_AT = 4096  # bytes, enough for every signature and to find a zero byte
-
 _FORMATS = {
     b"PAR1": "Parquet",
     b"\x93NUMPY": "NPY",
@@ -94,24 +92,10 @@ def in_child(script: str, content: bytes, *arguments: str) -> bytes:
 
 
 @dataclass
-class Source:
-    """An open data file.
+class DataFile:
+    """An open data file: what messages call it, its format, and its content.
 
-    Attributes
-    ----------
-    name : str
-        What messages call it.
-    path : Path
-        Where it is, for the files beside it.
-    kind : str
-        Its format, as in the error messages: "text", "Parquet", "NPY", "NPZ", "HDF5", "Excel" or
-        "Matrix Market".
-    stream : binary file
-        The content without compression, from its beginning.
-    plain : bool
-        Whether `path` holds the content just as it is.
-    notes : list of str
-        What a person should know about how the file was read.
+    The `stream` is without compression; the content is `plain` if `path` holds it as it is.
     """
 
     name: str
@@ -127,7 +111,7 @@ class Source:
 
 
 @contextlib.contextmanager
-def open_file(path: Path) -> Iterator[Source]:
+def open_file(path: Path) -> Iterator[DataFile]:
     """Open a data file; whatever is wrong with it is a ValueError of one line."""
     name = "standard input" if str(path) == "-" else str(path)
     with contextlib.ExitStack() as stack:
@@ -149,7 +133,7 @@ def open_file(path: Path) -> Iterator[Source]:
         except PermissionError:
             raise FileError(f"{name} cannot be read: permission denied") from None
         with guarded(name, "h5ad" if kind == "HDF5" else kind):
-            yield Source(name, path, kind, stream, plain, _wrong_suffix(path, kind))
+            yield DataFile(name, path, kind, stream, plain, _wrong_suffix(path, kind))
 
 
 def _open(path: Path) -> IO[bytes]:
@@ -182,7 +166,7 @@ def _not_found(path: Path) -> str:
 
 
 def _peek(stream: IO[bytes]) -> bytes:
-    start = stream.read(_LOOK_AT)
+    start = stream.read(io.DEFAULT_BUFFER_SIZE)
     stream.seek(0)
     return start
 

@@ -8,39 +8,31 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
-from ebcd.data._moments import is_sparse
-from ebcd.data.files._columns import ReadOptions, look_like_groups, parse_number, unique_names
-from ebcd.data.files._frames import (
-    Cells,
+from ebcd.data._moments import as_dense, bad_places, checked_sparse, is_sparse
+from ebcd.data.files import _formats
+from ebcd.data.files._columns import (
+    ReadOptions,
     as_number,
     cell_text,
-    read_excel,
-    read_parquet,
-    read_text,
+    look_like_groups,
+    parse_number,
+    unique_names,
 )
-from ebcd.data.files._matrices import (
-    Matrix,
-    checked_values,
-    read_h5ad,
-    read_matrix_market,
-    read_npy,
-    read_npz,
-)
-from ebcd.data.files._open import FileError, Source, open_file
+from ebcd.data.files._open import DataFile, FileError, open_file
+from ebcd.data.files._text import Cells, read_text
 
-_MIDNIGHT = " 00:00:00"
-_MATRICES: dict[str, Callable[[Source, ReadOptions], Matrix]] = {
-    "NPY": read_npy,
-    "NPZ": read_npz,
-    "HDF5": read_h5ad,
-    "Matrix Market": read_matrix_market,
-}
-_CELLS: dict[str, Callable[[Source, ReadOptions], Cells]] = {
-    "Parquet": read_parquet,
-    "Excel": read_excel,
+READERS: dict[str, Callable[[DataFile, ReadOptions], Cells]] = {
+    "NPY": _formats.read_npy,
+    "NPZ": _formats.read_npz,
+    "HDF5": _formats.read_h5ad,
+    "Matrix Market": _formats.read_matrix_market,
+    "Parquet": _formats.read_parquet,
+    "Excel": _formats.read_excel,
     "text": read_text,
 }
+_MIDNIGHT = " 00:00:00"
 _OPTIONS_OF = {"key": "NPZ", "layer": "HDF5", "sheet": "Excel"}
 
 
@@ -109,52 +101,37 @@ def read_table(path: Path, **options: Any) -> Table:
            [1.]]))
     """
     asked = ReadOptions(**options)
-    with open_file(path) as source:
-        _check_options(source, asked)
-        if source.kind in _MATRICES:
-            table = _from_matrix(source.name, _MATRICES[source.kind](source, asked), asked)
-        else:
-            table = _from_cells(source.name, _CELLS[source.kind](source, asked), asked)
-        table = replace(table, notes=source.notes + table.notes)
-        return _without_missing(source.name, table, asked.drop_missing)
+    with open_file(path) as file:
+        _check_options(file, asked)
+        table = _chosen(file.name, READERS[file.kind](file, asked), asked)
+        table = replace(table, notes=file.notes + table.notes)
+        return _without_missing(file.name, table, asked.drop_missing)
 
 
-def _check_options(source: Source, options: ReadOptions) -> None:
+def _check_options(file: DataFile, options: ReadOptions) -> None:
     for option, kind in _OPTIONS_OF.items():
-        if getattr(options, option) is not None and source.kind != kind:
+        if getattr(options, option) is not None and file.kind != kind:
             files = "h5ad" if kind == "HDF5" else kind
-            raise FileError(f"--{option} is for {files} files, and {source.name} is none; omit it")
+            raise FileError(f"--{option} is for {files} files, and {file.name} is none; omit it")
 
 
-def _from_matrix(name: str, matrix: Matrix, options: ReadOptions) -> Table:
-    """Choose columns of a matrix; `options` may also take the names of the rows from one."""
-    values, rows = checked_values(name, matrix.values), matrix.rows
-    names, again = unique_names(matrix.columns or [f"x{j}" for j in range(values.shape[1])])
-    label = options.label(names)
-    keep = options.keep(names, label)
-    if label is not None:
-        column = values[:, [label]]
-        rows = [cell_text(v) for v in (column.toarray() if is_sparse(column) else column).ravel()]
-    if len(keep) < len(names):
-        values = values[:, keep]
-    notes = list(matrix.notes)
-    if again:
-        notes.append(f"names of {len(again)} columns occur more than once and were numbered")
-    return Table(values, [names[j] for j in keep], rows, notes=notes)
-
-
-def _from_cells(name: str, cells: Cells, options: ReadOptions) -> Table:
+def _chosen(name: str, cells: Cells, options: ReadOptions) -> Table:
     """Choose columns and turn their cells into numbers; a column of text is an error."""
-    names, again = unique_names(cells.names)
-    notes = list(cells.notes)
+    is_frame = hasattr(cells.values, "iloc")
+    if not is_frame:
+        cells.values = _checked_matrix(name, cells.values)
+    header = cells.header or [""] * cells.values.shape[1]
+    names, again = unique_names([given or f"x{j}" for j, given in enumerate(header)])
     if again:
-        notes.append(f"columns with the same name were numbered: {', '.join(again[:5])}")
+        cells.notes.append(f"columns with the same name were numbered: {', '.join(again[:5])}")
+    if not is_frame:
+        return _from_matrix(cells, names, options)
     keep = options.keep(names, cells.label)
-    values, text = _as_numbers(cells, keep, notes)
+    values, text = _as_numbers(cells, keep)
     found = {names[keep[j]]: what for j, what in text.items()}
     labels, label_name = None, ""
     if cells.label is not None:
-        labels = _labels(cells.frame.iloc[:, cells.label])
+        labels = _labels(cells.values.iloc[:, cells.label])
         label_name = cells.header[cells.label] if cells.header else ""
         if cells.guessed and look_like_groups(labels):  # so they do not name the rows
             if not options.columns and options.only is None:
@@ -163,22 +140,43 @@ def _from_cells(name: str, cells: Cells, options: ReadOptions) -> Table:
     if found:
         raise FileError(_text_message(name, found, len(values), labels is None))
     if label_name and options.index is None:
-        notes.append(f"rows are named by the column {label_name!r}")
-    return Table(values, [names[j] for j in keep], labels, label_name, notes)
+        cells.notes.append(f"rows are named by the column {label_name!r}")
+    return Table(values, [names[j] for j in keep], labels, label_name, cells.notes)
 
 
-def _as_numbers(
-    cells: Cells, keep: list[int], notes: list[str]
-) -> tuple[np.ndarray, dict[int, tuple[int, str]]]:
+def _checked_matrix(name: str, values: Any) -> Any:
+    """Return a matrix of real numbers, with rows first if it is sparse."""
+    if values.ndim != 2:
+        raise FileError(
+            f"{name} holds an array of shape {values.shape}; a matrix with samples as rows is "
+            "needed"
+        )
+    if values.dtype.kind not in "biuf":
+        raise FileError(f"{name} holds values of type {values.dtype}; real numbers are needed")
+    if is_sparse(values):
+        values = sparse.csr_array(checked_sparse(values))
+    return values if values.dtype in (np.float32, np.float64) else values.astype(np.float64)
+
+
+def _from_matrix(cells: Cells, names: list[str], options: ReadOptions) -> Table:
+    values, rows, label = cells.values, cells.rows, options.label(names)
+    keep = options.keep(names, label)
+    if label is not None:
+        rows = [cell_text(cell) for cell in as_dense(values[:, [label]]).ravel()]
+    if len(keep) < len(names):
+        values = values[:, keep]
+    return Table(values, [names[j] for j in keep], rows, notes=cells.notes)
+
+
+def _as_numbers(cells: Cells, keep: list[int]) -> tuple[np.ndarray, dict[int, tuple[int, str]]]:
     """Return numbers, and for columns with text how many such cells there are, and the first."""
-    frame = cells.frame.iloc[:, keep]
-    others = [j for j, dtype in enumerate(frame.dtypes) if dtype.kind not in "biuf"]
-    if not others:
+    frame = cells.values.iloc[:, keep]
+    if all(dtype.kind in "biuf" for dtype in frame.dtypes):
         return np.ascontiguousarray(frame.to_numpy(dtype=np.float64)), {}
     values, text, grouped = np.empty(frame.shape), {}, None
-    for j in range(frame.shape[1]):
+    for j, dtype in enumerate(frame.dtypes):
         column = frame.iloc[:, j]
-        if j not in set(others):
+        if dtype.kind in "biuf":
             values[:, j] = column
             continue
         entries = column.tolist()
@@ -190,7 +188,7 @@ def _as_numbers(
         elif cells.decimal == "." and grouped is None:
             grouped = next((c for c in entries if isinstance(c, str) and "," in c), None)
     if grouped is not None:
-        notes.append(
+        cells.notes.append(
             f"commas between thousands were left out: {grouped} is "
             f"{parse_number(grouped, '.'):.15g} (--decimal , if they are decimal marks)"
         )
@@ -235,17 +233,13 @@ def _quoted(name: str) -> str:
 
 def _without_missing(name: str, table: Table, drop: str | None) -> Table:
     values = table.values
-    bad = ~np.isfinite(values.data if is_sparse(values) else values)
-    if not bad.any():
+    places = bad_places(values)
+    if not len(places):
         return table
-    if is_sparse(values):
-        places = values.tocoo()
-        rows, columns = places.row[bad], places.col[bad]
-    else:
-        rows, columns = np.nonzero(bad)
     if drop is None:
-        raise FileError(_missing_message(name, table, rows, columns))
-    axis, gone = (0, np.unique(rows)) if drop == "rows" else (1, np.unique(columns))
+        raise FileError(_missing_message(name, table, places))
+    axis = 0 if drop == "rows" else 1
+    gone = np.unique(places[:, axis])
     kept = np.setdiff1d(np.arange(values.shape[axis]), gone)
     if kept.size == 0:
         other = "columns" if drop == "rows" else "rows"
@@ -261,14 +255,13 @@ def _without_missing(name: str, table: Table, drop: str | None) -> Table:
     return replace(table, values=values[:, kept], column_names=names, notes=notes)
 
 
-def _missing_message(name: str, table: Table, rows: Any, columns: Any) -> str:
-    order = np.lexsort((columns, rows))
-    row, column = int(rows[order[0]]), int(columns[order[0]])
+def _missing_message(name: str, table: Table, places: np.ndarray) -> str:
+    row, column = places[0]
     label = f" ({table.row_names[row]!r})" if table.row_names else ""
-    n_rows, n_columns = len(np.unique(rows)), len(np.unique(columns))
+    n_rows, n_columns = (len(np.unique(along)) for along in places.T)
     infinite = np.isinf(table.values.data if is_sparse(table.values) else table.values).sum()
     what = "missing" if infinite == 0 else f"missing or infinite ({infinite} infinite)"
-    cells = "1 cell is" if len(rows) == 1 else f"{len(rows)} cells are"
+    cells = "1 cell is" if len(places) == 1 else f"{len(places)} cells are"
     return (
         f"{name}: {cells} {what}, the first in row {row + 1}{label}, column "
         f"{table.column_names[column]!r}; leave out the {n_rows} of {table.values.shape[0]} rows "

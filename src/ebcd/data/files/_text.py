@@ -1,35 +1,30 @@
-"""Read tables of cells with pandas: text, Excel and Parquet."""
+"""Read tables of text: find out how one is written, then let pandas parse it."""
 
 from __future__ import annotations
 
 import csv
 import io
-import json
-import numbers
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from decimal import Decimal
 from itertools import islice
 from typing import IO, Any
 
 import numpy as np
 
-from ebcd._lookup import unknown_name
+from ebcd.data import _settings
 from ebcd.data.files._columns import (
     COMMA_GROUPS,
     MISSING,
     POINT_GROUPS,
     ReadOptions,
     is_text,
-    looks_like_labels,
     parse_number,
 )
-from ebcd.data.files._open import FileError, Source, in_child, needs
+from ebcd.data.files._open import DataFile, FileError, needs
 
+SAMPLE_ROWS = 60  # from which it is found out what a table looks like
 _SEPARATORS = ("\t", ";", ",", "|", " ")
-_SAMPLE_ROWS = 60
-_SAMPLE_LETTERS = 4_000_000  # a row of 50,000 columns has half a million
 _COMMA_DECIMAL = re.compile(r"[+-]?(\d+|\d{1,3}(\.\d{3})+)?,\d+([eE][+-]?\d+)?")
 _POINT_DECIMAL = re.compile(r"[+-]?(\d+|\d{1,3}(,\d{3})+)?\.\d*([eE][+-]?\d+)?")
 _MISSING = sorted(MISSING | {mark.upper() for mark in MISSING} | {"NaN", "None", "Null", "Nil"})
@@ -39,52 +34,38 @@ _MISSING = sorted(MISSING | {mark.upper() for mark in MISSING} | {"NaN", "None",
 class Cells:
     """A table as a library reads it, before its columns are chosen and made numbers.
 
-    Attributes
-    ----------
-    frame : DataFrame
-        The cells, with columns that are called by their number.
-    header : list of str or None
-        Names of the columns, empty where there is none.
-    label, guessed : int or None, bool
-        Column that names the rows, and whether that is a guess.
-    decimal : str or None
-        Decimal mark of numbers that are written as text; None if text is never a number.
-    notes : list of str
-        What a person should know about how the file was read.
+    `values` are a matrix, or a data frame with columns that are called by their number. `label` is
+    the column that names the rows, which may be `guessed`, unless the file has names of `rows`.
+    `decimal` is the decimal mark of numbers written as text; None if text is never a number.
     """
 
-    frame: Any
-    header: list[str] | None
+    values: Any
+    header: list[str] | None = None
     label: int | None = None
     guessed: bool = False
     decimal: str | None = None
+    rows: list[str] | None = None
     notes: list[str] = field(default_factory=list)
 
-    @property
-    def names(self) -> list[str]:
-        """Names of all columns, by number where there is none."""
-        header = self.header or [""] * self.frame.shape[1]
-        return [name or f"x{j}" for name, j in zip(header, self.frame.columns, strict=True)]
 
-
-def read_text(source: Source, options: ReadOptions) -> Cells:
-    """Read a table of text: find out how it is written, then let pandas parse it."""
-    utf_16 = source.stream.read(2) in (b"\xff\xfe", b"\xfe\xff")
+def read_text(file: DataFile, options: ReadOptions) -> Cells:
+    """Read a table of text in any usual encoding."""
+    utf_16 = file.stream.read(2) in (b"\xff\xfe", b"\xfe\xff")
     for encoding in ("utf-16",) if utf_16 else ("utf-8-sig", "cp1252", "latin-1"):
-        source.stream.seek(0)
-        text = io.TextIOWrapper(source.stream, encoding=encoding)
+        file.stream.seek(0)
+        text = io.TextIOWrapper(file.stream, encoding=encoding)
         try:
-            cells = _TextTable(source.name, text, options).read()
+            cells = _TextTable(file.name, text, options).read()
         except UnicodeDecodeError:
             continue
         except csv.Error as error:
-            raise FileError(f"{source.name}: {error}; is a quotation mark not closed?") from None
+            raise FileError(f"{file.name}: {error}; is a quotation mark not closed?") from None
         finally:
             text.detach()
         if encoding in ("cp1252", "latin-1"):
             cells.notes.append("the file is not in UTF-8; it was read as Latin-1 (Windows-1252)")
         return cells
-    raise FileError(f"{source.name} is not text in a known encoding; save it as UTF-8")
+    raise FileError(f"{file.name} is not text in a known encoding; save it as UTF-8")
 
 
 class _TextTable:
@@ -101,21 +82,23 @@ class _TextTable:
         head = [cells for cells in _split(lines[comments:], self._separator) if any(cells)]
         if not head:
             raise FileError(f"{name} has no rows")
-        self._header, self._rows = _split_header(name, head, options.header, self._notes)
+        self._header, self._rows = split_header(name, head, options.header, self._notes)
         self._decimal = options.decimal or _find_decimal(self._rows, self._separator, self._notes)
 
     def read(self) -> Cells:
         """Parse the whole file."""
         width = max(len(cells) for cells in [self._header or [], *self._rows])
         header = self._header and self._header + [""] * (width - len(self._header))
-        label, guessed = _find_label(header, self._rows, self._options)
+        first = [cells[0] for cells in self._rows]
+        label, guessed = self._options.find_label(header, first, len(self._rows[0]))
         frame = self._parse(width, label)
-        cells = _without_empty(Cells(frame, header, label, guessed, self._decimal, self._notes))
+        found = Cells(frame, header, label, guessed, self._decimal, notes=self._notes)
+        _leave_out_empty(found)
         expected = len(self._header or self._rows[0])
-        last = max((j for j in cells.frame.columns if j < expected), default=0)
-        if cells.frame.columns[-1] > last or cells.frame[last].isna().any():
+        last = min(found.values.shape[1], expected) - 1
+        if found.values.shape[1] > expected or found.values[last].isna().any():
             self._check_lengths(last + 1)
-        return cells
+        return found
 
     def _parse(self, width: int, label: int | None) -> Any:
         with needs("pandas", "tables of text", "cli"):
@@ -172,10 +155,10 @@ class _TextTable:
 
 def _sample(lines: Iterable[str]) -> Iterator[str]:
     letters = 0
-    for line in islice(lines, _SAMPLE_ROWS):
+    for line in islice(lines, SAMPLE_ROWS):
         letters += len(line)
         yield line
-        if letters > _SAMPLE_LETTERS:
+        if letters > _settings.SETTINGS.read:  # rows of 50,000 columns have half a million
             return
 
 
@@ -219,7 +202,7 @@ def _score(lines: Sequence[str], separator: str) -> tuple[Any, ...]:
     return (True, regular, 1 - sum(map(is_text, cells)) / max(len(cells), 1))
 
 
-def _split_header(
+def split_header(
     name: str, head: list[list[str]], wanted: bool | None, notes: list[str]
 ) -> tuple[list[str] | None, list[list[str]]]:
     """Return the names of the columns, if the first row has them, and the other rows."""
@@ -270,21 +253,9 @@ def _find_decimal(rows: list[list[str]], separator: str, notes: list[str]) -> st
     return ","
 
 
-def _find_label(
-    header: list[str] | None, rows: list[list[str]], options: ReadOptions
-) -> tuple[int | None, bool]:
-    """Return the column that names the rows, and whether that is a guess."""
-    names = [name or f"x{j}" for j, name in enumerate(header or [""] * len(rows[0]))]
-    label = options.label(names)
-    if label is not None or len(names) == 1 or not options.may_guess(names):
-        return label, False
-    guess = looks_like_labels(header[0] if header else None, [cells[0] for cells in rows])
-    return (0, True) if guess else (None, False)
-
-
-def _without_empty(cells: Cells) -> Cells:
+def _leave_out_empty(cells: Cells) -> None:
     """Drop rows without any cell, and columns at the end with neither a cell nor a name."""
-    frame, header, label = cells.frame, cells.header, cells.label
+    frame, header, label = cells.values, cells.header, cells.label
     empty = frame.isna().to_numpy()
     if label is not None:
         empty[:, label] = (frame.iloc[:, label] == "").to_numpy()
@@ -294,80 +265,4 @@ def _without_empty(cells: Cells) -> Cells:
     if not rows.all():
         cells.notes.append(f"empty rows were left out: {(~rows).sum()}")
     width = max(np.flatnonzero(used).max(initial=0), label or 0) + 1
-    cells.frame, cells.header = frame.loc[rows].iloc[:, :width], header and header[:width]
-    return cells
-
-
-_READ_WORKBOOK = """
-import io, json, sys
-from python_calamine import CalamineWorkbook
-book = CalamineWorkbook.from_filelike(io.BytesIO(sys.stdin.buffer.read()))
-names = book.sheet_names
-name = (sys.argv[1:] or names)[0]
-rows = book.get_sheet_by_name(name).to_python(skip_empty_area=False) if name in names else []
-json.dump([names, rows], sys.stdout, default=str)
-"""
-
-
-def read_excel(source: Source, options: ReadOptions) -> Cells:
-    """Read a sheet of a workbook (.xlsx, .xls, .xlsb, .ods), the first one by default."""
-    with needs("pandas and python-calamine", "Excel files", "cli"):
-        import pandas as pd
-        import python_calamine  # noqa: F401 - used by the child
-    sheet = options.sheet
-    asked = [] if sheet is None else [sheet]
-    sheets, rows = json.loads(in_child(_READ_WORKBOOK, source.stream.read(), *asked))
-    if sheet is not None and sheet not in sheets:
-        raise FileError(str(unknown_name(f"sheet in {source.name}", sheet, sheets)))
-    notes = []
-    if sheet is None and len(sheets) > 1:
-        others = ", ".join(sheets[1:6])
-        notes.append(f"the first sheet, {sheets[0]}, was read (--sheet for others: {others})")
-    rows = [row for row in rows[options.skip_lines :] if any(cell != "" for cell in row)]
-    if not rows:
-        raise FileError(f"{source.name}, sheet {sheet or sheets[0]!r} has no rows")
-    used = [j for j, column in enumerate(zip(*rows, strict=True)) if set(column) != {""}]
-    rows = [[None if row[j] == "" else row[j] for j in used] for row in rows]
-    head = [[cell_text(cell) for cell in row] for row in rows[:_SAMPLE_ROWS]]
-    header, head = _split_header(source.name, head, options.header, notes)
-    label, guessed = _find_label(header, head, options)
-    frame = pd.DataFrame(rows if header is None else rows[1:], dtype=object)
-    return Cells(frame, header, label, guessed, options.decimal or ".", notes)
-
-
-def read_parquet(source: Source, options: ReadOptions) -> Cells:
-    """Read a Parquet file; the index of a data frame names the rows."""
-    with needs("pyarrow and pandas", "Parquet files"):
-        import pandas as pd
-        import pyarrow.parquet as pq
-    frame = pq.ParquetFile(source.whole()).read().to_pandas()
-    header = [str(name) for name in frame.columns]
-    has_index = not isinstance(frame.index, pd.RangeIndex)
-    if has_index:
-        header.insert(0, str(frame.index.names[0] or ""))
-        frame.insert(0, "", frame.index.get_level_values(0), allow_duplicates=True)
-    frame.columns = range(frame.shape[1])
-    if has_index and options.index is None:
-        return Cells(frame, header, 0)
-    rows = [[cell_text(cell)] for cell in frame.iloc[:_SAMPLE_ROWS, 0]]
-    return Cells(frame, header, *_find_label(header, rows, options))
-
-
-def as_number(cell: Any, decimal: str | None) -> float | None:
-    """Return the value of a cell of any type, NaN if it is missing, None if it is no number."""
-    if isinstance(cell, str):
-        return None if decimal is None else parse_number(cell, decimal)
-    if isinstance(cell, numbers.Real | Decimal):
-        return float(cell)
-    return float("nan") if _is_missing(cell) else None
-
-
-def _is_missing(cell: Any) -> bool:
-    return cell is None or type(cell).__name__ in ("NaTType", "NAType")
-
-
-def cell_text(cell: Any) -> str:
-    """Return a cell as text, empty if it is missing."""
-    if _is_missing(cell) or cell != cell:
-        return ""
-    return f"{cell:.15g}" if isinstance(cell, float) else str(cell)
+    cells.values, cells.header = frame.loc[rows].iloc[:, :width], header and header[:width]

@@ -1,0 +1,207 @@
+"""Read files of all formats but text; sparse matrices stay sparse."""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import io
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from ebcd._lookup import unknown_name
+from ebcd.data.files._columns import ReadOptions, cell_text
+from ebcd.data.files._open import DataFile, FileError, guarded, in_child, needs
+from ebcd.data.files._text import SAMPLE_ROWS, Cells, split_header
+
+_READ_MATRIX_MARKET = """
+import io, sys
+import numpy, scipy.io, scipy.sparse
+matrix = scipy.io.mmread(io.BytesIO(sys.stdin.buffer.read()))
+if scipy.sparse.issparse(matrix):
+    scipy.sparse.save_npz(sys.stdout.buffer, matrix, compressed=False)
+else:
+    numpy.save(sys.stdout.buffer, matrix)
+"""
+_READ_WORKBOOK = """
+import io, json, sys
+from python_calamine import CalamineWorkbook
+book = CalamineWorkbook.from_filelike(io.BytesIO(sys.stdin.buffer.read()))
+names = book.sheet_names
+name = (sys.argv[1:] or names)[0]
+rows = book.get_sheet_by_name(name).to_python(skip_empty_area=False) if name in names else []
+json.dump([names, rows], sys.stdout, default=str)
+"""
+
+
+def read_excel(file: DataFile, options: ReadOptions) -> Cells:
+    """Read a sheet of a workbook (.xlsx, .xls, .xlsb, .ods), the first one by default."""
+    with needs("pandas and python-calamine", "Excel files", "cli"):
+        import pandas as pd
+        import python_calamine  # noqa: F401 - used by the child
+    sheet = options.sheet
+    asked = [] if sheet is None else [sheet]
+    sheets, rows = json.loads(in_child(_READ_WORKBOOK, file.stream.read(), *asked))
+    if sheet is not None and sheet not in sheets:
+        raise FileError(str(unknown_name(f"sheet in {file.name}", sheet, sheets)))
+    notes = []
+    if sheet is None and len(sheets) > 1:
+        others = ", ".join(sheets[1:6])
+        notes.append(f"the first sheet, {sheets[0]}, was read (--sheet for others: {others})")
+    rows = [row for row in rows[options.skip_lines :] if any(cell != "" for cell in row)]
+    if not rows:
+        raise FileError(f"{file.name}, sheet {sheet or sheets[0]!r} has no rows")
+    used = [j for j, column in enumerate(zip(*rows, strict=True)) if set(column) != {""}]
+    rows = [[None if row[j] == "" else row[j] for j in used] for row in rows]
+    head = [[cell_text(cell) for cell in row] for row in rows[:SAMPLE_ROWS]]
+    header, head = split_header(file.name, head, options.header, notes)
+    label, guessed = options.find_label(header, [row[0] for row in head], len(used))
+    frame = pd.DataFrame(rows if header is None else rows[1:], dtype=object)
+    return Cells(frame, header, label, guessed, options.decimal or ".", notes=notes)
+
+
+def read_parquet(file: DataFile, options: ReadOptions) -> Cells:
+    """Read a Parquet file; the index of a data frame names the rows."""
+    with needs("pyarrow and pandas", "Parquet files"):
+        import pandas as pd
+        import pyarrow.parquet as pq
+    frame = pq.ParquetFile(file.whole()).read().to_pandas()
+    header = [str(name) for name in frame.columns]
+    has_index = not isinstance(frame.index, pd.RangeIndex)
+    if has_index:
+        header.insert(0, str(frame.index.names[0] or ""))
+        frame.insert(0, "", frame.index.get_level_values(0), allow_duplicates=True)
+    frame.columns = range(frame.shape[1])
+    if has_index and options.index is None:
+        return Cells(frame, header, 0)
+    first = [cell_text(cell) for cell in frame.iloc[:SAMPLE_ROWS, 0]]
+    return Cells(frame, header, *options.find_label(header, first, len(header)))
+
+
+def read_npy(file: DataFile, options: ReadOptions) -> Cells:
+    """Read one NumPy array; one that is not compressed stays on disk."""
+    if file.plain:
+        return Cells(open_npy(file.path))
+    with _no_objects(file.name):
+        return Cells(np.load(io.BytesIO(file.stream.read())))
+
+
+def open_npy(path: Path) -> Any:
+    """Map the array of an NPY file into memory."""
+    with guarded(path, "NPY"), _no_objects(str(path)):
+        return np.lib.format.open_memmap(path, mode="r")
+
+
+def read_npz(file: DataFile, options: ReadOptions) -> Cells:
+    """Read a sparse matrix of SciPy, or one of several arrays of NumPy."""
+    content = io.BytesIO(file.stream.read())
+    with np.load(content) as archive:
+        if {"format", "shape", "data"} <= set(archive.files) and options.key is None:
+            content.seek(0)
+            return Cells(sparse.load_npz(content))
+        chosen = _choose_key(file.name, archive, options.key)
+        with _no_objects(f"{chosen} in {file.name}"):
+            return Cells(archive[chosen])
+
+
+@contextlib.contextmanager
+def _no_objects(name: str) -> Iterator[None]:
+    """Explain why NumPy refuses an array of Python objects: reading it could run any code."""
+    try:
+        yield
+    except ValueError as error:
+        if "Object arrays" in str(error) or "Python objects" in str(error):
+            message = f"{name} holds Python objects; write it again as numbers: X.astype(float)"
+            raise FileError(message) from None
+        raise
+
+
+def _choose_key(name: str, archive: Any, key: str | None) -> str:
+    if key is not None:
+        if key not in archive.files:
+            raise FileError(str(unknown_name(f"array in {name}", key, archive.files)))
+        return key
+    tables: list[str] = [k for k in archive.files if _is_matrix(archive, k)]
+    usual = [k for k in ("X", "x", "data", "arr_0") if k in tables]
+    if usual or len(tables) == 1:
+        return (usual or tables)[0]
+    raise FileError(
+        f"{name} holds {len(tables)} matrices ({', '.join(tables) or 'none'}); "
+        "choose an array with --key"
+    )
+
+
+def _is_matrix(archive: Any, key: str) -> bool:
+    try:
+        array = archive[key]
+    except ValueError:  # of objects, such as names
+        return False
+    return array.ndim == 2 and array.dtype.kind in "biuf"
+
+
+def read_matrix_market(file: DataFile, options: ReadOptions) -> Cells:
+    """Read a matrix, with names from the files beside it that 10x Genomics writes."""
+    read = io.BytesIO(in_child(_READ_MATRIX_MARKET, file.stream.read()))
+    values = np.load(read)
+    if isinstance(values, np.lib.npyio.NpzFile):
+        values = sparse.load_npz(read)
+    folder = file.path.parent
+    features = _names_beside(folder, ("features.tsv", "genes.tsv"))
+    cells = _names_beside(folder, ("barcodes.tsv",))
+    if values.shape != (len(features), len(cells)):
+        return Cells(values)
+    note = (
+        "names were read from the files beside it; rows are features and columns are cells, so you "
+        "probably want --transpose"
+    )
+    return Cells(values, cells, rows=features, notes=[note])
+
+
+def _names_beside(folder: Path, names: Sequence[str]) -> list[str]:
+    for path in (folder / f"{name}{end}" for name in names for end in ("", ".gz")):
+        if path.is_file():
+            opener = gzip.open if path.suffix == ".gz" else open
+            with (
+                contextlib.suppress(OSError, EOFError, UnicodeDecodeError),
+                opener(path, "rt", encoding="utf-8") as lines,
+            ):
+                rows = [str(line).rstrip("\r\n").split("\t") for line in lines]
+                return [row[1] if len(row) > 1 else row[0] for row in rows]
+    return []
+
+
+def read_h5ad(file: DataFile, options: ReadOptions) -> Cells:
+    """Read the matrix of annotated data, with the names of observations and variables."""
+    with needs("h5py", "h5ad files"):
+        import h5py
+    with h5py.File(file.whole(), "r") as stored:
+        if "X" not in stored:
+            raise FileError(f"{file.name} is an HDF5 file, but not h5ad: it has no matrix X")
+        layers, layer = stored.get("layers", {}), options.layer
+        if layer is not None and layer not in layers:
+            raise FileError(str(unknown_name("layer", layer, list(layers))))
+        values = _h5_values(stored["X"] if layer is None else layers[layer])
+        return Cells(values, h5_names(stored["var"]), rows=h5_names(stored["obs"]))
+
+
+def _h5_values(node: Any) -> Any:
+    if hasattr(node, "shape"):
+        return node[()]
+    kind = node.attrs.get("encoding-type", node.attrs.get("h5sparse_format", "csr"))
+    shape = node.attrs.get("shape", node.attrs.get("h5sparse_shape"))
+    parts = tuple(node[part][()] for part in ("data", "indices", "indptr"))
+    make = sparse.csc_array if "csc" in str(kind) else sparse.csr_array
+    return make(parts, shape=tuple(shape))
+
+
+def h5_names(node: Any) -> list[str]:
+    """Return the names of the observations or variables of an h5ad file."""
+    if hasattr(node, "dtype"):  # before version 0.7 of anndata
+        names = node[()][node.dtype.names[0]]
+    else:
+        names = node[node.attrs.get("_index", "_index")][()]
+    return [name.decode() if isinstance(name, bytes) else str(name) for name in names]
