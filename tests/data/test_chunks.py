@@ -11,8 +11,9 @@ import pytest
 from scipy import sparse
 
 from ebcd import Chunks
-from ebcd.data import _sources, as_input, as_rows, comes_in_chunks
-from ebcd.data._sources import is_mapped, release_pages
+from ebcd.data import _streamed, as_input, as_rows, comes_in_chunks
+from ebcd.data._rows import is_mapped
+from ebcd.data._streamed import release_pages
 
 NAMES = ["a", "b", "c d", "e"]
 
@@ -172,7 +173,7 @@ class TestMemoryMaps:
         """Every byte of the map, and no page twice but at the seams."""
         mapped = saved(tmp_path / "x.npy", draw(20_000, 8))
         given_back = []
-        monkeypatch.setattr(_sources, "release_pages", lambda block: given_back.append(block.size))
+        monkeypatch.setattr(_streamed, "release_pages", lambda block: given_back.append(block.size))
         for _ in Chunks(mapped, rows_per_chunk=1000):
             pass
         assert given_back == [8000] * 20

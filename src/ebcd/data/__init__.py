@@ -20,8 +20,8 @@ from ebcd.data._inputs import (
     is_dask,
     refuse_queries,
 )
-from ebcd.data._moments import check_finite, checked_sparse, is_sparse
-from ebcd.data._rows import AbstractRows, MatrixRows, Memory, Reading, check_memory
+from ebcd.data._moments import checked_sparse, is_sparse
+from ebcd.data._rows import AbstractRows, Memory, Reading, check_memory
 from ebcd.data._streamed import PassPrinter
 
 __all__ = [
@@ -32,14 +32,12 @@ __all__ = [
     "DataCovariance",
     "Gram",
     "Input",
-    "MatrixRows",
     "Memory",
     "PassPrinter",
     "Reading",
     "as_input",
     "as_rows",
     "check_covariance",
-    "check_finite",
     "check_memory",
     "checked_sparse",
     "column_moments",

@@ -9,8 +9,7 @@ from typing import Any
 
 from ebcd._parameters import COUNT, NONE
 from ebcd.data import _settings
-from ebcd.data._sources import StrPath, as_source
-from ebcd.data._streamed import ChunkRows
+from ebcd.data._streamed import ChunkRows, StrPath, as_source
 from ebcd.data.files import _chunks as files
 from ebcd.data.files._formats import open_npy
 

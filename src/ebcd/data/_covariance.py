@@ -22,21 +22,11 @@ _OVERSAMPLING = 8
 
 
 class AbstractCovariance(ABC):
-    """``S = X'X / n`` of data that may be centred and scaled, known only through products.
+    """``S = X'X / n`` of data that may be centred and scaled, known only through products."""
 
-    Attributes
-    ----------
-    n_samples : int
-        Number of rows that the covariance was computed from.
-    n_features : int
-        Number of columns.
-    unit : float
-        Length in the units of the (scaled) data that is 1 here.
-    """
-
-    n_samples: int
+    n_samples: int  # rows that the covariance was computed from
     n_features: int
-    unit: float
+    unit: float  # length in the units of the (scaled) data that is 1 here
 
     @abstractmethod
     def matmul(self, v: Array) -> Array:
@@ -132,22 +122,7 @@ def _orthonormal(block: Array) -> Array:
 
 
 class CovarianceMatrix(AbstractCovariance):
-    """A covariance in memory.
-
-    Parameters
-    ----------
-    matrix : array, p x p
-        Symmetric and positive semi-definite; not copied unless its units must change.
-    n_samples : int
-        Number of rows it was computed from.
-    unit : float
-        Units that the matrix is given in.
-
-    Attributes
-    ----------
-    matrix : array, p x p
-        The covariance, in working units.
-    """
+    """A covariance in memory, symmetric and positive semi-definite; `unit` is what it is in."""
 
     def __init__(self, matrix: Array, n_samples: int, unit: float = 1.0) -> None:
         self.n_samples, self.n_features = n_samples, matrix.shape[0]
@@ -184,16 +159,8 @@ class CovarianceMatrix(AbstractCovariance):
 class DataCovariance(AbstractCovariance):
     """Covariance of rows through products with them.
 
-    Parameters
-    ----------
-    rows : AbstractRows
-        The data.
-    mean, scale : array of length p
-        What is subtracted from each column, its mean or nothing, and what it is then divided by.
-    variances : array of length p
-        Mean squares of the columns after that.
-    n_samples : int
-        Number of samples; more than rows if those are a compact stand-in.
+    From each column its `mean`, or nothing, is subtracted; then it is divided by its `scale`, which
+    leaves its mean square in `variances`. Samples outnumber rows that are a compact stand-in.
     """
 
     def __init__(

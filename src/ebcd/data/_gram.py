@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Self
 
-import numpy as np
-
 from ebcd._numerics import Array
-from ebcd.data._moments import Moments, block_moments, checked_sparse, is_sparse, no_moments
+from ebcd.data._moments import Moments, block_moments, checked_rows, no_moments
 
 
 class Gram:
@@ -15,15 +13,6 @@ class Gram:
 
     Chunks may come in any order and from any number of machines; accumulators are merged with
     ``+``. The result can be given to ``fit`` of any estimator that needs only a covariance.
-
-    Attributes
-    ----------
-    n_samples : int
-        Number of rows seen.
-    mean : ndarray
-        Mean of every column.
-    scatter : ndarray
-        Cross-products of the columns about their means.
 
     Examples
     --------
@@ -67,7 +56,7 @@ class Gram:
         Gram
             Itself.
         """
-        rows = _as_rows(chunk)
+        rows = checked_rows(chunk)
         if self.n_samples and rows.shape[1] != self._moments.mean.size:
             raise ValueError(
                 f"chunk has {rows.shape[1]} columns, but the chunks before had "
@@ -102,12 +91,3 @@ class Gram:
 
     def __repr__(self) -> str:
         return f"Gram({self.n_samples} samples, {self.mean.size} features)"
-
-
-def _as_rows(chunk: Any) -> Any:
-    array = checked_sparse(chunk).tocsr() if is_sparse(chunk) else np.asarray(chunk)
-    if array.dtype.kind not in "iuf":
-        raise TypeError(f"chunk must hold real numbers, got dtype {array.dtype}")
-    if array.ndim != 2:
-        raise ValueError(f"chunk must have rows and columns, got shape {array.shape}")
-    return array

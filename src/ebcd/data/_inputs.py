@@ -135,17 +135,10 @@ def as_input(
     n_samples: int | None = None,
     reading: Reading | None = None,
 ) -> Input:
-    """Take data of any kind, or statistics of them.
+    """Take data of any kind, or statistics of them: a Gram, or a compact matrix.
 
-    Parameters
-    ----------
-    x : array-like, data frame, sparse matrix, memory map, chunks, Dask collection or Gram
-    center, scale : bool
-        Whether to subtract the mean of each feature, and to divide it by its standard deviation.
-    n_samples : int, optional
-        Makes `x` a compact stand-in for so many rows, with the same cross-products.
-    reading : Reading, optional
-        How to read the data.
+    The mean of each feature is subtracted if `center`; it is divided by its standard deviation if
+    `scale`. With `n_samples`, `x` stands for so many rows with the same cross-products.
     """
     if isinstance(x, Gram):
         if x.n_samples == 0:

@@ -67,6 +67,16 @@ def _checked_coordinates(x: Any) -> Any:
     return x
 
 
+def checked_rows(chunk: Any, name: str = "chunk") -> Any:
+    """Return rows of real numbers, as an array or a sparse matrix by rows."""
+    rows = checked_sparse(chunk).tocsr() if is_sparse(chunk) else np.asarray(chunk)
+    if rows.dtype.kind not in "iuf":
+        raise TypeError(f"{name} must hold real numbers, got dtype {rows.dtype}")
+    if rows.ndim != 2:
+        raise ValueError(f"{name} must have rows and columns, got shape {rows.shape}")
+    return rows
+
+
 def bad_places(rows: Any) -> np.ndarray:
     """Return row and column of the entries that are NaN or infinite, row by row."""
     if not is_sparse(rows):

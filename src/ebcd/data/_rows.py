@@ -30,13 +30,10 @@ PassProgress = Callable[[int, int, int | None], None]
 
 @dataclass(frozen=True)
 class Memory:
-    """Bytes that a fit may take beside the data that it was given; None if nothing was said.
-
-    If the number of components is not known, 20 are looked at first.
-    """
+    """Bytes that a fit may take beside the data that it was given, if there is a limit."""
 
     limit: int | None = None
-    n_components: int | None = None
+    n_components: int | None = None  # if it is known; otherwise 20 are looked at first
 
     def needed(self, n_features: int, matrix: bool) -> int:
         """Bytes that a fit takes with chunks of one row, with a covariance matrix or without."""
@@ -52,10 +49,7 @@ class Memory:
         return self.limit is None or self.needed(n_features, True) <= self.limit
 
     def chunk_bytes(self, n_features: int, matrix: bool) -> int:
-        """Bytes of data to read at once, beside a covariance matrix or without one.
-
-        Raises a ValueError if not even a row fits in.
-        """
+        """Bytes of data to read at once, beside a covariance matrix or without one."""
         settings, row = _settings.SETTINGS, 8 * n_features
         # what is p x p or p x k is passed over for every chunk, so that a few rows are not enough
         rows = int(settings.rows_per_column * n_features) if matrix else settings.fewest_rows
@@ -110,54 +104,28 @@ def readable(size: float) -> str:
 
 @dataclass(frozen=True)
 class Reading:
-    """How data are to be read.
-
-    With how much memory; what to call while chunks are read; whether the data themselves are
-    needed, `whole`, as one matrix in memory; and how to `gather` all cross-products of rows, which
-    may be known already.
-    """
+    """How data are to be read."""
 
     memory: Memory = field(default_factory=Memory)
-    progress: PassProgress | None = None
-    whole: bool = False
+    progress: PassProgress | None = None  # called while chunks are read
+    whole: bool = False  # whether the data themselves are needed, as one matrix in memory
+    # computes all cross-products of rows, unless they are known already
     gather: Callable[[AbstractRows], Moments] = lambda rows: rows.moments(cross=True)
 
 
 class AbstractRows(ABC):
-    """Data with one sample a row.
-
-    Attributes
-    ----------
-    n_features, n_rows : int
-        Number of columns, and of rows, which may be None until a pass has counted them.
-    names : list or None
-        Names of the columns, if they have any.
-    header : object, optional
-        Something with those columns that scikit-learn can look at; no rows are needed.
-    dtype : dtype
-        Precision of products: single if the data are.
-    has_sparse : bool
-        Whether rows are stored as a sparse matrix.
-    matrix : array or sparse matrix, optional
-        The data, if they are one matrix in memory.
-    gathers_later : bool
-        Whether a covariance matrix may be formed once the number of components is known.
-    lazy : bool
-        Whether `map` returns something that is not computed yet.
-    stamp : list or None
-        What tells whether these are the same data in another process; None if nothing does.
-    """
+    """Data with one sample a row."""
 
     n_features: int
-    n_rows: int | None = None
-    names: list[Any] | None = None
-    header: Any = None
-    dtype: Any = np.dtype(np.float64)
+    n_rows: int | None = None  # None until a pass has counted them
+    names: list[Any] | None = None  # of the columns
+    header: Any = None  # something with those columns that scikit-learn can look at
+    dtype: Any = np.dtype(np.float64)  # precision of products: single if the data are
     has_sparse: bool = False
-    matrix: Any = None
-    gathers_later: bool = True
-    lazy: bool = False
-    stamp: list[Any] | None = None
+    matrix: Any = None  # the data, if they are one matrix in memory
+    gathers_later: bool = True  # a covariance matrix, once the number of components is known
+    lazy: bool = False  # whether `map` returns something that is not computed yet
+    stamp: list[Any] | None = None  # what tells whether other data are the same, if anything does
 
     @abstractmethod
     def moments(self, cross: bool) -> Moments:
@@ -244,7 +212,9 @@ class MatrixRows(AbstractRows):
         """Compute it through scores, whose means are subtracted instead of those of the data."""
         if far and not self.has_sparse:
             return block_product(self.matrix, v, mean, far) * weight
-        return self.back(scores_of(self.matrix, v, mean) * weight, mean)
+        scores = scores_of(self.matrix, v, mean)
+        scores *= weight
+        return self.back(scores, mean)
 
     def back(self, scores: Array, mean: Array) -> Array:
         """``scores (X - mean)`` for the mean of the data, or zero."""
@@ -289,15 +259,19 @@ def scores_of(x: Any, v: Array, mean: Array) -> Array:
     """``v (x - mean)'``, in the precision of the data."""
     v = v.astype(x.dtype, copy=False)
     scores = np.asarray((x @ v.T).T if is_sparse(x) else v @ x.T, dtype=np.float64)
-    return scores - (v @ mean)[:, None] if mean.any() else scores
+    if mean.any():
+        scores -= (v @ mean)[:, None]
+    return scores
 
 
 def back_from(x: Any, scores: Array, mean: Array) -> Array:
     """``scores (x - mean)``, C-ordered, in the precision of the data."""
-    total, scores = scores.sum(axis=1), scores.astype(x.dtype, copy=False)
-    product = (x.T @ scores.T).T if is_sparse(x) else scores @ x
+    low = scores.astype(x.dtype, copy=False)
+    product = (x.T @ low.T).T if is_sparse(x) else low @ x
     product = np.ascontiguousarray(product, dtype=np.float64)
-    return product - np.outer(total, mean) if mean.any() else product
+    if mean.any():
+        product -= np.outer(scores.sum(axis=1), mean)
+    return product
 
 
 def less_mean(x: Any, mean: Array, far: bool) -> tuple[Any, Array]:
@@ -313,11 +287,13 @@ def block_product(x: Any, v: Array, mean: Array, far: bool) -> Array:
 
     Through pieces that stay in the cache; sparse rows at once, as slices would be copies.
     """
-    product = np.zeros(v.shape)
+    product, total, nothing = np.zeros(v.shape), np.zeros(len(v)), np.zeros_like(mean)
     for piece in [floating(x)] if is_sparse(x) else pieces(x):
         rows, rest = less_mean(piece, mean, far)
-        product += back_from(rows, scores_of(rows, v, rest), rest)
-    return product
+        scores = scores_of(rows, v, rest)
+        product += back_from(rows, scores, nothing)
+        total += scores.sum(axis=1)
+    return product if far and not is_sparse(x) else product - np.outer(total, mean)
 
 
 def pieces(rows: Any) -> Iterator[Any]:

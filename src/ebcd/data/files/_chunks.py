@@ -15,7 +15,7 @@ import numpy as np
 from scipy import sparse
 
 from ebcd._numerics import Array
-from ebcd.data._sources import Source, array_source, slices, stamp_of
+from ebcd.data._streamed import Source, array_source, slices, stamp_of
 from ebcd.data.files._formats import h5_names
 from ebcd.data.files._open import FileError, guarded, needs
 

@@ -52,39 +52,22 @@ _DATE = re.compile(
 
 @dataclass(frozen=True)
 class ReadOptions:
-    """How to read a file; each is an option of the command line, which errors name.
+    """How to read a file; each is an option of the command line, which errors name."""
 
-    Attributes
-    ----------
-    index : str, optional
-        Column with the names of the rows, or "none"; by default the first column, if it looks like
-        names or dates.
-    columns, drop : sequence of str
-        Columns to read, all by default, and columns to leave out.
-    drop_missing : "rows" or "columns", optional
-        What to leave out where cells are missing; by default they are an error.
-    separator, decimal, header : str, str, bool, optional
-        How a table of text is written; found out by default.
-    skip_lines : int
-        Lines above a table.
-    sheet, key, layer : str, optional
-        Sheet of an Excel file, array of an NPZ file, layer of an h5ad file.
-    only : collection of str, optional
-        Columns to read as far as they are there; others are ignored.
-    """
-
+    # Column with the names of the rows, or "none"; by default the first if it looks like that.
     index: str | None = None
-    columns: Sequence[str] = ()
-    drop: Sequence[str] = ()
-    drop_missing: str | None = None
+    columns: Sequence[str] = ()  # to read, all by default
+    drop: Sequence[str] = ()  # columns to leave out
+    drop_missing: str | None = None  # "rows" or "columns"; missing cells are an error by default
+    # How a table of text is written; found out by default.
     separator: str | None = None
     decimal: str | None = None
     header: bool | None = None
-    skip_lines: int = 0
-    sheet: str | None = None
-    key: str | None = None
-    layer: str | None = None
-    only: Collection[str] | None = None
+    skip_lines: int = 0  # above a table
+    sheet: str | None = None  # of an Excel file
+    key: str | None = None  # of an array in an NPZ file
+    layer: str | None = None  # of an h5ad file
+    only: Collection[str] | None = None  # columns to read if they are there; others are ignored
 
     def keep(self, names: Sequence[str], label: int | None) -> list[int]:
         """Return the numbers of the columns to read as data, in the order of the file."""

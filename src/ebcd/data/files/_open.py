@@ -24,14 +24,14 @@ _FORMATS = {
     b"\xd0\xcf\x11\xe0": "Excel",
 }
 _FOREIGN = {
-    b"RDX": "an R data file; write it with write.csv in R",
-    b"X\n\x00\x00": "an R data file; write it with write.csv in R",
-    b"\x80\x04": "a pickle, which could run any code; save it as NPY, CSV or Parquet",
-    b"\x80\x05": "a pickle, which could run any code; save it as NPY, CSV or Parquet",
-    b"%PDF": "a PDF document; a table of numbers is needed",
-    b"<!DOCTYPE": "a web page; download the file that it links to",
-    b"<html": "a web page; download the file that it links to",
-    b"{": "JSON; save it as CSV, with a row for each sample",
+    (b"RDX", b"X\n\x00\x00"): "an R data file; write it with write.csv in R",
+    (
+        b"\x80\x04",
+        b"\x80\x05",
+    ): "a pickle, which could run any code; save it as NPY, CSV or Parquet",
+    (b"%PDF",): "a PDF document; a table of numbers is needed",
+    (b"<!DOCTYPE", b"<html"): "a web page; download the file that it links to",
+    (b"{",): "JSON; save it as CSV, with a row for each sample",
 }
 _SUFFIXES = {
     **dict.fromkeys((".csv", ".tsv", ".txt"), "text"),
@@ -195,8 +195,8 @@ def _kind(name: str, start: bytes) -> str:
     for magic, kind in _FORMATS.items():
         if start.startswith(magic):
             return kind
-    for magic, what in _FOREIGN.items():
-        if start.lstrip().startswith(magic):
+    for signatures, what in _FOREIGN.items():
+        if start.lstrip().startswith(signatures):
             raise FileError(f"{name} is {what}")
     if b"\x00" in start and not start.startswith((b"\xff\xfe", b"\xfe\xff")):
         raise FileError(

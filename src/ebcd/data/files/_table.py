@@ -38,27 +38,13 @@ _OPTIONS_OF = {"key": "NPZ", "layer": "HDF5", "sheet": "Excel"}
 
 @dataclass(frozen=True)
 class Table:
-    """A matrix with names.
-
-    Attributes
-    ----------
-    values : ndarray or sparse array
-        The numbers, all finite.
-    column_names : list of str
-        Names of the columns, no two alike.
-    row_names : list of str or None
-        Names of the rows, if there are any.
-    index_name : str
-        Name of the column with the names of the rows.
-    notes : list of str
-        What a person should know about how the file was read.
-    """
+    """A matrix, dense or sparse, of finite numbers with names."""
 
     values: Any
-    column_names: list[str]
+    column_names: list[str]  # no two alike
     row_names: list[str] | None = None
-    index_name: str = ""
-    notes: list[str] = field(default_factory=list)
+    index_name: str = ""  # of the column with the names of the rows
+    notes: list[str] = field(default_factory=list)  # on how the file was read, for people
 
     def transposed(self) -> Table:
         """Exchange rows and columns."""
@@ -72,33 +58,10 @@ class Table:
 
 
 def read_table(path: Path, **options: Any) -> Table:
-    """Read a CSV, TSV, Excel, Parquet, NPY, NPZ, Matrix Market or h5ad file.
+    """Read a CSV, TSV, Excel, Parquet, NPY, NPZ, Matrix Market or h5ad file; - is standard input.
 
-    The file may be compressed. Its format is recognised by its content, not by its name.
-
-    Parameters
-    ----------
-    path : Path
-        The file; ``-`` is standard input.
-    **options
-        Those of `ReadOptions`.
-
-    Returns
-    -------
-    Table
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> from pathlib import Path
-    >>> import numpy as np
-    >>> from ebcd.data.files._table import read_table
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     np.savez(f"{folder}/jobs.npz", X=np.eye(2), other=np.arange(3))
-    ...     table = read_table(Path(folder) / "jobs.npz", columns=["x1"])
-    >>> table.column_names, table.values
-    (['x1'], array([[0.],
-           [1.]]))
+    It may be compressed. Its format is recognised by its content, not by its name. The options are
+    those of `ReadOptions`.
     """
     asked = ReadOptions(**options)
     with open_file(path) as file:
