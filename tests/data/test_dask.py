@@ -175,9 +175,9 @@ class TestRoute:
         assert self.products((40, 4_100), (20, 4_100))
 
     def test_wide_rows_are_not_put_together(self, monkeypatch):
-        use(monkeypatch, moderate=12)
-        assert self.products((40, 10), (20, 5))
-        assert not self.products((40, 10), (20, 10))
+        use(monkeypatch, moderate=10)
+        assert self.products((40, 10), (40, 5))
+        assert not self.products((40, 10), (40, 10))
 
     def test_number_of_passes(self, monkeypatch):
         passes = []

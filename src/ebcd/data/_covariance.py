@@ -98,8 +98,9 @@ class AbstractCovariance(ABC):
 def top_pairs(matrix: Array, k: int) -> tuple[Array, Array]:
     """Return the `k` largest eigenvalues of a small matrix, decreasing, and their vectors."""
     p = len(matrix)
-    values, vectors = eigh(matrix, subset_by_index=[max(p - k, 0), p - 1], check_finite=False)
-    return np.maximum(values[::-1], 0.0), vectors[:, ::-1]
+    wanted = [max(p - max(k, 1), 0), p - 1]
+    values, vectors = eigh(matrix, subset_by_index=wanted, check_finite=False)
+    return np.maximum(values[::-1][:k], 0.0), vectors[:, ::-1][:, :k]
 
 
 def _beyond_rounding(values: Array) -> Array:

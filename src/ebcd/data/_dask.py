@@ -9,6 +9,7 @@ Dask itself is imported only when there is something to compute.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from copy import copy
 from functools import cache, partial, reduce
 from typing import Any
@@ -82,8 +83,9 @@ class DaskRows(AbstractRows):
     def gathers(self) -> bool:
         """Whether adding up all cross-products costs less than a pass for every product."""
         p, settings = self.n_features, _settings.SETTINGS
-        largest = settings.moderate**2  # entries of what is made of the blocks of some rows
-        if p * p > largest or (len(self._columns) > 1 and self._typical_rows * p > largest):
+        # blocks side by side are put together if that takes no more than a covariance matrix does
+        joined = self._typical_rows * p if len(self._columns) > 1 else 0
+        if p > settings.moderate or joined > settings.copies * settings.moderate**2:
             return False
         # cross-products are small, or not much larger than the blocks
         return p * p <= settings.piece or settings.rows_per_column * p <= self._typical_rows
@@ -134,13 +136,13 @@ class DaskRows(AbstractRows):
         return rows, mean, scale
 
     def product(self, v: Array, mean: Array, far: bool, weight: float) -> Array:
-        """Add up the products of the blocks; once more if workers were lost that held `v`."""
+        """Add up the products of the blocks; again if workers were lost that held `v`."""
         from concurrent.futures import CancelledError
 
-        try:
-            return self._product(v, mean, far) * weight
-        except CancelledError:
-            return self._product(v, mean, far) * weight
+        for _ in range(2):
+            with suppress(CancelledError):
+                return self._product(v, mean, far) * weight
+        return self._product(v, mean, far) * weight
 
     def _product(self, v: Array, mean: Array, far: bool) -> Array:
         add, grid = _task(_sum_up), self._grid()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import io
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -63,7 +64,8 @@ class _Csv(NamedTuple):
 
         reading = csv.ReadOptions(
             use_threads=False,
-            block_size=max(size, 16 * self.two_lines),  # lines, also longer ones, must fit in
+            # lines must fit in, also longer ones
+            block_size=max(size, io.DEFAULT_BUFFER_SIZE, 16 * self.two_lines),
             autogenerate_column_names=not self.header,
         )
         parsing = csv.ParseOptions(delimiter=self.delimiter)
