@@ -27,6 +27,7 @@ from ebcd.data._moments import (
     checked_sparse,
     is_sparse,
     merge_moments,
+    no_bad_entries,
 )
 from ebcd.data._rows import (
     AbstractRows,
@@ -105,27 +106,16 @@ class DaskRows(AbstractRows):
         """Put the moments of blocks of columns together."""
         unit = max(part.unit for part in found)
         mean, squares = zip(*(part.in_unit(unit) for part in found), strict=True)
-        return Moments(
-            found[0].count,
-            np.concatenate(mean),
-            np.concatenate(squares),
-            unit,
-            self._bad_entries(found),
-            any(part.has_sparse for part in found),
-        )
-
-    def _bad_entries(self, found: list[Moments]) -> BadEntries | None:
-        bad = [part.bad for part in found]
-        first = [
-            (entries.first[0], entries.first[1] + columns.start)
-            for entries, columns in zip(bad, self._columns, strict=True)
-            if entries is not None
-        ]
-        if not first:
-            return None
-        none = [np.zeros(part.mean.size, dtype=int) for part in found]
-        counts = [zero if b is None else b.counts for b, zero in zip(bad, none, strict=True)]
-        return BadEntries(np.concatenate(counts), min(first), any(b.nan for b in bad if b))
+        bad = None
+        if any(part.bad for part in found):
+            each = [part.bad or no_bad_entries(part.mean.size) for part in found]
+            counts, rows = (
+                np.concatenate([getattr(b, a) for b in each]) for a in ("counts", "rows")
+            )
+            bad = BadEntries(counts, rows, any(b.nan for b in each))
+        has_sparse = any(part.has_sparse for part in found)
+        joined = np.concatenate(mean), np.concatenate(squares)
+        return Moments(found[0].count, *joined, unit, bad, has_sparse)
 
     def for_products(self, mean: Array, scale: Array) -> tuple[AbstractRows, Array, Array]:
         """Work with small data in double precision, as in memory."""

@@ -89,10 +89,10 @@ def bad_places(rows: Any) -> np.ndarray:
 
 @dataclass(frozen=True)
 class BadEntries:
-    """Entries that are NaN or infinite: how many in each column, where the first one is."""
+    """Entries that are NaN or infinite: how many in each column, and in which row the first."""
 
     counts: np.ndarray
-    first: tuple[int, int]
+    rows: np.ndarray
     nan: bool
 
     @classmethod
@@ -102,14 +102,20 @@ class BadEntries:
         with np.errstate(over="ignore", invalid="ignore"):
             if np.isfinite(np.sum(values)) or np.isfinite(values).all():
                 return None
-        places = bad_places(rows)
-        counts = np.bincount(places[:, 1], minlength=rows.shape[1])
-        row, column = (int(index) for index in places[0])
-        return cls(counts, (first_row + row, column), bool(np.isnan(values).any()))
+        places, p = bad_places(rows)[::-1], rows.shape[1]
+        counts, first = np.bincount(places[:, 1], minlength=p), no_bad_entries(p).rows
+        first[places[:, 1]] = first_row + places[:, 0]  # the uppermost is written last
+        return cls(counts, first, bool(np.isnan(values).any()))
+
+    def below(self, above: BadEntries, n_rows: int) -> BadEntries:
+        """Add the bad entries of `n_rows` rows above these."""
+        rows = np.minimum(above.rows, self.rows + n_rows)
+        return BadEntries(above.counts + self.counts, rows, above.nan or self.nan)
 
     def error(self, names: Any = None, rows_read: int | None = None) -> ValueError:
         """Return the error to raise; `rows_read` if not all rows have been looked at."""
-        row, column = self.first
+        column = int(self.rows.argmin())
+        row = int(self.rows[column])
         kind = "NaN" if self.nan else "infinity"
         where = "" if rows_read is None else f" in the first {rows_read} rows"
         total = self.counts.sum()
@@ -124,6 +130,11 @@ class BadEntries:
             "columns, or fill them in, for example with sklearn.impute.SimpleImputer or fillna of "
             "a data frame"
         )
+
+
+def no_bad_entries(n_features: int) -> BadEntries:
+    """Return that there are none; their first row is past all others."""
+    return BadEntries(np.zeros(n_features, int), np.full(n_features, np.inf), False)
 
 
 def check_finite(rows: Any, names: Any = None, first_row: int = 0) -> None:
@@ -158,7 +169,7 @@ class Moments:
     def add(self, other: Moments) -> None:
         """Add the moments of further rows, which come after these; (1) and (2)."""
         if other.bad is not None:
-            self.bad = _merged_bad(self.bad, other.bad, self.count)
+            self.bad = other.bad.below(self.bad or no_bad_entries(self.mean.size), self.count)
         total = self.count + other.count
         if total and self.bad is None:
             unit = max(self.unit, other.unit)
@@ -218,13 +229,6 @@ class Moments:
             f"X has {what} {self.unit:.3g}, too {'large' if large else 'small'} to square; divide "
             "it by some unit"
         )
-
-
-def _merged_bad(first: BadEntries | None, second: BadEntries, offset: int) -> BadEntries:
-    if first is not None:
-        return BadEntries(first.counts + second.counts, first.first, first.nan or second.nan)
-    row, column = second.first
-    return replace(second, first=(row + offset, column))
 
 
 def no_moments(n_features: int, cross: bool) -> Moments:

@@ -6,7 +6,7 @@ import contextlib
 import gzip
 import io
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -84,15 +84,12 @@ def read_parquet(file: DataFile, options: ReadOptions) -> Cells:
 
 def read_npy(file: DataFile, options: ReadOptions) -> Cells:
     """Read one NumPy array; one that is not compressed stays on disk."""
-    if file.plain:
-        return Cells(open_npy(file.path))
-    with _no_objects(file.name):
-        return Cells(np.load(io.BytesIO(file.stream.read())))
+    return Cells(open_npy(file.path) if file.plain else np.load(file.whole()))
 
 
 def open_npy(path: Path) -> Any:
     """Map the array of an NPY file into memory."""
-    with guarded(path, "NPY"), _no_objects(str(path)):
+    with guarded(path, "NPY"):
         return np.lib.format.open_memmap(path, mode="r")
 
 
@@ -104,20 +101,8 @@ def read_npz(file: DataFile, options: ReadOptions) -> Cells:
             content.seek(0)
             return Cells(sparse.load_npz(content))
         chosen = _choose_key(file.name, archive, options.key)
-        with _no_objects(f"{chosen} in {file.name}"):
+        with guarded(f"{chosen} in {file.name}", "NPZ"):
             return Cells(archive[chosen])
-
-
-@contextlib.contextmanager
-def _no_objects(name: str) -> Iterator[None]:
-    """Explain why NumPy refuses an array of Python objects: reading it could run any code."""
-    try:
-        yield
-    except ValueError as error:
-        if "Object arrays" in str(error) or "Python objects" in str(error):
-            message = f"{name} holds Python objects; write it again as numbers: X.astype(float)"
-            raise FileError(message) from None
-        raise
 
 
 def _choose_key(name: str, archive: Any, key: str | None) -> str:

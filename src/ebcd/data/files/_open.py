@@ -73,6 +73,9 @@ def guarded(name: Any, kind: str) -> Iterator[None]:
         raise FileError(f"{name} does not fit into memory ({error})") from error
     except Exception as error:
         reason = " ".join(str(error).split())[:200].rstrip(".") or type(error).__name__
+        if "Object arrays" in reason or "Python objects" in reason:  # which could run any code
+            message = f"{name} holds Python objects; write it again as numbers: X.astype(float)"
+            raise FileError(message) from None
         raise FileError(
             f"{name} is not a complete {kind} file ({reason}); download or write it again"
         ) from error
