@@ -2,13 +2,12 @@
 
 import subprocess
 import sys
-from dataclasses import replace
 
 import numpy as np
 import pytest
 from scipy import sparse
 
-from ebcd.data import CovarianceMatrix, _settings, as_input, from_matrix, is_dask
+from ebcd.data import CovarianceMatrix, as_input, from_matrix, is_dask
 
 dask = pytest.importorskip("dask")
 da = pytest.importorskip("dask.array")
@@ -37,12 +36,13 @@ def one_thread():
 def route(request, monkeypatch):
     """Either way to a product, which depends on the number of columns."""
     if request.param == "products":
-        use(monkeypatch, moderate=0)
+        let_blocks_have(monkeypatch, 0)
     return request.param
 
 
-def use(monkeypatch, **settings):
-    monkeypatch.setattr(_settings, "SETTINGS", replace(_settings.SETTINGS, **settings))
+def let_blocks_have(monkeypatch, entries):
+    """Say how large blocks of Dask are; what is larger is not made of them."""
+    monkeypatch.setitem(dask.config.config["array"], "chunk-size", f"{8 * entries or 1}B")
 
 
 def draw(seed=0, shape=SHAPE):
@@ -117,7 +117,7 @@ def test_types(route, dtype, chunks):
 @pytest.mark.parametrize("chunks", [(300_000, 4), (300_000, 2)])
 def test_large_single_precision_stays_single(monkeypatch, chunks):
     """Products are in single precision, sums over blocks are not."""
-    use(monkeypatch, moderate=0)
+    let_blocks_have(monkeypatch, 0)
     X = np.random.default_rng(0).normal(size=(300_001, 4)).astype(np.float32)
     seen = []
     original = _dask._as_rows
@@ -136,7 +136,7 @@ def test_unknown_block_sizes(route):
 
 def test_empty_blocks(route):
     X = draw()
-    array = da.concatenate([da.zeros((0, 12)), da.from_array(X, chunks=(25, 12))])
+    array = da.concatenate([da.zeros((0, 12), chunks=(1, 12)), da.from_array(X, chunks=(25, 12))])
     check(as_input(array, True, False), X, True, False)
 
 
@@ -175,9 +175,9 @@ class TestRoute:
         assert self.products((40, 4_100), (20, 4_100))
 
     def test_wide_rows_are_not_put_together(self, monkeypatch):
-        use(monkeypatch, moderate=10)
-        assert self.products((40, 10), (40, 5))
-        assert not self.products((40, 10), (40, 10))
+        let_blocks_have(monkeypatch, 100)
+        assert self.products((60, 10), (60, 5))
+        assert not self.products((60, 10), (60, 10))
 
     def test_number_of_passes(self, monkeypatch):
         passes = []

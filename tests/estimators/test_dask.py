@@ -75,7 +75,8 @@ def frame_of(X, names, npartitions=3):
 def products_only(monkeypatch):
     """Make fits to data with more columns than rows pass through them once a product."""
     # small=0: in memory, too, no copy with a factor, so that both take the same route
-    use(monkeypatch, moderate=0, small=0, exact_operations=0)
+    monkeypatch.setitem(dask.config.config["array"], "chunk-size", "1B")
+    use(monkeypatch, small=0, exact_operations=0)
     original, calls = DaskRows._product, []
 
     def product(rows, v, *rest):

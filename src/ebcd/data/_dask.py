@@ -83,10 +83,13 @@ class DaskRows(AbstractRows):
 
     def gathers(self) -> bool:
         """Whether adding up all cross-products costs less than a pass for every product."""
+        from dask import config
+        from dask.utils import parse_bytes
+
         p, settings = self.n_features, _settings.SETTINGS
-        # blocks side by side are put together if that takes no more than a covariance matrix does
+        block = parse_bytes(config.get("array.chunk-size")) // 8  # entries, as Dask likes them
         joined = self._typical_rows * p if len(self._columns) > 1 else 0
-        if p > settings.moderate or joined > settings.copies * settings.moderate**2:
+        if p * p > block or joined > 4 * block:
             return False
         # cross-products are small, or not much larger than the blocks
         return p * p <= settings.piece or settings.rows_per_column * p <= self._typical_rows
