@@ -160,6 +160,10 @@ class TestCovarianceMatrix:
         )
         assert data.mean is None
 
+    def test_no_eigenvectors(self):
+        values, vectors = CovarianceMatrix(np.eye(3), 5).leading(0)
+        assert (values.shape, vectors.shape) == ((0,), (3, 0))
+
 
 class TestUnits:
     @pytest.mark.parametrize("size", [1e-150, 1e-20, 1.0, 1e20, 1e150])

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from copy import copy
-from functools import cache, partial, reduce
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -138,7 +138,7 @@ class DaskRows(AbstractRows):
         return self._product(v, mean, far) * weight
 
     def _product(self, v: Array, mean: Array, far: bool) -> Array:
-        add, grid = _task(_sum_up), self._grid()
+        add, grid = _task(sum), self._grid()
         vs = [_sent(v[:, part]) for part in self._columns]
         means = [_sent(mean[part]) for part in self._columns]
         if len(vs) == 1:
@@ -227,10 +227,6 @@ def _back(block: Any, dtype: Any, scores: Array, mean: Array, far: bool) -> Arra
 
 def _mapped(part: Part, columns: slice, dtype: Any, block: Any) -> Array:
     return np.asarray(part(_as_rows(block, dtype), columns))
-
-
-def _sum_up(parts: list[Array]) -> Array:
-    return np.asarray(reduce(np.add, parts))
 
 
 # How those are run.

@@ -79,6 +79,11 @@ def test_zstd(tmp_path):
     check(read_table(path))
 
 
+def test_points_for_missing_cells_are_no_decimal_marks(tmp_path):
+    table = read(tmp_path, "a;b\n1,5;2\n.;3\n4;5,25\n", drop_missing="rows")
+    np.testing.assert_array_equal(table.values, [[1.5, 2], [4, 5.25]])
+
+
 def test_npy_compressed_and_named_wrongly(tmp_path):
     np.save(tmp_path / "x.npy", X)
     names = ["x0", "x1", "x2"]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
@@ -25,8 +24,6 @@ from ebcd.data.files._open import DataFile, FileError, needs
 
 SAMPLE_ROWS = 60  # from which it is found out what a table looks like
 _SEPARATORS = ("\t", ";", ",", "|", " ")
-_COMMA_DECIMAL = re.compile(r"[+-]?(\d+|\d{1,3}(\.\d{3})+)?,\d+([eE][+-]?\d+)?")
-_POINT_DECIMAL = re.compile(r"[+-]?(\d+|\d{1,3}(,\d{3})+)?\.\d*([eE][+-]?\d+)?")
 _MISSING = sorted(MISSING | {mark.upper() for mark in MISSING} | {"NaN", "None", "Null", "Nil"})
 
 
@@ -242,12 +239,13 @@ def _is_names(first: list[str], rest: list[list[str]]) -> bool:
 
 
 def _find_decimal(rows: list[list[str]], separator: str, notes: list[str]) -> str:
-    cells = [cell.strip() for row in rows for cell in row[:1000] if "," in cell or "." in cell]
-    commas = [cell for cell in cells if _COMMA_DECIMAL.fullmatch(cell)]
-    points = any(_POINT_DECIMAL.fullmatch(c) and not POINT_GROUPS.fullmatch(c) for c in cells)
+    """Return the decimal mark: a comma where some cells can be read so, and none with a point."""
+    cells = [cell for row in rows for cell in map(str.strip, row[:1000]) if cell not in MISSING]
+    commas = [cell for cell in cells if "," in cell and parse_number(cell, ",") is not None]
     if separator == ",":  # only quoted cells have commas then; "1,234" is a thousand
         commas = [cell for cell in commas if not COMMA_GROUPS.fullmatch(cell)]
-    if not commas or points:
+    points = (cell for cell in cells if "." in cell and not POINT_GROUPS.fullmatch(cell))
+    if not commas or any(parse_number(cell, ".") is not None for cell in points):
         return "."
     notes.append(f"decimal commas: {commas[0]} was read as {parse_number(commas[0], ','):g}")
     return ","
