@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -48,42 +48,32 @@ def _as_matrix(batch: Any, dtype: Any) -> Array:
     return matrix.T
 
 
-class _Csv(NamedTuple):
-    """A text file with one sample a line, and how long its first two lines are."""
+@contextmanager
+def _csv_file(
+    path: Path, delimiter: str, header: bool, line: int, names: list[str], size: int
+) -> Iterator[Any]:
+    """Open a text file with lines of that length; columns `names` must hold numbers."""
+    import pyarrow as pa
+    from pyarrow import csv
 
-    path: Path
-    delimiter: str
-    header: bool
-    two_lines: int
-
-    @contextmanager
-    def open(self, size: int, names: list[str]) -> Iterator[Any]:
-        """Open the file; columns whose names are given must hold numbers."""
-        import pyarrow as pa
-        from pyarrow import csv
-
-        reading = csv.ReadOptions(
-            use_threads=False,
-            # lines must fit in, also longer ones
-            block_size=max(size, io.DEFAULT_BUFFER_SIZE, 16 * self.two_lines),
-            autogenerate_column_names=not self.header,
-        )
-        parsing = csv.ParseOptions(delimiter=self.delimiter)
-        types = dict.fromkeys(names, pa.float64())
-        converting = csv.ConvertOptions(column_types=types, include_columns=names)
-        try:
-            with (
-                guarded(self.path, "CSV"),
-                csv.open_csv(self.path, reading, parsing, converting) as file,
-            ):
-                yield file
-        except FileError as error:
-            if not isinstance(error.__cause__, pa.ArrowInvalid):
-                raise
-            raise FileError(
-                f"{self.path} cannot be read as numbers: {str(error.__cause__)[:200]}. Leave out "
-                "columns of text with drop, choose columns with columns, or give the delimiter"
-            ) from None
+    # lines must fit in, also longer ones
+    size = max(size, io.DEFAULT_BUFFER_SIZE, 32 * line)
+    reading = csv.ReadOptions(
+        use_threads=False, block_size=size, autogenerate_column_names=not header
+    )
+    parsing = csv.ParseOptions(delimiter=delimiter)
+    types = dict.fromkeys(names, pa.float64())
+    converting = csv.ConvertOptions(column_types=types, include_columns=names)
+    try:
+        with guarded(path, "CSV"), csv.open_csv(path, reading, parsing, converting) as file:
+            yield file
+    except FileError as error:
+        if not isinstance(error.__cause__, pa.ArrowInvalid):
+            raise
+        raise FileError(
+            f"{path} cannot be read as numbers: {str(error.__cause__)[:200]}. Leave out columns of "
+            "text with drop, choose columns with columns, or give the delimiter"
+        ) from None
 
 
 def csv_source(
@@ -94,10 +84,11 @@ def csv_source(
         import pyarrow.csv  # noqa: F401 - say what is missing before the file is opened
     opener = gzip.open if path.suffix == ".gz" else open
     with guarded(path, "CSV"), opener(path, "rb") as file:
-        csv = _Csv(path, delimiter, header, len(file.readline()) + len(file.readline()))
-    if not csv.two_lines:
+        line = max(len(file.readline()), len(file.readline()))
+    if not line:
         raise FileError(f"{path} is empty")
-    with csv.open(0, []) as reader:
+    opened = partial(_csv_file, path, delimiter, header, line)
+    with opened([], 0) as reader:
         chosen = _chosen(reader.schema.names, columns, drop, path)
     if "" in chosen:
         warnings.warn(
@@ -107,11 +98,11 @@ def csv_source(
             stacklevel=3,
         )
     names = chosen if header else None
-    return Source(partial(_read_csv, csv, chosen), len(chosen), names=names)
+    return Source(partial(_read_csv, opened, chosen), len(chosen), names=names)
 
 
-def _read_csv(csv: _Csv, names: list[str], rows: int, size: int) -> Iterator[Array]:
-    with csv.open(size, names) as reader:
+def _read_csv(opened: Any, names: list[str], rows: int, size: int) -> Iterator[Array]:
+    with opened(names, size) as reader:
         for batch in reader:
             block = _as_matrix(batch, np.float64)
             yield from (block[i : i + rows] for i in range(0, len(block), rows))
