@@ -112,10 +112,9 @@ class DaskRows(AbstractRows):
         bad = None
         if any(part.bad for part in found):
             each = [part.bad or no_bad_entries(part.mean.size) for part in found]
-            counts, rows = (
-                np.concatenate([getattr(b, a) for b in each]) for a in ("counts", "rows")
-            )
-            bad = BadEntries(counts, rows, any(b.nan for b in each))
+            counts = np.concatenate([entries.counts for entries in each])
+            rows = np.concatenate([entries.rows for entries in each])
+            bad = BadEntries(counts, rows, any(entries.nan for entries in each))
         has_sparse = any(part.has_sparse for part in found)
         joined = np.concatenate(mean), np.concatenate(squares)
         return Moments(found[0].count, *joined, unit, bad, has_sparse)

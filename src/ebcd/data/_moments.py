@@ -333,8 +333,8 @@ def _dense_squares(rows: Array) -> Moments:
         )
         for j in range(0, p, width)
     ]
-    mean, squares = ([getattr(tile, name) for tile in tiles] for name in ("mean", "scatter"))
-    return Moments(n, np.concatenate(mean), np.concatenate(squares))
+    mean = np.concatenate([tile.mean for tile in tiles])
+    return Moments(n, mean, np.concatenate([tile.scatter for tile in tiles]))
 
 
 def _about_mean(piece: Array, cross: bool) -> Moments:

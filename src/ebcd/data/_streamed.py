@@ -6,7 +6,7 @@ import mmap
 import time
 import weakref
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
 from os import PathLike
@@ -115,8 +115,7 @@ def slices(array: Any, rows: int, size: int) -> Iterator[Any]:
 def _made_source(make: Callable[[], Iterable[Any]], n_rows: int | None = None) -> Source:
     """Take chunks from iterators that are made whenever they are needed."""
     anew = _Anew(make)
-    first = _first_chunk(anew())
-    return Source(lambda rows, size: anew(), _width(first), n_rows, _names(first))
+    return _described(next(anew(), None), Source(lambda rows, size: anew(), 0, n_rows))
 
 
 class _Anew:
@@ -149,7 +148,7 @@ class _Anew:
 
 def _iterator_source(chunks: Iterator[Any]) -> Source:
     """Take chunks from an iterator, which can be used only once."""
-    first = _first_chunk(chunks, "; an iterator that has been read before has none left")
+    first = next(chunks, None)
     left = [chain([first], chunks)]
 
     def read(rows: int, size: int) -> Iterator[Any]:
@@ -160,25 +159,19 @@ def _iterator_source(chunks: Iterator[Any]) -> Source:
             )
         yield from left.pop()
 
-    return Source(read, _width(first), names=_names(first), once=True)
+    return _described(first, Source(read, 0, once=True))
 
 
-def _first_chunk(chunks: Iterator[Any], hint: str = "") -> Any:
-    for chunk in chunks:
-        return chunk
-    raise ValueError(f"there are no chunks: the data have neither rows nor columns{hint}")
-
-
-def _width(chunk: Any) -> int:
-    shape = np.shape(chunk)
+def _described(first: Any, source: Source) -> Source:
+    """Return a source with the columns of its first chunk."""
+    if first is None:
+        used = "; an iterator that has been read before has none left" if source.once else ""
+        raise ValueError(f"there are no chunks: the data have neither rows nor columns{used}")
+    shape, names = np.shape(first), list(getattr(first, "columns", []))
     if len(shape) != 2:
         raise ValueError(f"a chunk must have rows and columns, got shape {shape}")
-    return int(shape[1])
-
-
-def _names(chunk: Any) -> list[str] | None:
-    names = list(getattr(chunk, "columns", []))
-    return names if names and all(isinstance(name, str) for name in names) else None
+    named = len(names) > 0 and all(isinstance(name, str) for name in names)
+    return replace(source, n_features=int(shape[1]), names=names if named else None)
 
 
 def stamp_of(*paths: StrPath) -> list[Any]:
