@@ -242,7 +242,7 @@ def test_hints_on_covariances(tmp_path):
     assert "add --covariance" not in result.stderr
     np.save(tmp_path / "x.npy", X)
     result = ok("transform", tmp_path / "out", tmp_path / "x.npy")
-    assert "without means: data should be centred" in result.stderr
+    assert "without means: centre the data" in result.stderr
 
 
 def test_changes_that_cannot_be(table, tmp_path):
@@ -301,7 +301,7 @@ def test_covariance_mistakes(table, tmp_path):
     path, _ = covariance_file(tmp_path)
     out = ("-o", tmp_path / "out")
     assert "--n-samples N" in error("fit", path, *out, "--covariance")
-    assert "goes with --covariance" in error("fit", path, *out, "--n-samples", 9)
+    assert "only for --covariance" in error("fit", path, *out, "--n-samples", 9)
     options = (*out, "--covariance", "--n-samples", 9)
     assert "square" in error("fit", table, *options)
     assert "transposed" in error("fit", path, *options, "--difference")
@@ -338,10 +338,10 @@ def test_usage_errors(table, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("fit", "x.csv", "-o", "out", "-k", "0"), "'0' is neither a number from 1 on"),
-        (("fit", "x.csv", "-o", "out", "-k", "many"), "'many' is neither a number"),
+        (("fit", "x.csv", "-o", "out", "-k", "0"), "'0' is neither a positive integer"),
+        (("fit", "x.csv", "-o", "out", "-k", "many"), "'many' is neither a positive integer"),
         (("fit", "x.csv", "-o", "out", "--noise", "loud"), "--noise"),
-        (("fit", "x.csv", "-o", "out", "--separator", "xy"), "'xy' is not one letter"),
+        (("fit", "x.csv", "-o", "out", "--separator", "xy"), "'xy' is neither a single character"),
         (("fit", "x.csv", "-o", "out", "--max-time", "soon"), "--max-time"),
         (("fit", "x.csv", "-o", "out", "--no-such-option"), "--no-such-option"),
         (("fit", "x.csv"), "--output"),
@@ -369,7 +369,7 @@ def test_wrong_use_is_one_line(arguments, words):
         (("--max-time", "-1"), "max_time must be a number of seconds above 0"),
         (("--checkpoint", "no/such/folder/file"), "there is no folder"),
         (("--log-returns", "--difference"), "leave out --difference"),
-        (("--n-samples", "9"), "--n-samples goes with --covariance"),
+        (("--n-samples", "9"), "--n-samples is only for --covariance"),
     ],
 )
 def test_mistakes_are_found_before_a_file_is_read(options, words, tmp_path):
@@ -517,13 +517,22 @@ def test_report_again(fitted):
     assert (out / "report.html").read_text(encoding="utf-8") == before
 
 
+def test_report_again_keeps_names_that_look_like_numbers(tmp_path):
+    lines = [f"{i:03d},{','.join(map(str, row))}" for i, row in enumerate(COUNTS)]
+    (tmp_path / "x.csv").write_text("\n".join(["id,a,b,c,d,e,f,g,h", *lines]))
+    ok("fit", tmp_path / "x.csv", "-o", tmp_path / "out", "-k", 1, *QUICK)
+    before = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
+    ok("report", tmp_path / "out")
+    assert (tmp_path / "out" / "report.html").read_text(encoding="utf-8") == before
+
+
 def test_report_of_something_else(fitted, tmp_path):
     out, _ = fitted
-    assert "there is no" in error("report", tmp_path / "nothing")
+    assert "does not exist" in error("report", tmp_path / "nothing")
     assert "no model.npz" in error("report", tmp_path)
     assert "is a file" in error("report", out / "model.npz")
     (tmp_path / "model.npz").write_bytes((out / "model.npz").read_bytes())
-    assert "no summary.json" in error("report", tmp_path)
+    assert "no readable summary.json" in error("report", tmp_path)
 
 
 def test_transform(fitted, tmp_path):
@@ -625,7 +634,7 @@ def test_compare_of_a_covariance(tmp_path):
 def test_compare_mistakes(table, tmp_path):
     assert "did you mean 'EBMF'" in error("compare", table, "--method", "EBMV")
     np.save(tmp_path / "noise.npy", np.random.default_rng(0).normal(size=(60, 5)))
-    assert "give a number of them with -k" in error("compare", tmp_path / "noise.npy")
+    assert "set their number with -k" in error("compare", tmp_path / "noise.npy")
 
 
 def test_damaged_model(fitted, tmp_path):
@@ -644,7 +653,7 @@ def test_module_runs_the_command_line(capsys, monkeypatch):
     with pytest.raises(SystemExit) as stopped:
         runpy.run_module("ebcd", run_name="__main__")
     assert stopped.value.code == 2
-    assert capsys.readouterr().err.startswith("error: there is no no-such-folder")
+    assert capsys.readouterr().err.startswith("error: no-such-folder does not exist")
 
 
 @pytest.mark.slow

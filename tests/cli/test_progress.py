@@ -13,6 +13,7 @@ pytest.importorskip("typer")
 from rich.console import Console
 
 from ebcd.cli import _progress
+from ebcd.cli._data import Prepared, Steps
 from ebcd.cli._progress import Display, display, seconds_left
 from ebcd.cli._results import fit_model
 from ebcd.data.files._table import Table
@@ -137,7 +138,7 @@ def test_a_fit_is_followed_from_the_search_on(capsys, clock, monkeypatch):
     table = Table(rng.normal(size=(60, 5)) @ rng.normal(size=(5, 20)), list("abcdefghijklmnopqrst"))
     model = ebcd.EBCD(4, max_time=500.0)
     with display(quiet=False) as shown:
-        fit_model(model, table, None, shown)
+        fit_model(model, Prepared(table, Steps()), shown)
     lines = capsys.readouterr().err.splitlines()
     assert lines[0] == "looking for a start"
     searched = [line for line in lines[1:] if line.startswith("looking for a start: ")]

@@ -3,31 +3,28 @@
 from __future__ import annotations
 
 import dataclasses
-import io
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 
 import ebcd
 from ebcd import _store
 from ebcd.cli import _options as o
-from ebcd.cli._compare import METHODS, SLOW_FAMILIES, check_methods, compare, print_outcomes
-from ebcd.cli._data import Steps, load_covariance, load_data, scores_of, standardized
+from ebcd.cli._compare import check_methods, compare, print_outcomes
+from ebcd.cli._data import Steps, check_covariance_options, load, scores_of, standardized
 from ebcd.cli._errors import Commands, one_line_errors
 from ebcd.cli._folder import claimed
-from ebcd.cli._progress import Display, display
+from ebcd.cli._progress import display
 from ebcd.cli._results import (
+    CSV,
     as_json,
-    fit_model,
+    fit_and_write,
     make_model,
-    pca_shares,
     read_results,
-    report_again,
-    summarise,
-    write_results,
-    write_scores,
+    rewrite_report,
+    scores_frame,
 )
 from ebcd.data.files._table import Table
 from ebcd.datasets import load_us_employment
@@ -46,14 +43,13 @@ def _version(wanted: bool) -> None:
         raise typer.Exit
 
 
+_VERSION = typer.Option(
+    False, "--version", help="Print the version.", callback=_version, is_eager=True
+)
+
+
 @app.callback(invoke_without_command=True)
-def _main(
-    context: typer.Context,
-    version: Annotated[
-        bool,
-        typer.Option("--version", help="Print the version.", callback=_version, is_eager=True),
-    ] = False,
-) -> None:
+def _main(context: typer.Context, version: bool = _VERSION) -> None:
     if context.invoked_subcommand is None:
         typer.echo(context.get_help())
         raise typer.Exit(2)
@@ -61,41 +57,41 @@ def _main(
 
 @app.command()
 def fit(
-    path: o.InputFile,
-    output: o.OutputFolder,
-    index: o.Index = None,
-    columns: o.Columns = None,
-    drop: o.Drop = None,
-    drop_missing: o.DropMissing = None,
-    separator: o.Separator = None,
-    decimal: o.DecimalMark = None,
-    header: o.Header = None,
-    skip_lines: o.SkipLines = 0,
-    sheet: o.Sheet = None,
-    key: o.Key = None,
-    layer: o.Layer = None,
-    transpose: o.Transpose = False,
-    log_returns: o.LogReturns = False,
-    difference: o.Difference = False,
-    center: o.Center = True,
-    scale: o.Scale = False,
-    standardize: o.Standardize = False,
-    covariance: o.Covariance = False,
-    n_samples: o.NSamples = None,
-    n_components: o.NComponents = "auto",
-    prior: o.Prior = "point_laplace",
-    noise: o.NoiseModel = o.Noise.constant,
-    start: o.StartFrom = o.Start.auto,
-    tol: o.Tol = None,
-    max_iter: o.MaxIter = 2000,
-    max_time: o.MaxTime = None,
-    checkpoint: o.Checkpoint = None,
-    seed: o.Seed = 0,
-    force: o.Force = False,
-    json: o.Json = False,
-    quiet: o.Quiet = False,
+    path: Path = o.INPUT,
+    output: Path = o.OUTPUT,
+    index: str | None = o.INDEX,
+    columns: list[str] | None = o.COLUMNS,
+    drop: list[str] | None = o.DROP,
+    drop_missing: o.Missing | None = o.DROP_MISSING,
+    separator: str | None = o.SEPARATOR,
+    decimal: o.Decimal | None = o.DECIMAL,
+    header: bool | None = o.HEADER,
+    skip_lines: int = o.SKIP_LINES,
+    sheet: str | None = o.SHEET,
+    key: str | None = o.KEY,
+    layer: str | None = o.LAYER,
+    transpose: bool = o.TRANSPOSE,
+    log_returns: bool = o.LOG_RETURNS,
+    difference: bool = o.DIFFERENCE,
+    center: bool = o.CENTER,
+    scale: bool = o.SCALE,
+    standardize: bool = o.STANDARDIZE,
+    covariance: bool = o.COVARIANCE,
+    n_samples: int | None = o.N_SAMPLES,
+    n_components: str = o.N_COMPONENTS,
+    prior: str = o.PRIOR,
+    noise: o.Noise = o.NOISE,
+    start: o.Start = o.START,
+    tol: float | None = o.TOL,
+    max_iter: int = o.MAX_ITER,
+    max_time: float | None = o.MAX_TIME,
+    checkpoint: Path | None = o.CHECKPOINT,
+    seed: int = o.SEED,
+    force: bool = o.FORCE,
+    json: bool = o.JSON,
+    quiet: bool = o.QUIET,
 ) -> None:
-    """Find the components of a table and write them, the scores and a report to a folder."""
+    """Find the components of a table; write them, the scores and a report to a folder."""
     reading = o.reading(locals())
     with one_line_errors():
         model = make_model(
@@ -112,71 +108,13 @@ def fit(
             random_state=seed,
         )
         steps = Steps(transpose, log_returns, difference, standardize)
-        _check_covariance(covariance, n_samples)
+        check_covariance_options(covariance, n_samples, steps)
         title = f"Components of {path.name if str(path) != '-' else 'standard input'}"
+        about = {"title": title, "source": str(path), "output": str(output)}
         with claimed(output, force) as part, display(quiet) as shown:
-            table, sd = _read(path, steps, shown, center, n_samples, reading)
-            about = {"source": str(path), "title": title, "output": str(output)}
-            summary = _fit(model, table, n_samples, part, shown, steps, sd, **about)
+            data = load(path, steps, n_samples, center, reading, shown)
+            summary = fit_and_write(part, model, data, shown, **about)
         _print_summary(model, summary, output, json, quiet)
-
-
-def _check_covariance(covariance: bool, n_samples: int | None) -> None:
-    if covariance and n_samples is None:
-        raise ValueError("--covariance needs the number of samples behind it: --n-samples N")
-    if n_samples is not None and not covariance:
-        raise ValueError("--n-samples goes with --covariance; data have as many as they have rows")
-
-
-def _read(
-    path: Path,
-    steps: Steps,
-    shown: Display,
-    center: bool,
-    n_samples: int | None,
-    reading: dict[str, Any],
-) -> tuple[Table, Any | None]:
-    """Read and prepare data, or with `n_samples` a covariance matrix."""
-    shown.stage(f"reading {path}")
-    if n_samples is None:
-        table, sd = load_data(path, steps, center=center, **reading)
-    else:
-        table, sd = load_covariance(path, steps, **reading)
-    for note in table.notes:
-        shown.note(f"note: {note}")
-    rows, size = table.values.shape
-    what = "covariance of" if n_samples is not None else f"{rows:,} samples of"
-    shown.note(f"{what} {size:,} features")
-    return table, sd
-
-
-def _fit(
-    model: ebcd.EBCD,
-    table: Table,
-    n_samples: int | None,
-    folder: Path,
-    shown: Display,
-    steps: Steps,
-    sd: Any | None,
-    **about: str,
-) -> dict[str, Any]:
-    """Fit, write the results to a folder and return the summary."""
-    scores, warned, seconds = fit_model(model, table, n_samples, shown)
-    for warning in warned:
-        shown.note(f"warning: {warning}")
-    shown.stage("writing the results")
-    summary = summarise(
-        model,
-        **about,
-        steps=dataclasses.asdict(steps),
-        pca_explained_variance_ratio=pca_shares(model, table, n_samples),
-        seconds=round(seconds, 3),
-        notes=table.notes,
-        warnings=warned,
-        **({} if sd is None else {"standard_deviations": sd}),
-    )
-    write_results(folder, model, summary, scores, table)
-    return summary
 
 
 def _print_summary(
@@ -192,21 +130,21 @@ def _print_summary(
 
 @app.command()
 def demo(
-    output: o.OutputFolder = Path("ebcd-demo"),
-    force: o.Force = False,
-    json: o.Json = False,
-    quiet: o.Quiet = False,
+    output: Path = o.DEMO_OUTPUT,
+    force: bool = o.FORCE,
+    json: bool = o.JSON,
+    quiet: bool = o.QUIET,
 ) -> None:
-    """Try it on packaged data: what moved US employment in 15 sectors, 2006 to 2015."""
+    """Try it on built-in data: what moved US employment in 15 sectors, 2006 to 2015."""
     with one_line_errors():
         jobs = load_us_employment()
         names = [name.replace("_", " ") for name in jobs.feature_names]
         steps = Steps(log_returns=True, standardize=True)
-        table, sd = standardized(steps.apply(Table(jobs.data, names, jobs.dates, "month")))
+        data = standardized(steps.apply(Table(jobs.data, names, jobs.dates, "month")), steps)
         model = ebcd.EBCD(3)
         about = {
-            "source": "monthly growth of employment, standardised; US Bureau of Labor Statistics",
             "title": "What moved US employment, 2006 to 2015?",
+            "source": "monthly growth of employment, standardised; US Bureau of Labor Statistics",
             "output": str(output),
         }
         with claimed(output, force) as part, display(quiet) as shown:
@@ -214,71 +152,54 @@ def demo(
                 "US employment in 15 sectors, January 2006 to December 2015: monthly growth, "
                 "standardised"
             )
-            summary = _fit(model, table, None, part, shown, steps, sd, **about)
+            summary = fit_and_write(part, model, data, shown, **about)
         _print_summary(model, summary, output, json, quiet)
 
 
 @app.command()
-def report(
-    folder: Annotated[
-        Path,
-        typer.Argument(metavar="OUT", help="Folder that ebcd fit wrote.", show_default=False),
-    ],
-) -> None:
+def report(folder: Path = o.RESULTS) -> None:
     """Write the report of a finished fit again."""
     with one_line_errors():
-        typer.echo(report_again(folder))
+        typer.echo(rewrite_report(folder))
 
 
 @app.command("compare")
 def compare_methods(
-    path: o.InputFile,
-    index: o.Index = None,
-    columns: o.Columns = None,
-    drop: o.Drop = None,
-    drop_missing: o.DropMissing = None,
-    separator: o.Separator = None,
-    decimal: o.DecimalMark = None,
-    header: o.Header = None,
-    skip_lines: o.SkipLines = 0,
-    sheet: o.Sheet = None,
-    key: o.Key = None,
-    layer: o.Layer = None,
-    transpose: o.Transpose = False,
-    log_returns: o.LogReturns = False,
-    difference: o.Difference = False,
-    center: o.Center = True,
-    standardize: o.Standardize = False,
-    covariance: o.Covariance = False,
-    n_samples: o.NSamples = None,
-    n_components: o.NComponents = "auto",
-    method: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME",
-            help="Only this method or prior family; may be given several times. By default "
-            f"{', '.join(METHODS)}.",
-            autocompletion=lambda incomplete: [m for m in METHODS if m.startswith(incomplete)],
-            show_default=False,
-        ),
-    ] = None,
-    every: Annotated[
-        bool,
-        typer.Option("--all", help=f"Also the slow families: {', '.join(SLOW_FAMILIES)}."),
-    ] = False,
-    json: o.Json = False,
-    quiet: o.Quiet = False,
+    path: Path = o.INPUT,
+    index: str | None = o.INDEX,
+    columns: list[str] | None = o.COLUMNS,
+    drop: list[str] | None = o.DROP,
+    drop_missing: o.Missing | None = o.DROP_MISSING,
+    separator: str | None = o.SEPARATOR,
+    decimal: o.Decimal | None = o.DECIMAL,
+    header: bool | None = o.HEADER,
+    skip_lines: int = o.SKIP_LINES,
+    sheet: str | None = o.SHEET,
+    key: str | None = o.KEY,
+    layer: str | None = o.LAYER,
+    transpose: bool = o.TRANSPOSE,
+    log_returns: bool = o.LOG_RETURNS,
+    difference: bool = o.DIFFERENCE,
+    center: bool = o.CENTER,
+    standardize: bool = o.STANDARDIZE,
+    covariance: bool = o.COVARIANCE,
+    n_samples: int | None = o.N_SAMPLES,
+    n_components: str = o.N_COMPONENTS,
+    method: list[str] | None = o.METHOD,
+    every: bool = o.ALL_METHODS,
+    json: bool = o.JSON,
+    quiet: bool = o.QUIET,
 ) -> None:
     """Fit several prior families and other methods to the same table, side by side."""
     reading = o.reading(locals())
     with one_line_errors():
         methods = check_methods(method or [], every)
         steps = Steps(transpose, log_returns, difference, standardize)
-        _check_covariance(covariance, n_samples)
+        check_covariance_options(covariance, n_samples, steps)
         with display(quiet) as shown:
-            table, _ = _read(path, steps, shown, center, n_samples, reading)
+            data = load(path, steps, n_samples, center, reading, shown)
             k = int(n_components) if n_components.isdigit() else n_components
-            outcomes = list(compare(table, n_samples, k, center, methods, shown))
+            outcomes = list(compare(data, k, center, methods, shown))
         if json:
             typer.echo(as_json([dataclasses.asdict(outcome) for outcome in outcomes]))
         else:
@@ -287,61 +208,42 @@ def compare_methods(
 
 @app.command()
 def transform(
-    model: Annotated[
-        Path,
-        typer.Argument(
-            metavar="MODEL",
-            help="Folder that ebcd fit wrote, or the model.npz in it.",
-            show_default=False,
-        ),
-    ],
-    path: o.InputFile,
-    output: Annotated[
-        Path | None,
-        typer.Option(
-            "-o",
-            "--output",
-            help="CSV file to write the scores to; by default they are printed.",
-            show_default=False,
-        ),
-    ] = None,
-    index: o.Index = None,
-    drop_missing: o.DropMissing = None,
-    separator: o.Separator = None,
-    decimal: o.DecimalMark = None,
-    header: o.Header = None,
-    skip_lines: o.SkipLines = 0,
-    sheet: o.Sheet = None,
-    key: o.Key = None,
-    layer: o.Layer = None,
-    force: o.Force = False,
-    quiet: o.Quiet = False,
+    model: Path = o.MODEL,
+    path: Path = o.INPUT,
+    output: Path | None = o.SCORES,
+    index: str | None = o.INDEX,
+    drop_missing: o.Missing | None = o.DROP_MISSING,
+    separator: str | None = o.SEPARATOR,
+    decimal: o.Decimal | None = o.DECIMAL,
+    header: bool | None = o.HEADER,
+    skip_lines: int = o.SKIP_LINES,
+    sheet: str | None = o.SHEET,
+    key: str | None = o.KEY,
+    layer: str | None = o.LAYER,
+    force: bool = o.FORCE,
+    quiet: bool = o.QUIET,
 ) -> None:
-    """Compute the scores of new data, prepared as those of the fit; columns match by name."""
+    """Compute the scores of new data, prepared as for the fit; columns match by name."""
     reading = o.reading(locals())
     with one_line_errors():
         if output is not None:
             _check_file(output, force)
         fitted, summary = read_results(model)
         with display(quiet) as shown:
-            shown.stage(f"reading {path}")
-            scores, table = scores_of(fitted, summary, path, **reading)
-            for note in table.notes:
-                shown.note(f"note: {note}")
+            scores, table = scores_of(fitted, summary, path, reading, shown)
+        frame = scores_frame(scores, table)
         if output is None:
-            write_scores(sys.stdout, scores, table)
+            frame.to_csv(sys.stdout, **CSV)
             return
         output.parent.mkdir(parents=True, exist_ok=True)
-        text = io.StringIO(newline="")
-        write_scores(text, scores, table)
         with _store.replacing(output) as file:
-            file.write(text.getvalue().encode())
+            frame.to_csv(file, **CSV)
         if not quiet:
             typer.echo(f"scores of {len(scores)} rows: {output}")
 
 
 def _check_file(path: Path, force: bool) -> None:
     if path.is_dir():
-        raise ValueError(f"{path} is a folder; give the name of a file")
+        raise ValueError(f"{path} is a folder; add a file name")
     if path.exists() and not force:
         raise ValueError(f"{path} exists; choose another name, or replace it with --force")

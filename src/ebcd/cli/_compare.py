@@ -1,4 +1,4 @@
-"""Prior families and other methods on the same data."""
+"""Prior families and other methods fitted to the same data."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from rich.table import Table as Grid
 
 import ebcd
 from ebcd._lookup import unknown_name
+from ebcd.cli._data import Prepared
 from ebcd.cli._progress import Display
-from ebcd.data.files._table import Table
 from ebcd.peers import EBMF, EBPCA, ITSPCA, SPC, USLPCA, GPower
 
 FAMILIES = ("point_laplace", "point_normal", "laplace", "normal", "horseshoe", "point_exponential")
@@ -40,7 +40,7 @@ prior families of EBCD only, where more flexible ones reach higher values"""
 
 @dataclass(frozen=True)
 class Outcome:
-    """What one method found; `trouble` is its error or warning."""
+    """What one method found; `trouble` is what went wrong, if anything."""
 
     method: str
     kind: str
@@ -53,7 +53,7 @@ class Outcome:
 
 
 def check_methods(methods: list[str], slow: bool) -> list[str]:
-    """Check names of methods; without any, return the usual ones, and the slow ones if wanted."""
+    """Check the names of methods; without any, return the usual ones, with slow ones if wanted."""
     known = {name.lower(): name for name in (*METHODS, *ebcd.priors.PRIORS)}
     for method in methods:
         if method.lower() not in known:
@@ -63,62 +63,48 @@ def check_methods(methods: list[str], slow: bool) -> list[str]:
 
 
 def compare(
-    table: Table,
-    n_samples: int | None,
-    n_components: int | str,
-    center: bool,
-    methods: list[str],
-    shown: Display,
+    data: Prepared, n_components: int | str, center: bool, methods: list[str], shown: Display
 ) -> Iterator[Outcome]:
-    """Fit one method after the other, with the same number of components.
-
-    `n_components="auto"` is settled by `EBCD` with its default prior.
-    """
+    """Fit one method after the other, all with the number of components that `EBCD` settles."""
     shown.stage("fitting point_laplace")
-    began = time.monotonic()
-    first = _fitted(ebcd.EBCD(n_components, center=center), table, n_samples)
+    first, seconds = _timed_fit(ebcd.EBCD(n_components, center=center), data)
     if first.n_components_ == 0:
-        raise ValueError("no component stands out from noise; give a number of them with -k")
+        raise ValueError("no component stands out from the noise; set their number with -k")
     k = first.n_components_ if isinstance(n_components, str) else n_components
-    reference = _outcome("point_laplace", "EBCD", first, time.monotonic() - began)
     for method in methods:
         if method == "point_laplace":
-            yield reference
+            yield _outcome(method, first, seconds)
             continue
         shown.stage(f"fitting {method}")
-        kind = "other" if method in PEERS else "EBCD"
         make: Callable[..., Any] = PEERS.get(method, partial(ebcd.EBCD, prior=method))
         if method == "USLPCA":  # which needs a number of loadings
-            make = partial(make, n_nonzero=max(int((first.lfsr_ < 0.05).sum()), k))
-        began = time.monotonic()
+            used = sum(int(first._used(i)[0].sum()) for i in range(first.n_components_))
+            make = partial(make, n_nonzero=max(used, k))
         try:
-            model = _fitted(make(k, center=center), table, n_samples)
+            yield _outcome(method, *_timed_fit(make(k, center=center), data))
         except (ValueError, TypeError, AttributeError, np.linalg.LinAlgError) as error:
+            kind = "other" if method in PEERS else "EBCD"
             yield Outcome(method, kind, trouble=" ".join(str(error).split()))
-        else:
-            yield _outcome(method, kind, model, time.monotonic() - began)
 
 
-def _fitted(model: Any, table: Table, n_samples: int | None) -> Any:
+def _timed_fit(model: Any, data: Prepared) -> tuple[Any, float]:
+    began = time.monotonic()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the table shows what was found
-        if n_samples is None:
-            return model.fit(table.values)
-        if not hasattr(model, "fit_covariance"):
-            raise ValueError("needs data, a covariance is not enough")
-        return model.fit_covariance(table.values, n_samples)
+        data.fit(model)
+    return model, time.monotonic() - began
 
 
-def _outcome(method: str, kind: str, model: Any, seconds: float) -> Outcome:
-    used = model.lfsr_ < 0.05 if hasattr(model, "lfsr_") else model.components_ != 0
+def _outcome(method: str, model: Any, seconds: float) -> Outcome:
     ratio = getattr(model, "explained_variance_ratio_", None)
+    ours = isinstance(model, ebcd.EBCD)
     return Outcome(
         method,
-        kind,
+        "EBCD" if ours else "other",
         n_components=len(model.components_),
         explained_variance_ratio=None if ratio is None else float(np.sum(ratio)),
-        n_nonzero=[int(count) for count in used.sum(axis=1)],
-        elbo=float(model.elbo_) if kind == "EBCD" else None,  # other bounds are not comparable
+        n_nonzero=[int(model._used(k)[0].sum()) for k in range(len(model.components_))],
+        elbo=float(model.elbo_) if ours else None,  # other bounds are not comparable
         seconds=seconds,
         trouble="did not converge" if getattr(model, "converged_", True) is False else None,
     )
@@ -144,9 +130,7 @@ def print_outcomes(outcomes: list[Outcome]) -> None:
             "" if elbo is None else f"{elbo:.2f}",
             f"{outcome.seconds:.2f}",
         )
-    console = Console()
-    if not console.is_terminal:
-        console = Console(width=160)
+    console = Console(width=None if Console().is_terminal else 160)
     with console.capture() as text:
         console.print(grid)
     typer.echo(text.get() + _LEGEND)

@@ -1,22 +1,22 @@
-"""Data as the commands use them: read, checked, and prepared as asked for."""
+"""Data as the commands use them: read, checked and prepared."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 
-from ebcd.data import is_sparse
+from ebcd.cli._progress import Display
+from ebcd.data import as_input, is_sparse
 from ebcd.data.files._table import Table, read_table
 from ebcd.report._dates import days_of
 
 
 @dataclass(frozen=True)
 class Steps:
-    """What is done with a table before a fit, in this order."""
+    """What is done to a table before a fit, in this order."""
 
     transpose: bool = False
     log_returns: bool = False
@@ -25,17 +25,17 @@ class Steps:
 
     def __post_init__(self) -> None:
         if self.log_returns and self.difference:
-            raise ValueError("--log-returns takes differences already; leave out --difference")
+            raise ValueError("--log-returns already takes differences; leave out --difference")
 
     def apply(self, table: Table) -> Table:
-        """Do all but the last."""
+        """Do everything but standardize."""
         if self.transpose:
             table = table.transposed()
         if not (self.log_returns or self.difference):
             return table
         option = "--log-returns" if self.log_returns else "--difference"
         if is_sparse(table.values):
-            raise ValueError(f"{option} is for dense data, and these are sparse")
+            raise ValueError(f"{option} requires dense data, but these are sparse")
         if table.values.shape[0] < 2:
             raise ValueError(f"{option} needs at least two rows, got {table.values.shape[0]}")
         table = _in_time(table, option)
@@ -44,8 +44,111 @@ class Steps:
         return replace(table, values=np.diff(values, axis=0), row_names=names and names[1:])
 
 
+@dataclass(frozen=True)
+class Prepared:
+    """Data for a fit, or with `n_samples` the covariance matrix of that many samples."""
+
+    table: Table
+    steps: Steps
+    n_samples: int | None = None
+    sd: Any = None  # what the columns were divided by, if anything
+
+    def fit(self, model: Any) -> Any:
+        """Fit a model to the data or the covariance."""
+        if self.n_samples is None:
+            return model.fit(self.table.values)
+        if not hasattr(model, "fit_covariance"):
+            raise ValueError("needs the data; a covariance matrix is not enough")
+        return model.fit_covariance(self.table.values, self.n_samples)
+
+    def record(self) -> dict[str, Any]:
+        """Return what `scores_of` needs to prepare new data in the same way."""
+        known = {} if self.sd is None else {"standard_deviations": self.sd}
+        return {"steps": asdict(self.steps), **known}
+
+
+def check_covariance_options(covariance: bool, n_samples: int | None, steps: Steps) -> None:
+    """Refuse combinations of options that make no sense, before a file is read."""
+    if covariance and n_samples is None:
+        raise ValueError("--covariance also needs the number of samples: --n-samples N")
+    if not covariance and n_samples is not None:
+        raise ValueError("--n-samples is only for --covariance; data have a row for each sample")
+    if covariance and replace(steps, standardize=False) != Steps():
+        raise ValueError("a covariance matrix can be neither transposed nor differenced")
+
+
+def load(
+    path: Path,
+    steps: Steps,
+    n_samples: int | None,
+    center: bool,
+    reading: dict[str, Any],
+    shown: Display,
+) -> Prepared:
+    """Read and prepare data or, with `n_samples`, a covariance matrix."""
+    shown.stage(f"reading {path}")
+    table = steps.apply(read_table(path, **reading))
+    if n_samples is None:
+        prepared = _as_data(path, table, steps, center)
+    else:
+        prepared = _as_covariance(path, table, steps, n_samples)
+    _show_notes(prepared.table, shown)
+    rows, columns = table.values.shape
+    what = f"{rows:,} samples" if n_samples is None else "covariance"
+    shown.note(f"{what} of {columns:,} features")
+    return prepared
+
+
+def _show_notes(table: Table, shown: Display) -> None:
+    for note in table.notes:
+        shown.note(f"note: {note}")
+
+
+def _as_data(path: Path, table: Table, steps: Steps, center: bool) -> Prepared:
+    values = table.values
+    rows, columns = values.shape
+    if rows < 2:
+        raise ValueError(f"{path}: {_count(rows, 'row')} of data; at least two are needed")
+    if columns < 2:
+        raise ValueError(
+            f"{path}: {_count(columns, 'column')} of numbers ({', '.join(table.column_names)}); at "
+            "least two are needed; if there are more, set the separator with --separator"
+        )
+    if center and _is_constant(values):
+        raise ValueError(f"{path}: every column is constant, so there is nothing to decompose")
+    if rows == columns and not is_sparse(values) and np.allclose(values, values.T):
+        note = "the table is square and symmetric; if it is a covariance matrix, add --covariance"
+        table = _noted(table, f"{note} --n-samples N")
+    return standardized(table, steps) if steps.standardize else Prepared(table, steps)
+
+
+def _as_covariance(path: Path, table: Table, steps: Steps, n_samples: int) -> Prepared:
+    S, sd = table.values, None
+    rows, columns = S.shape
+    if rows != columns:
+        raise ValueError(
+            f"{path}: a covariance matrix is square, but this table has {rows} rows and {columns} "
+            "columns of numbers; without --covariance it is read as data"
+        )
+    if columns < 2:
+        raise ValueError(f"{path}: one column of numbers; at least two are needed")
+    S = S.toarray() if is_sparse(S) else S
+    if not np.any(S):
+        raise ValueError(f"{path}: every variance is zero, so there is nothing to decompose")
+    if steps.standardize:
+        sd = np.sqrt(np.where(np.diagonal(S) > 0, np.diagonal(S), 1.0))
+        S = S / sd / sd[:, None]
+    return Prepared(replace(table, values=S), steps, n_samples, sd)
+
+
+def standardized(table: Table, steps: Steps) -> Prepared:
+    """Divide columns by their standard deviations; constant ones are left alone."""
+    sd = as_input(table.values, center=True, scale=True).scale
+    return Prepared(replace(table, values=table.values / sd), steps, sd=sd)
+
+
 def _in_time(table: Table, option: str) -> Table:
-    """Sort rows by date: a change from one day to the day before has no meaning."""
+    """Sort rows by date, since changes are from the earlier to the later row."""
     labels = table.row_names or []
     days = days_of(labels)
     if days is None or (np.diff(days) >= 0).all():
@@ -53,8 +156,11 @@ def _in_time(table: Table, option: str) -> Table:
     order = np.argsort(days, kind="stable")
     names = [labels[i] for i in order]
     note = f"rows were sorted by date for {option}: {names[0]} to {names[-1]}"
-    notes = [*table.notes, note]
-    return replace(table, values=table.values[order], row_names=names, notes=notes)
+    return _noted(replace(table, values=table.values[order], row_names=names), note)
+
+
+def _noted(table: Table, note: str) -> Table:
+    return replace(table, notes=[*table.notes, note])
 
 
 def _logarithms(table: Table) -> Any:
@@ -62,74 +168,10 @@ def _logarithms(table: Table) -> Any:
     if len(bad):
         row, column = bad[0]
         raise ValueError(
-            f"--log-returns needs positive numbers, and {len(bad)} are not, the first in row "
+            f"--log-returns needs positive numbers, but {len(bad)} are not, the first in row "
             f"{row + 1}, column {table.column_names[column]!r}; use --difference, or --drop"
         )
     return np.log(table.values)
-
-
-def standardized(table: Table) -> tuple[Table, Any]:
-    """Divide columns by their standard deviations, which are returned as well (1 for constants)."""
-    values = table.values
-    if is_sparse(values):
-        mean = np.asarray(values.mean(axis=0)).ravel()
-        square = np.asarray(values.multiply(values).mean(axis=0)).ravel()
-        sd = np.sqrt(np.maximum(square - mean**2, 0.0))
-    else:
-        sd = np.std(values, axis=0, dtype=np.float64)
-    sd = np.where(sd > 0, sd, 1.0)
-    return replace(table, values=_divided(values, sd)), sd
-
-
-def _divided(values: Any, sd: Any) -> Any:
-    if is_sparse(values):  # whose zeros stay zeros
-        return (values @ sparse.diags_array(1 / sd)).tocsr()
-    return values / sd
-
-
-def load_data(
-    path: Path, steps: Steps, *, center: bool, **reading: Any
-) -> tuple[Table, Any | None]:
-    """Read data with one sample per row; also return the sd if columns were divided by it."""
-    table = steps.apply(read_table(path, **reading))
-    values = table.values
-    rows, columns = values.shape
-    if rows < 2:
-        raise ValueError(f"{path}: {_count(rows, 'row')} of data, at least two are needed")
-    if columns < 2:
-        raise ValueError(
-            f"{path}: {_count(columns, 'column')} of numbers ({', '.join(table.column_names)}), at "
-            "least two are needed; if there are more, give the separator with --separator"
-        )
-    if center and _is_constant(values):
-        raise ValueError(f"{path}: every column is constant, so there is nothing to decompose")
-    if rows == columns and not is_sparse(values) and np.allclose(values, values.T):
-        note = "the table is square and symmetric; if it is a covariance matrix, add --covariance"
-        table = replace(table, notes=[*table.notes, f"{note} --n-samples N"])
-    return standardized(table) if steps.standardize else (table, None)
-
-
-def load_covariance(path: Path, steps: Steps, **reading: Any) -> tuple[Table, Any | None]:
-    """Read a covariance matrix, with names of the features from its header."""
-    if replace(steps, standardize=False) != Steps():
-        raise ValueError("a covariance matrix cannot be transposed or differenced any more")
-    table = read_table(path, **reading)
-    rows, columns = table.values.shape
-    if rows != columns:
-        raise ValueError(
-            f"{path}: a covariance matrix is square, this table has {rows} rows and {columns} "
-            "columns of numbers; without --covariance it is read as data"
-        )
-    if columns < 2:
-        raise ValueError(f"{path}: one column of numbers, at least two are needed")
-    S = table.values.toarray() if is_sparse(table.values) else table.values
-    if not np.any(S):
-        raise ValueError(f"{path}: every variance is zero, so there is nothing to decompose")
-    if not steps.standardize:
-        return replace(table, values=S), None
-    variances = np.diagonal(S)
-    sd = np.sqrt(np.where(variances > 0, variances, 1.0))
-    return replace(table, values=S / sd / sd[:, None]), sd
 
 
 def _count(number: int, what: str) -> str:
@@ -142,41 +184,45 @@ def _is_constant(values: Any) -> bool:
     return all(np.array_equal(row, values[0]) for row in values)
 
 
-def scores_of(model: Any, summary: dict[str, Any], path: Path, **reading: Any) -> tuple[Any, Table]:
-    """Read new data, prepare them as those of the fit were, and return their scores.
+def scores_of(
+    model: Any, summary: dict[str, Any], path: Path, reading: dict[str, Any], shown: Display
+) -> tuple[Any, Table]:
+    """Read new data, prepare them as for the fit, and return their scores.
 
-    Columns are matched with the features of the model by their names.
+    Columns are matched with the features of the model by name.
     """
     steps = Steps(**summary.get("steps", {}))
     features = [str(name) for name in model._feature_names()]
     if not steps.transpose:  # other columns need not even be numbers
-        reading["only"] = features
+        reading = {**reading, "only": features}
+    shown.stage(f"reading {path}")
     table = _matched(steps.apply(read_table(path, **reading)), features, path)
     if hasattr(model, "feature_names_in_"):
         del model.feature_names_in_  # the data are an array here, in the right order
     if not hasattr(model, "mean_"):
-        note = "the model was fitted to a covariance, without means: data should be centred"
-        table = replace(table, notes=[*table.notes, note])
+        table = _noted(
+            table, "the model was fitted to a covariance, without means: centre the data"
+        )
+    _show_notes(table, shown)
     values = table.values
     if steps.standardize:
-        values = _divided(values, np.array(summary["standard_deviations"]))
+        values = values / np.array(summary["standard_deviations"])
     return model.transform(values), table
 
 
 def _matched(table: Table, features: list[str], path: Path) -> Table:
-    places = {name: j for j, name in enumerate(table.column_names)}
+    """Put the columns in the order of the features."""
     if table.column_names == features:
         return table
-    nameless = table.column_names == [f"x{j}" for j in range(len(features))]
-    if nameless and not any(name in places for name in features):
-        note = "the columns have no names; they were taken in the order of the fit"
-        return replace(table, notes=[*table.notes, note])
+    places = {name: j for j, name in enumerate(table.column_names)}
     missing = [name for name in features if name not in places]
-    if missing:
-        shown = ", ".join(missing[:5]) + (", ..." if len(missing) > 5 else "")
-        raise ValueError(
-            f"{path}: {len(missing)} of the {len(features)} features of the model are missing: "
-            f"{shown}; columns are matched by their names"
-        )
-    order = np.array([places[name] for name in features])
-    return replace(table, values=table.values[:, order], column_names=features)
+    if not missing:
+        order = [places[name] for name in features]
+        return replace(table, values=table.values[:, order], column_names=features)
+    if table.column_names == [f"x{j}" for j in range(len(features))] and missing == features:
+        return _noted(table, "the columns have no names; they were taken in the order of the fit")
+    some = ", ".join(missing[:5]) + (", ..." if len(missing) > 5 else "")
+    raise ValueError(
+        f"{path}: {len(missing)} of the {len(features)} features of the model are missing: {some}; "
+        "columns are matched by name"
+    )

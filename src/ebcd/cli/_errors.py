@@ -1,4 +1,4 @@
-"""How commands end that cannot do what was asked: with one line and an exit code."""
+"""Errors on a single line, and exit codes for scripts."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import contextlib
 import os
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, NoReturn
 
 import numpy as np
@@ -13,11 +14,10 @@ import typer
 from typer.core import TyperGroup
 
 _UsageError: Any = typer.BadParameter.__mro__[1]  # of Click, or of the copy in newer Typers
-_MISTAKE, _INTERRUPTED, _NOBODY_READS = 2, 130, 141  # the last two as a shell has them
 
 
 class Commands(TyperGroup):
-    """Commands whose usage errors are one line as well, not a box."""
+    """Commands whose usage errors are a single line, too, rather than a box."""
 
     def main(self, *args: Any, **options: Any) -> NoReturn:
         """Run a command and end the process."""
@@ -26,40 +26,33 @@ class Commands(TyperGroup):
         except _UsageError as error:
             command = error.ctx.command_path if error.ctx else "ebcd"
             # some releases begin with what kind of error it is in their code
-            words = " ".join(error.format_message().removesuffix(".").split())
-            words = words.replace(": Value error, ", ": ", 1)
-            _print(f"{words}. Try '{command} --help'.")
-            code = _MISTAKE
+            words = error.format_message().removesuffix(".").replace(": Value error, ", ": ", 1)
+            code = _report(f"{words}. Try '{command} --help'.")
         sys.exit(code)
 
 
 @contextlib.contextmanager
 def one_line_errors() -> Iterator[None]:
-    """Turn mistakes into one line and exit code 2, and Ctrl-C into exit code 130."""
+    """Turn errors into one line and an exit code; those of signals are what shells use."""
     try:
         yield
         sys.stdout.flush()
-    except BrokenPipeError:  # the reader of our output, such as head, has seen enough
-        _discard_output()
-        raise typer.Exit(_NOBODY_READS) from None
+    except BrokenPipeError:  # whoever reads our output, such as head, has seen enough
+        with Path(os.devnull).open("w") as nowhere:  # or Python complains about the rest at exit
+            os.dup2(nowhere.fileno(), sys.stdout.fileno())
+        raise typer.Exit(141) from None
     except (ValueError, TypeError, ImportError, OSError, np.linalg.LinAlgError) as error:
-        _print(" ".join(str(error).split()))
-        raise typer.Exit(_MISTAKE) from None
+        raise typer.Exit(_report(str(error))) from None
     except MemoryError:
-        _print("the data do not fit into memory; use fewer columns (--columns), or ebcd.Gram")
-        raise typer.Exit(_MISTAKE) from None
+        advice = "use fewer columns (--columns), or ebcd.Gram in Python"
+        raise typer.Exit(_report(f"the data do not fit into memory; {advice}")) from None
     except KeyboardInterrupt:
         typer.echo("interrupted; nothing was written", err=True)
-        raise typer.Exit(_INTERRUPTED) from None
+        raise typer.Exit(130) from None
 
 
-def _discard_output() -> None:
-    """Send what is still to be printed nowhere, or Python complains when it ends."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, sys.stdout.fileno())
-    os.close(nowhere)
-
-
-def _print(message: str) -> None:
+def _report(message: str) -> int:
+    """Print an error on one line and return its exit code."""
     typer.secho("error: ", fg=typer.colors.RED, bold=True, err=True, nl=False)
-    typer.echo(message, err=True)
+    typer.echo(" ".join(message.split()), err=True)
+    return 2

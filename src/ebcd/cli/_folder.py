@@ -1,4 +1,4 @@
-"""The folder of results: claimed when a run starts, complete or not there at all."""
+"""The folder of results: claimed when a run starts, then complete or not there at all."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ FILES = frozenset(
 def claimed(folder: Path, force: bool) -> Iterator[Path]:
     """Claim a folder for the results of one run; yield a hidden one beside it to write to.
 
-    Only one run can create the hidden folder, so that no two runs share one. A new folder is
-    created right away, so that nobody else does meanwhile. With `force` an existing folder of
+    Only one run can create the hidden folder, so no two runs share one. A new folder is created
+    right away, so that nobody else creates it in the meantime. With `force` an existing folder of
     results is replaced once the new ones are complete. Nothing else is ever deleted: if somebody
-    has put other files into the folder meanwhile, the results stay beside it.
+    has put other files into the folder in the meantime, the results stay beside it.
     """
     target = folder.resolve()
     part = target.with_name(f".{target.name}.part")
@@ -31,7 +31,7 @@ def claimed(folder: Path, force: bool) -> Iterator[Path]:
             _create(target, folder, created)
         yield part
         created.remove(part)  # from here on another run may claim the name
-        _publish(part, target, folder, new=target in created)
+        _publish(part, target, folder, frozenset() if target in created else FILES)
     finally:
         if part in created:
             shutil.rmtree(part, ignore_errors=True)
@@ -51,8 +51,8 @@ def _check_free(folder: Path, force: bool) -> None:
     others = _content(folder) - FILES
     if others:
         raise ValueError(
-            f"{folder} holds other files than results ({', '.join(sorted(others)[:3])}), and is "
-            "not replaced; choose another folder"
+            f"{folder} contains files other than results ({', '.join(sorted(others)[:3])}) and "
+            "will not be replaced; choose another folder"
         )
 
 
@@ -69,38 +69,33 @@ def _create(path: Path, folder: Path, created: list[Path]) -> None:
             created.append(parent)
     except FileExistsError:
         raise ValueError(
-            f"another run is writing to {folder}; if none is, because it was killed, delete {path}"
+            f"another run is writing to {folder}; if that run was killed, delete {path}"
         ) from None
     except OSError as error:
         raise ValueError(f"{folder} cannot be created: {error.strerror}") from None
 
 
-def _publish(part: Path, target: Path, folder: Path, new: bool) -> None:
+def _publish(part: Path, target: Path, folder: Path, replaceable: frozenset[str]) -> None:
     """Put the results in place, unless that would delete what somebody else wrote."""
     old = target.with_name(f".{target.name}.old")
     try:
         if target.exists():
-            if _content(target) - (frozenset() if new else FILES):
+            if _content(target) - replaceable:
                 raise FileExistsError
             target.rename(old)
         part.rename(target)
     except OSError:
         if old.exists() and not target.exists():
             old.rename(target)
-        beside = _unused(target)
+        number = 1
+        while (beside := target.with_name(f"{target.name}-{number}")).exists():
+            number += 1
         part.rename(beside)
         raise ValueError(
-            f"somebody else has changed {folder} during the run, so it was left alone; the results "
-            f"are in {beside}"
+            f"somebody else changed {folder} during the run, so it was left alone; the results are "
+            f"in {beside}"
         ) from None
     if old.exists():
         for name in FILES:
             (old / name).unlink(missing_ok=True)
         old.rmdir()
-
-
-def _unused(target: Path) -> Path:
-    number = 1
-    while (path := target.with_name(f"{target.name}-{number}")).exists():
-        number += 1
-    return path

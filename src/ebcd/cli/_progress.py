@@ -14,10 +14,9 @@ import typer
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from ebcd.fitting._progress import AbstractDisplay
+from ebcd.fitting._progress import _SECONDS_BETWEEN_LINES, AbstractDisplay
 
-_SECONDS_BETWEEN_LINES = 2.0
-_ELBOS = 9  # whose gains predict the remaining iterations
+_ELBOS = 9  # whose gains predict the remaining iterations; more would lag behind
 
 
 class Display(AbstractDisplay):
@@ -39,7 +38,7 @@ class Display(AbstractDisplay):
             self._show(words)
 
     def iteration(self, number: int, elbo: float | None, n_components: int) -> None:
-        """Show how far it is, and how much time is probably left."""
+        """Show how far the fit is, and probably how much longer it takes."""
         if elbo is None:
             detail = f"component {n_components}, iteration {number}"
         else:
@@ -49,7 +48,7 @@ class Display(AbstractDisplay):
         self._show(self._words, detail + self._left(number), brief=not first)
 
     def _left(self, number: int) -> str:
-        """Return how much time is left, as far as that is known."""
+        """Say how much time is left, as far as that is known."""
         now = monotonic()
         limit = max(self._end - now, 0.0)
         if self._tol is not None:
@@ -63,11 +62,11 @@ class Display(AbstractDisplay):
         """Show something that stays on the screen."""
 
     def _show(self, words: str, detail: str = "", brief: bool = False) -> None:
-        """Show what is being done and how far it is; what is `brief` may be left out."""
+        """Show what is being done and how far it is; `brief` messages may be skipped."""
 
 
 class _Lines(Display):
-    """Plain lines on standard error, not too many."""
+    """Plain lines on standard error, one every few seconds."""
 
     def __init__(self) -> None:
         self._spoke = -math.inf
@@ -84,7 +83,7 @@ class _Lines(Display):
 
 
 class _Live(Display):
-    """Two lines on a terminal that change; one would be too long for 80 characters."""
+    """Two lines on a terminal, updated in place; one would exceed 80 characters."""
 
     def __init__(self, progress: Progress) -> None:
         self._progress = progress

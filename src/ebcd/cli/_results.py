@@ -1,64 +1,56 @@
-"""Fit a model, and write and read what a fit leaves behind."""
+"""Fit a model, and write and read the files of results."""
 
 from __future__ import annotations
 
 import contextlib
-import csv
 import json
-import math
 import time
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 import ebcd
+from ebcd.cli._data import Prepared
 from ebcd.cli._progress import Display
 from ebcd.data.files._table import Table
 from ebcd.io import load, save
 from ebcd.report import pca_variance_ratio, write_report
 
-_TOP = 10  # features of each component in the summary
+if TYPE_CHECKING:
+    import pandas as pd
+
+# How results are written, so that every number can be read back exactly, on any system.
+CSV: dict[str, Any] = {"lineterminator": "\n", "encoding": "utf-8"}
 
 
 def make_model(n_components: str, prior: str, **parameters: Any) -> ebcd.EBCD:
     """Make an estimator from what was typed, and check it before a large file is read."""
     k = int(n_components) if n_components.isdigit() else n_components
-    priors = prior.split(",") if "," in prior else prior
-    model = ebcd.EBCD(k, prior=priors, **parameters)
+    model = ebcd.EBCD(k, prior=prior.split(",") if "," in prior else prior, **parameters)
     model._check_parameters()
     return model
 
 
-def fit_model(
-    model: ebcd.EBCD, table: Table, n_samples: int | None, shown: Display
-) -> tuple[Any, list[str], float]:
-    """Fit, and return the scores, the warnings and the seconds it took.
-
-    With `n_samples` the table is a covariance matrix, and there are no scores.
-    """
+def fit_model(model: ebcd.EBCD, data: Prepared, shown: Display) -> tuple[list[str], float]:
+    """Fit, and return the warnings and the seconds it took."""
     began = time.monotonic()
     shown.limit(model.max_time)
     model._display = shown
     try:
-        with _gathered_warnings() as warned:
-            if n_samples is None:
-                scores: Any = model.fit_transform(table.values)
-            else:
-                model.fit_covariance(table.values, n_samples)
-                scores = None
+        with _collected_warnings() as warned:
+            data.fit(model)
     finally:
         del model._display
         shown.limit(None)
-    model.feature_names_in_ = np.array(table.column_names, dtype=object)
-    return scores, warned, time.monotonic() - began
+    return warned, time.monotonic() - began
 
 
 @contextlib.contextmanager
-def _gathered_warnings() -> Iterator[list[str]]:
-    """Gather warnings, instead of printing them with a line of code."""
+def _collected_warnings() -> Iterator[list[str]]:
+    """Collect warnings instead of printing them with a line of code."""
     messages: list[str] = []
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -66,26 +58,41 @@ def _gathered_warnings() -> Iterator[list[str]]:
     messages += dict.fromkeys(" ".join(str(warning.message).split()) for warning in caught)
 
 
-def pca_shares(model: ebcd.EBCD, table: Table, n_samples: int | None) -> list[float]:
-    """Return the share of the variance of as many principal components, to compare with."""
-    if n_samples is not None:
-        values = np.linalg.eigvalsh(table.values)[::-1][: model.n_components_]
-        return [float(value) for value in values / np.trace(table.values)]
-    names = model.feature_names_in_
-    del model.feature_names_in_  # the data are an array here
-    shares = pca_variance_ratio(model, table.values)
-    model.feature_names_in_ = names
-    return [float(share) for share in shares]
+def fit_and_write(
+    folder: Path, model: ebcd.EBCD, data: Prepared, shown: Display, **about: str
+) -> dict[str, Any]:
+    """Fit, write all files of results to an empty folder, and return the summary."""
+    warned, seconds = fit_model(model, data, shown)
+    for warning in warned:
+        shown.note(f"warning: {warning}")
+    shown.stage("writing the results")
+    table = data.table
+    scores = None if data.n_samples is not None else model.transform(table.values)
+    model.feature_names_in_ = np.array(table.column_names, dtype=object)
+    summary = {
+        "ebcd_version": ebcd.__version__,
+        **about,
+        **_summary(model),
+        **data.record(),
+        "pca_explained_variance_ratio": _pca_shares(model, data),
+        "seconds": round(seconds, 3),
+        "notes": table.notes,
+        "warnings": warned,
+        "components": [_component(model, k) for k in range(model.n_components_)],
+    }
+    _components_frame(model).to_csv(folder / "components.csv", **CSV)
+    if scores is not None:
+        scores_frame(scores, table).to_csv(folder / "scores.csv", **CSV)
+    (folder / "summary.json").write_bytes(f"{as_json(summary)}\n".encode())
+    save(model, folder / "model.npz")
+    _write_report(folder, model, summary, scores, table.row_names)
+    return summary
 
 
-def summarise(model: ebcd.EBCD, source: str, title: str, **more: Any) -> dict[str, Any]:
-    """Return the summary for scripts."""
+def _summary(model: ebcd.EBCD) -> dict[str, Any]:
     parameters = model.get_params(deep=False)
     parameters.pop("verbose")
     return {
-        "ebcd_version": ebcd.__version__,
-        "title": title,
-        "source": source,
         "n_samples": model.n_samples_,
         "n_features": model.n_features_in_,
         "n_components": model.n_components_,
@@ -95,8 +102,6 @@ def summarise(model: ebcd.EBCD, source: str, title: str, **more: Any) -> dict[st
         "n_iter": model.n_iter_,
         "converged": model.converged_,
         "parameters": parameters,
-        **more,
-        "components": [_component(model, k) for k in range(model.n_components_)],
     }
 
 
@@ -104,33 +109,44 @@ def _component(model: ebcd.EBCD, k: int) -> dict[str, Any]:
     return {
         "component": k,
         "explained_variance_ratio": model.explained_variance_ratio_[k],
-        "n_sure": int((model.lfsr_[k] < 0.05).sum()),
+        "n_sure": model._used(k)[0].sum(),
         "prior": model.priors_[k].describe(),
-        "top_features": [feature._asdict() for feature in model.top_features(k, _TOP)],
+        "top_features": [feature._asdict() for feature in model.top_features(k)],
     }
 
 
-def write_results(
-    folder: Path, model: ebcd.EBCD, summary: dict[str, Any], scores: Any, table: Table
-) -> None:
-    """Write all files of results to an empty folder."""
-    with _new_text(folder / "components.csv") as file:
-        _write_components(file, model, table.column_names)
-    if scores is not None:
-        with _new_text(folder / "scores.csv") as file:
-            write_scores(file, scores, table)
-    with _new_text(folder / "summary.json") as file:
-        file.write(as_json(summary) + "\n")
-    save(model, folder / "model.npz")
-    _write_report(folder, model, summary, scores, table.row_names)
+def _pca_shares(model: ebcd.EBCD, data: Prepared) -> Any:
+    """Return the shares of the variance of as many principal components, for comparison."""
+    if data.n_samples is None:
+        return pca_variance_ratio(model, data.table.values)
+    S = data.table.values
+    return np.linalg.eigvalsh(S)[::-1][: model.n_components_] / np.trace(S)
 
 
-def _new_text(path: Path) -> IO[str]:
-    return path.open("w", encoding="utf-8", newline="")
+def _components_frame(model: ebcd.EBCD) -> pd.DataFrame:
+    """Return one row per feature: each component's loading, sd, lfsr and credible interval."""
+    import pandas as pd
+
+    lower, upper = model.credible_intervals()
+    tables = {"": model.components_, "_sd": model.components_sd_, "_lfsr": model.lfsr_}
+    tables |= {"_lower": lower, "_upper": upper}
+    components = range(model.n_components_)
+    columns = {f"component_{k}{of}": table[k] for k in components for of, table in tables.items()}
+    return pd.DataFrame(columns, index=pd.Index(model.feature_names_in_, name="feature"))
+
+
+def scores_frame(scores: Any, table: Table) -> pd.DataFrame:
+    """Return one row per sample, labelled by its name, or by its number from 0."""
+    import pandas as pd
+
+    index = pd.RangeIndex(len(scores), name="row")
+    if table.row_names:
+        index = pd.Index(table.row_names, dtype=object, name=table.index_name or "name")
+    return pd.DataFrame(scores, index=index).add_prefix("component_")
 
 
 def _write_report(
-    folder: Path, model: ebcd.EBCD, summary: dict[str, Any], scores: Any, rows: list[str] | None
+    folder: Path, model: ebcd.EBCD, summary: dict[str, Any], scores: Any, rows: Any
 ) -> None:
     write_report(
         model,
@@ -143,49 +159,14 @@ def _write_report(
     )
 
 
-def _write_components(file: IO[str], model: ebcd.EBCD, names: Sequence[str]) -> None:
-    """Write one row per feature: every component's loading, sd, lfsr and credible interval."""
-    header, columns = ["feature"], []
-    lower, upper = model.credible_intervals()
-    for k in range(model.n_components_):
-        header += [f"component_{k}{of}" for of in ("", "_sd", "_lfsr", "_lower", "_upper")]
-        columns += [model.components_[k], model.components_sd_[k], model.lfsr_[k]]
-        columns += [lower[k], upper[k]]
-    _write_rows(file, header, names, np.array(columns).reshape(len(columns), len(names)).T)
-
-
-def write_scores(file: IO[str], scores: Any, table: Table) -> None:
-    """Write one row per sample: its name, or its number from 0, and its scores."""
-    labels = table.row_names
-    header = [table.index_name or ("name" if labels else "row")]
-    header += [f"component_{k}" for k in range(scores.shape[1])]
-    _write_rows(file, header, labels or [str(i) for i in range(len(scores))], scores)
-
-
-def _write_rows(file: IO[str], header: list[str], labels: Sequence[str], values: Any) -> None:
-    """Write CSV from which every number can be read back exactly."""
-    writer = csv.writer(file, lineterminator="\n")
-    writer.writerow(header)
-    for label, row in zip(labels, values, strict=True):
-        writer.writerow([label, *row.tolist()])
-
-
-def _read_scores(path: Path) -> tuple[list[str] | None, Any]:
-    """Read the names of the samples, if they have any, and their scores."""
-    with path.open(encoding="utf-8", newline="") as file:
-        header, *rows = csv.reader(file)
-    scores = np.array([[float(cell) for cell in row[1:]] for row in rows])
-    labels = None if header[0] == "row" else [row[0] for row in rows]
-    return labels, scores.reshape(len(rows), len(header) - 1)
-
-
 def read_results(folder: Path) -> tuple[Any, dict[str, Any]]:
     """Read the model and the summary of a folder of results, or of a model file in one."""
+    hint = "pass the folder that ebcd fit wrote"
     if not folder.exists():
-        raise ValueError(f"there is no {folder}; give the folder that ebcd fit wrote")
+        raise ValueError(f"{folder} does not exist; {hint}")
     place = folder / "model.npz" if folder.is_dir() else folder
     if not place.exists():
-        raise ValueError(f"{folder} has no model.npz; give the folder that ebcd fit wrote")
+        raise ValueError(f"{folder} has no model.npz; {hint}")
     model = load(place)
     try:
         summary = json.loads(place.with_name("summary.json").read_text(encoding="utf-8"))
@@ -194,29 +175,26 @@ def read_results(folder: Path) -> tuple[Any, dict[str, Any]]:
     return model, summary
 
 
-def report_again(folder: Path) -> Path:
+def rewrite_report(folder: Path) -> Path:
     """Write the report of a folder of results again."""
+    import pandas as pd
+
     if folder.is_file():
-        raise ValueError(f"{folder} is a file; give the folder that ebcd fit wrote")
+        raise ValueError(f"{folder} is a file; pass the folder that ebcd fit wrote")
     model, summary = read_results(folder)
     if not summary:
-        raise ValueError(f"{folder} has no summary.json that can be read; run ebcd fit again")
-    has_scores = (folder / "scores.csv").exists()
-    rows, scores = _read_scores(folder / "scores.csv") if has_scores else (None, None)
+        raise ValueError(f"{folder} has no readable summary.json; run ebcd fit again")
+    rows = scores = None
+    if (folder / "scores.csv").exists():
+        frame = pd.read_csv(folder / "scores.csv", dtype=str, keep_default_na=False)
+        names, scores = frame.iloc[:, 0], frame.iloc[:, 1:].to_numpy(dtype=np.float64)
+        rows = None if names.name == "row" else names.tolist()
     _write_report(folder, model, summary, scores, rows)
     return folder / "report.html"
 
 
 def as_json(summary: Any) -> str:
     """Return JSON of plain values, with null for what is not finite."""
-    return json.dumps(_plain(summary), indent=2, ensure_ascii=False, allow_nan=False)
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple | np.ndarray):
-        return [_plain(item) for item in value]
-    if isinstance(value, np.generic):
-        value = value.item()
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+    text = json.dumps(summary, default=lambda value: value.tolist())
+    plain = json.loads(text, parse_constant=lambda name: None)
+    return json.dumps(plain, indent=2, ensure_ascii=False)
