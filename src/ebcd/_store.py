@@ -1,8 +1,8 @@
 """Keep a tree of plain values and NumPy arrays in one file, without pickle.
 
 The file is a zip archive as `numpy.savez` writes it, with one more member, ``header.json``: the
-tree, in which ``{"kind": "array", "name": ...}`` stands for an array. So other programs can read
-the arrays (``numpy.load(path)["components_"]``), and people the header.
+tree, in which ``{"kind": "array", "name": ...}`` stands for an array. Other programs can read the
+arrays (``numpy.load(path)["components_"]``), and people can read the header.
 
 A tree consists of None, bool, int, float, str, NumPy arrays and scalars, and of lists, tuples and
 dictionaries (with text as keys) of these. Other objects pass through two hooks, as in `json`.
@@ -29,8 +29,6 @@ Default = Callable[[Any], dict[str, Any] | None]
 ObjectHook = Callable[[dict[str, Any]], Any]
 
 _HEADER = "header.json"
-_EPOCH = (1980, 1, 1, 0, 0, 0)  # a fixed date: the same tree gives the same file
-_OWN_KINDS = frozenset({"float", "scalar", "array", "objects", "tuple", "dict"})
 
 
 class NotStorableError(TypeError):
@@ -49,16 +47,13 @@ def write(path: StrPath, tree: Any, *, default: Default | None = None, root: str
     ----------
     path : path
     tree : object
+        If it holds anything that cannot be stored, a `NotStorableError` is raised and nothing is
+        written.
     default : callable, optional
-        Turns any other object into a dictionary, itself a tree, whose ``"kind"`` says what it is;
-        None if it cannot.
+        Turns any other object into a dictionary, itself a tree, whose ``"kind"`` says what it is,
+        or into None if it cannot.
     root : str
-        Branch whose arrays are named without it, for whoever reads them with `numpy.load`.
-
-    Raises
-    ------
-    NotStorableError
-        If the tree holds anything else; then nothing is written.
+        Branch whose arrays are named without it, for readers that use `numpy.load`.
 
     Examples
     --------
@@ -73,26 +68,17 @@ def write(path: StrPath, tree: Any, *, default: Default | None = None, root: str
     arrays: Arrays = {}
     header = json.dumps(_Encoder(arrays, default, root).encode(tree, ()), indent=1, allow_nan=False)
     with replacing(path) as handle, zipfile.ZipFile(handle, "w") as archive:
-        with _member(archive, _HEADER) as member:
-            member.write(header.encode())
-        for name, array in arrays.items():
-            with _member(archive, f"{name}.npy") as member:
+        archive.writestr(zipfile.ZipInfo(_HEADER), header)
+        for name, array in arrays.items():  # all dated 1980, so that equal trees make equal files
+            with archive.open(zipfile.ZipInfo(f"{name}.npy"), "w", force_zip64=True) as member:
                 np.lib.format.write_array(member, array, allow_pickle=False)
 
 
 def read(path: StrPath, *, object_hook: ObjectHook | None = None) -> Any:
-    """Read a tree that `write` wrote. Nothing in the file is executed, whoever made it.
+    """Read a tree that `write` wrote; nothing in the file is executed, whoever made it.
 
-    Parameters
-    ----------
-    path : path
-    object_hook : callable, optional
-        Turns the dictionaries that `default` made back into objects.
-
-    Raises
-    ------
-    ValueError
-        If the file is damaged or of another kind; the message names it and says why.
+    The hook turns the dictionaries that `default` made back into objects. A file that is damaged,
+    or of another kind, is a ValueError that names it and says why.
     """
     with _opened(path) as archive:
         header = json.loads(archive.read(_HEADER))
@@ -112,7 +98,7 @@ def replacing(path: StrPath) -> Iterator[IO[bytes]]:
     """Open a temporary file that takes the place of `path` once it is complete and on disk."""
     target = Path(os.path.realpath(path))  # a link stays a link
     if target.is_dir():
-        raise IsADirectoryError(f"{path} is a folder; give the name of a file in it")
+        raise IsADirectoryError(f"{path} is a folder; add the name of a file in it")
     if not target.parent.is_dir():
         raise FileNotFoundError(f"the folder {target.parent} does not exist; create it first")
     part = target.with_name(f".{target.name}.{uuid.uuid4().hex}.part")
@@ -126,17 +112,13 @@ def replacing(path: StrPath) -> Iterator[IO[bytes]]:
         part.unlink(missing_ok=True)
 
 
-def _member(archive: zipfile.ZipFile, name: str) -> IO[bytes]:
-    return archive.open(zipfile.ZipInfo(name, _EPOCH), "w", force_zip64=True)
-
-
 @contextmanager
 def _opened(path: StrPath) -> Iterator[zipfile.ZipFile]:
     """Open an archive; whatever is wrong inside is one ValueError."""
     with Path(path).open("rb") as handle:
         try:
             with zipfile.ZipFile(handle) as archive:
-                # so no member is compressed, and none claims memory that its bytes do not fill
+                # members are not compressed, so none may claim more memory than its bytes fill
                 claimed = sum(member.file_size for member in archive.infolist())
                 if claimed > Path(path).stat().st_size:
                     raise ValueError("its members are larger than the file")
@@ -167,47 +149,43 @@ class _Encoder:
         self._arrays, self._default, self._root = arrays, default, root
 
     def encode(self, value: Any, path: tuple[str, ...]) -> Any:
-        if value is None or type(value) in (bool, int, str):
+        kind = type(value)
+        if value is None or kind in (bool, int, str):
             return value
-        if type(value) is float:
+        if kind is float:
             return value if math.isfinite(value) else {"kind": "float", "value": str(value)}
-        if type(value) is list:
-            return self._items(value, path)
-        if type(value) is tuple:
-            return {"kind": "tuple", "items": self._items(value, path)}
-        if type(value) is dict and all(type(key) is str for key in value):
+        if kind is list:
+            return [self.encode(item, (*path, str(i))) for i, item in enumerate(value)]
+        if kind is tuple:
+            return {"kind": "tuple", "items": self.encode(list(value), path)}
+        if kind is dict and all(type(key) is str for key in value):
             items = self._fields(value, path)
-            if "kind" in items:  # not to be taken for one of ours
-                return {"kind": "dict", "keys": list(items), "items": list(items.values())}
-            return items
+            if "kind" not in items:
+                return items
+            # not to be taken for one of ours
+            return {"kind": "dict", "keys": list(items), "items": list(items.values())}
         if isinstance(value, np.generic) and not value.dtype.hasobject:
-            return {"kind": "scalar", "name": self._add(np.asarray(value), path)}
-        if type(value) in (np.ndarray, np.memmap):
-            return self._array(value, path)
+            return {"kind": "scalar", "name": self._add(value, path)}
+        if kind in (np.ndarray, np.memmap):
+            if not value.dtype.hasobject:
+                return {"kind": "array", "name": self._add(value, path)}
+            items = self.encode(value.ravel().tolist(), path)
+            return {"kind": "objects", "shape": list(value.shape), "items": items}
         fields = self._default(value) if self._default else None
         if fields is None:
             raise NotStorableError(path, value)
         return self._fields(fields, path)
 
-    def _array(self, array: np.ndarray, path: tuple[str, ...]) -> dict[str, Any]:
-        if array.dtype.hasobject:
-            items = self._items(array.ravel().tolist(), path)
-            return {"kind": "objects", "shape": list(array.shape), "items": items}
-        return {"kind": "array", "name": self._add(np.asarray(array), path)}
+    def _fields(self, values: dict[str, Any], path: tuple[str, ...]) -> dict[str, Any]:
+        return {key: self.encode(item, (*path, key)) for key, item in values.items()}
 
-    def _add(self, array: np.ndarray, path: tuple[str, ...]) -> str:
+    def _add(self, array: Any, path: tuple[str, ...]) -> str:
         parts = path[1:] if self._root and path[:1] == (self._root,) else path
         name = "/".join(re.sub(r"[^\w.-]", "_", part, flags=re.ASCII) for part in parts) or "array"
         while name in self._arrays:
             name += "_"
-        self._arrays[name] = array
+        self._arrays[name] = np.asarray(array)
         return name
-
-    def _items(self, values: Any, path: tuple[str, ...]) -> list[Any]:
-        return [self.encode(value, (*path, str(i))) for i, value in enumerate(values)]
-
-    def _fields(self, values: dict[str, Any], path: tuple[str, ...]) -> dict[str, Any]:
-        return {key: self.encode(value, (*path, key)) for key, value in values.items()}
 
 
 def _decode(value: Any, arrays: Arrays, hook: ObjectHook | None) -> Any:
@@ -215,22 +193,25 @@ def _decode(value: Any, arrays: Arrays, hook: ObjectHook | None) -> Any:
         return [_decode(item, arrays, hook) for item in value]
     if not isinstance(value, dict):
         return value
-    kind = value.get("kind")
-    if kind not in _OWN_KINDS:
-        fields = {key: _decode(item, arrays, hook) for key, item in value.items()}
-        return hook(fields) if hook and kind is not None else fields
-    if kind == "float":
-        return float(value["value"])
-    if kind == "array":
-        return arrays[value["name"]]
-    if kind == "scalar":
-        return arrays[value["name"]][()]
-    items = _decode(value["items"], arrays, hook)
-    if kind == "tuple":
-        return tuple(items)
-    if kind == "dict":
-        return dict(zip(value["keys"], items, strict=True))
-    array = np.empty(len(items), dtype=object)
-    for i, item in enumerate(items):  # one by one: an item may be a sequence
-        array[i] = item
-    return array.reshape(value["shape"])
+    fields = {key: _decode(item, arrays, hook) for key, item in value.items()}
+    match fields.get("kind"):
+        case "float":
+            return float(fields["value"])
+        case "array":
+            return arrays[fields["name"]]
+        case "scalar":
+            return arrays[fields["name"]][()]
+        case "tuple":
+            return tuple(fields["items"])
+        case "dict":
+            return dict(zip(fields["keys"], fields["items"], strict=True))
+        case "objects":
+            array = np.empty(len(fields["items"]), dtype=object)
+            for i, item in enumerate(fields["items"]):  # one by one: an item may be a sequence
+                array[i] = item
+            return array.reshape(fields["shape"])
+    if "kind" not in fields:
+        return fields
+    if hook is None:
+        raise ValueError(f"unknown kind of value: {fields['kind']}")
+    return hook(fields)

@@ -422,7 +422,7 @@ class TestBadFiles:
     @pytest.mark.parametrize("name", ["os.system", "Pipeline", "Decomposition", ""])
     def test_only_classes_of_ours(self, path, name):
         rewrite(path, lambda header: header.update({"class": name}))
-        self.refused(path, "none of EBCD")
+        self.refused(path, "not one of EBCD")
 
     @pytest.mark.parametrize(
         ("part", "name", "value"),

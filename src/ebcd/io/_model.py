@@ -1,41 +1,50 @@
-"""Save fitted estimators to a file and load them again."""
+"""Save fitted estimators to a file, and load them without executing anything in it."""
 
 from __future__ import annotations
 
+import dataclasses
+import inspect
 import os
 from functools import cached_property
+from pathlib import Path, PurePath
 from typing import Any
 
 from ebcd import _store, estimators, peers
 from ebcd._version import __version__
-from ebcd.io._objects import describe, restore
+from ebcd.peers._ebmf_model import Factor
+from ebcd.peers._ebmf_search import Fitted
+from ebcd.peers._ebpca_amp import JointPrior
+from ebcd.penalties import PENALTIES, AbstractPenalty
+from ebcd.priors import PRIORS, AbstractPriorFamily, FittedPrior, make_family, make_prior
 
-_FORMAT = "ebcd model"
-_VERSION = 2  # format 1 wrote all dictionaries as lists of keys and items; it is still read
+# Format 1 wrote all dictionaries as lists of keys and items; it is still read.
+_FORMAT: dict[str, Any] = {"format": "ebcd model", "format_version": 2}
 _CLASSES: dict[str, type[Any]] = {
     name: getattr(module, name) for module in (estimators, peers) for name in module.__all__
 }
+_RECORDS: dict[str, type[Any]] = {made.__name__: made for made in (Factor, Fitted, JointPrior)}
+_SPLITTERS = ("KFold", "LeaveOneOut", "ShuffleSplit", "TimeSeriesSplit")  # of scikit-learn
 
 
 def save(estimator: Any, path: str | os.PathLike[str]) -> None:
-    """Write an estimator to a file, which `load` reads without executing code.
+    """Write an estimator to a file that `load` reads without executing code.
 
     Parameters
     ----------
     estimator : EBCD, PenalizedPCA, PenalizedPCACV or one of ebcd.peers
-        With its parameters and everything it has learned.
+        The estimator; its parameters and everything it has learned are stored.
     path : str or path
-        Where to write, used as it is: no suffix is added (".npz" is a good one). An existing file
-        is replaced once the new one is complete.
+        File to write; no suffix is added (".npz" is a good choice). An existing file is replaced
+        once the new one is complete.
 
     Raises
     ------
     TypeError
-        If a parameter cannot be written, such as a penalty class of your own.
+        If a parameter cannot be stored, such as a penalty class of your own.
 
     Notes
     -----
-    The file is a zip archive of arrays in NumPy's format and a text, ``header.json``, so that
+    The file is a zip archive of arrays in NumPy's format and a text file, ``header.json``, so that
     ``numpy.load(path)["components_"]`` and programs in other languages can read it.
 
     See Also
@@ -60,15 +69,14 @@ def save(estimator: Any, path: str | os.PathLike[str]) -> None:
             "the best_estimator_ of a search, or use joblib.dump"
         )
     tree = {
-        "format": _FORMAT,
-        "format_version": _VERSION,
+        **_FORMAT,
         "ebcd_version": __version__,
         "class": name,
         "parameters": estimator.get_params(deep=False),
         "fitted": _fitted(estimator),
     }
     try:
-        _store.write(path, tree, default=describe, root="fitted")
+        _store.write(path, tree, default=_describe, root="fitted")
     except _store.NotStorableError as error:
         raise TypeError(_not_saved(error.path[0], error.path[1], type(error.value))) from None
 
@@ -82,12 +90,12 @@ def load(path: str | os.PathLike[str]) -> Any:
     Parameters
     ----------
     path : str or path
-        The file, used as it is: no suffix is added.
+        File to read; no suffix is added.
 
     Returns
     -------
     object
-        The estimator, with equal parameters and results.
+        The estimator, with the same parameters and results.
 
     Raises
     ------
@@ -113,7 +121,7 @@ def load(path: str | os.PathLike[str]) -> Any:
         raise ValueError(f"{error}, or is not a model; write it again with ebcd.save") from error
     _check_header(header, path)
     try:
-        return _estimator(_store.read(path, object_hook=restore))
+        return _estimator(_store.read(path, object_hook=_restore))
     except (AttributeError, LookupError, TypeError, ValueError) as error:
         raise ValueError(
             f"{path}, written by ebcd {header.get('ebcd_version')}, is damaged or cannot be read "
@@ -122,39 +130,35 @@ def load(path: str | os.PathLike[str]) -> Any:
 
 
 def _check_header(header: Any, path: Any) -> None:
-    if not isinstance(header, dict) or header.get("format") != _FORMAT:
+    if not isinstance(header, dict) or header.get("format") != _FORMAT["format"]:
         raise ValueError(f"{path} is not a model: ebcd.save did not write it")
-    version = header.get("format_version")
-    if not isinstance(version, int) or version > _VERSION:
+    version, newest = header.get("format_version"), _FORMAT["format_version"]
+    if not isinstance(version, int) or version > newest:
         raise ValueError(
             f"{path} was written by ebcd {header.get('ebcd_version')} in format {version}; ebcd "
-            f"{__version__} reads formats up to {_VERSION}: pip install --upgrade ebcd"
+            f"{__version__} reads formats up to {newest}: pip install --upgrade ebcd"
         )
     if header.get("class") not in _CLASSES:
         raise ValueError(
-            f"{path} holds a {header.get('class')}, which is none of {', '.join(_CLASSES)}"
+            f"{path} holds a {header.get('class')}, which is not one of {', '.join(_CLASSES)}"
         )
 
 
 def _estimator(tree: dict[str, Any]) -> Any:
     made = _CLASSES[tree["class"]]
     estimator = made(**tree["parameters"])
-    lazy = _lazy(made)
     for name, value in tree["fitted"].items():
-        if (hasattr(made, name) and name not in lazy) or not name.isidentifier():
+        if (hasattr(made, name) and name not in _lazy(made)) or not name.isidentifier():
             raise ValueError(f"{name} cannot be an attribute")
         setattr(estimator, name, value)
     return estimator
 
 
 def _not_saved(branch: str, name: str, kind: type[Any]) -> str:
-    """Return a message that says what cannot be saved and what to do about it."""
-    what = "parameter" if branch == "parameters" else "attribute"
-    message = (
-        f"the {what} {name} cannot be saved: it holds a {kind.__name__} of {kind.__module__}. "
-    )
-    if what == "attribute":
-        return message + f"Delete it before saving: del model.{name}"
+    """Say what cannot be saved and what to do about it."""
+    reason = f"{name} cannot be saved: it holds a {kind.__name__} of {kind.__module__}."
+    if branch != "parameters":
+        return f"the attribute {reason} Delete it before saving: del model.{name}"
     advice = {
         "random_state": "a whole number or None",
         "penalty": "a penalty of ebcd.penalties, or its name",
@@ -162,9 +166,9 @@ def _not_saved(branch: str, name: str, kind: type[Any]) -> str:
         "start": "a name or a NumPy array",
     }
     allowed = advice.get(name, "a name, numbers, a NumPy array, or a family or prior of ebcd")
-    return message + (
-        f"A file can hold {allowed}. A fitted model no longer needs the parameter, so that "
-        f"model.set_params({name}=...) before saving changes no result"
+    return (
+        f"the parameter {reason} A file can hold {allowed}. A fitted model no longer needs the "
+        f"parameter, so model.set_params({name}=...) before saving does not change any result"
     )
 
 
@@ -178,3 +182,60 @@ def _fitted(estimator: Any) -> dict[str, Any]:
         getattr(estimator, name, None)
     parameters = estimator.get_params(deep=False)
     return {key: value for key, value in vars(estimator).items() if key not in parameters}
+
+
+def _describe(value: Any) -> dict[str, Any] | None:
+    """Describe one of the objects that a file may hold; None for any other."""
+    made = type(value)
+    if made is range:
+        return {"kind": "range", "items": [value.start, value.stop, value.step]}
+    if isinstance(value, PurePath):
+        return {"kind": "path", "value": str(value)}
+    if isinstance(value, type):
+        known = next((name for name, family in PRIORS.items() if family is value), None)
+        return {"kind": "family class", "type": known} if known else None
+    if isinstance(value, FittedPrior) and made.__module__.startswith("ebcd.priors."):
+        return {"kind": "prior", "type": value.family, "fields": dict(value.parameters)}
+    if isinstance(value, AbstractPriorFamily) and PRIORS.get(value.name) is made:
+        return {"kind": "family", "type": value.name, "fields": _options(value)}
+    if isinstance(value, AbstractPenalty) and PENALTIES.get(value.name) is made:
+        return {"kind": "penalty", "type": value.name, "fields": _options(value)}
+    if _RECORDS.get(made.__name__) is made:
+        return {"kind": "record", "type": made.__name__, "fields": _options(value)}
+    if made.__name__ in _SPLITTERS and made.__module__.startswith("sklearn."):
+        names = inspect.signature(made).parameters
+        options = {key: item for key, item in vars(value).items() if key in names}
+        return {"kind": "splitter", "type": made.__name__, "fields": options}
+    return None
+
+
+def _restore(described: dict[str, Any]) -> Any:
+    """Make the object that was described; no other kind of object is ever made."""
+    name, fields = described.get("type", ""), described.get("fields", {})
+    match described["kind"]:
+        case "range":
+            return range(*described["items"])
+        case "path":
+            return Path(described["value"])
+        case "family class":
+            return PRIORS[name]
+        case "prior":
+            return make_prior(name, **fields)
+        case "family":
+            return make_family(name, **fields)
+        case "penalty":
+            return PENALTIES[name](**fields)
+        case "record":
+            return _RECORDS[name](**fields)
+        case "splitter" if name in _SPLITTERS:
+            from sklearn import model_selection  # heavy, and rarely needed
+
+            return getattr(model_selection, name)(**fields)
+    raise ValueError(f"unknown kind of object: {described['kind']} {name}")
+
+
+def _options(value: Any) -> dict[str, Any]:
+    """Return the fields of a dataclass or named tuple, not copied."""
+    if dataclasses.is_dataclass(value):
+        return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+    return dict(value._asdict())
