@@ -689,7 +689,7 @@ def test_method_without_uncertainties(page, tmp_path, employment):
     assert not page.one("#priors").is_displayed()
     assert len(page.all("#score-chart path.curve")) == 1
     assert "criterion after each step" in page.one("#trace").text
-    assert "gives no uncertainties of its loadings, hence no inter" in page.one("#summary").text
+    assert "has no uncertainties of loadings, so there are no inter" in page.one("#summary").text
     assert page.problems() == []
 
 

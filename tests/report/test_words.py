@@ -44,14 +44,14 @@ def test_opening_names_size_shares_and_end(employment):
     assert "explain 65.3%" in text
     assert "point_laplace" in text
     assert "3 such groups, called components (as many as requested)" in text
-    assert f"converged after {employment.n_iter} iterations" in text
+    assert f"converged after {employment.model.n_iter_} iterations" in text
 
 
 def test_recession_is_in_the_words_of_the_first_component(employment):
     """Which sectors moved together in the recession of December 2007 to June 2009."""
-    found = _words.findings(employment)[0]
-    text = " ".join(found.sentences)
-    assert found.heading == "Component 0: 47.7% of the variance"
+    heading, sentences = next(_words.findings(employment))
+    text = " ".join(sentences)
+    assert heading == "Component 0: 47.7% of the variance"
     assert text.startswith("12 of 15 features move together: construction, ")
     for sector in ("durable_goods", "retail_trade", "financial_activities"):
         assert sector in text
@@ -71,7 +71,7 @@ def test_opposite_signs_are_told_apart():
     z = rng.normal(size=60)
     X = np.outer(z, [2.0, 2.0, -1.9, 0.0]) + 0.3 * rng.normal(size=(60, 4))
     facts = facts_of(EBCD(1).fit(X), names=["a", "b", "c", "d"])
-    first, second = _words.findings(facts)[0].sentences
+    first, second = next(_words.findings(facts))[1]
     assert first.startswith("3 of 4 features belong to it. These move together: ")
     assert second == "These move in the opposite direction: c."
 
@@ -83,7 +83,7 @@ def test_period_of_opposite_signs():
     model = EBCD(1)
     scores = model.fit_transform(X)
     rows = [f"{1950 + i}" for i in range(60)]
-    text = " ".join(_words.findings(facts_of(model, scores, rows))[0].sentences)
+    text = " ".join(next(_words.findings(facts_of(model, scores, rows)))[1])
     # the largest loading is positive, and the features of its sign come first
     direction = X[20:30].mean(axis=0) * np.sign(model.components_[0])
     first, second = ("above", "below") if direction[0] > 0 else ("below", "above")
@@ -106,7 +106,7 @@ def test_one_feature_alone():
     X = 0.1 * rng.normal(size=(50, 6))
     X[:, 2] = 3 * rng.normal(size=50)
     facts = facts_of(EBCD(1).fit(X))
-    assert _words.findings(facts)[0].sentences == ["Only x2 belongs to it."]
+    assert next(_words.findings(facts))[1] == ["Only x2 belongs to it."]
 
 
 def test_period_of_one_feature_and_of_none():
@@ -117,11 +117,11 @@ def test_period_of_one_feature_and_of_none():
     model = EBCD(1)
     scores = model.fit_transform(X)
     rows = [f"{1950 + i}" for i in range(50)]
-    only, period, _ = _words.findings(facts_of(model, scores, rows))[0].sentences
+    only, period, _ = next(_words.findings(facts_of(model, scores, rows)))[1]
     assert only == "Only x2 belongs to it."
     assert period.startswith("From 1950 to 1959 it was below its usual level (average score −")
     model.lfsr_ = np.ones_like(model.lfsr_)
-    none, period, _ = _words.findings(facts_of(model, scores, rows))[0].sentences
+    none, period, _ = next(_words.findings(facts_of(model, scores, rows)))[1]
     assert none == "None of its loadings has a clear sign."
     assert period.startswith("From 1950 to 1959 the score was low (average score −")
 
@@ -130,9 +130,7 @@ def test_no_feature_has_a_clear_sign():
     X = np.random.default_rng(0).normal(size=(50, 6))
     model = EBCD(1).fit(X)
     model.lfsr_ = np.full_like(model.lfsr_, 0.5)
-    assert _words.findings(facts_of(model))[0].sentences == [
-        "None of its loadings has a clear sign."
-    ]
+    assert next(_words.findings(facts_of(model)))[1] == ["None of its loadings has a clear sign."]
 
 
 def test_method_without_uncertainties_says_so():
@@ -149,7 +147,7 @@ def test_prior_that_was_given_was_not_learned():
     X = np.random.default_rng(0).normal(size=(50, 6))
     prior = make_prior("normal", scale=1.0)
     text = _words.opening(facts_of(EBCD(1, prior=prior).fit(X)))
-    assert "by a prior that was given, not learned" in text
+    assert "by a fixed prior, not one learned" in text
     assert "nothing was tuned" in _words.opening(facts_of(EBPCA(1).fit(X + 3 * X[:, :1])))
 
 

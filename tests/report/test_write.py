@@ -50,7 +50,7 @@ def test_every_estimator(tmp_path, X, estimator):
     page = write_report(model, tmp_path / "report.html", X=X)
     assert sorted(file.name for file in tmp_path.iterdir()) == ["report.html", "report.md"]
     text = page.with_suffix(".md").read_text(encoding="utf-8")
-    assert ("gives no uncertainties" in text) == (not hasattr(model, "lfsr_"))
+    assert ("has no uncertainties" in text) == (not hasattr(model, "lfsr_"))
     assert ("are credible intervals" in text) == hasattr(model, "lfsr_")
     assert ("| lower | upper |" in text) == hasattr(model, "lfsr_")
     assert ("fits no priors" in text) == (not hasattr(model, "priors_"))
@@ -196,9 +196,9 @@ def test_bad_arguments(tmp_path, model, arguments, error, message):
 
 
 def test_bad_paths(tmp_path, model):
-    with pytest.raises(ValueError, match="does not exist"):
+    with pytest.raises(FileNotFoundError, match="does not exist"):
         write_report(model, tmp_path / "nowhere" / "report.html")
-    with pytest.raises(ValueError, match="is a folder"):
+    with pytest.raises(IsADirectoryError, match="is a folder"):
         write_report(model, tmp_path)
     with pytest.raises(ValueError, match="must name the page"):
         write_report(model, tmp_path / "report.md")

@@ -1,4 +1,4 @@
-"""What a report says, gathered from a fitted model and what was passed along with it."""
+"""What a report says: a fitted model, and what was passed along with it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from ebcd.estimators._readable import Readable
 from ebcd.priors import FittedPrior
 from ebcd.report._dates import as_text, days_of
 
-PROBABILITY = 0.95  # of the credible intervals
 LISTED = 12  # features that a sentence or a table lists, and components described at once
 
 
@@ -30,18 +29,11 @@ class Curve:
 class Facts:
     """Everything a report says; None where the method or the input has no such thing."""
 
+    model: Readable
     title: str
     source: str | None
-    method: str
-    settings: dict[str, str]
-    prior_given: bool  # with all its parameters, so that it was not learned
-    n_samples: int
-    names: list[str]
-    components: Array  # k x p
-    sd: Array | None
-    lfsr: Array | None
-    intervals: Array | None  # 2 x k x p: lower and upper ends
-    ratio: Array
+    names: list[str]  # of the features
+    tables: dict[str, Array]  # "loading", perhaps "lower", "upper", "sd" and "lfsr": k x p each
     pca_ratio: Array | None
     scores: Array | None  # n x k
     rows: list[str] | None
@@ -50,26 +42,34 @@ class Facts:
     standard_error: float | None
     path: Array | None
     path_name: str
-    noise: float
-    n_iter: int
-    converged: bool | None
+
+    @property
+    def method(self) -> str:
+        """Name of the estimator."""
+        return type(self.model).__name__
 
     @property
     def n_components(self) -> int:
         """Number of components."""
-        return len(self.components)
+        return int(self.model.n_components_)
+
+    @property
+    def settings(self) -> dict[str, str]:
+        """The parameters as text; arrays, which can be long, by their shape."""
+        return {
+            key: f"array of shape {value.shape}" if isinstance(value, np.ndarray) else str(value)
+            for key, value in self.model.get_params(deep=False).items()
+            if key not in ("verbose", "random_state")
+        }
 
     @property
     def results(self) -> dict[str, str]:
         """The settings of the fit and what it arrived at."""
-        rows = {**self.settings, "noise variance": f"{self.noise:.4g}"}
+        noise = float(np.mean(self.model.noise_variance_))
+        rows = {**self.settings, "noise variance": f"{noise:.4g}"}
         if self.path is not None:
             rows[self.path_name] = f"{self.path[-1]:.8g}"
         return rows
-
-    def clear(self, k: int) -> np.ndarray:
-        """Mark loadings of a component with a clear sign; without sign rates, those not zero."""
-        return np.asarray(self.components[k] != 0 if self.lfsr is None else self.lfsr[k] <= 0.05)
 
 
 def gather(
@@ -87,19 +87,17 @@ def gather(
     rows = _checked_rows(row_names, scores)
     error = _standard_error(model)
     path, path_name = _path(model)
+    tables = {"loading": np.asarray(model.components_, dtype=np.float64)}
+    if hasattr(model, "lfsr_"):
+        lower, upper = model.credible_intervals()
+        tables |= {"lower": lower, "upper": upper}
+        tables |= {"sd": model.components_sd_, "lfsr": model.lfsr_}
     return Facts(
+        model=model,
         title=title or "Components of the data",
         source=source,
-        method=type(model).__name__,
-        settings=_settings(model),
-        prior_given=_prior_given(model),
-        n_samples=int(model.n_samples_),
         names=[str(name) for name in model._feature_names(feature_names)],
-        components=np.asarray(model.components_, dtype=np.float64),
-        sd=getattr(model, "components_sd_", None),
-        lfsr=getattr(model, "lfsr_", None),
-        intervals=model.credible_intervals(PROBABILITY) if hasattr(model, "lfsr_") else None,
-        ratio=np.asarray(model.explained_variance_ratio_, dtype=np.float64),
+        tables=tables,
         pca_ratio=_checked_ratio(pca_ratio),
         scores=scores,
         rows=rows,
@@ -108,9 +106,6 @@ def gather(
         standard_error=error,
         path=path,
         path_name=path_name,
-        noise=float(np.mean(model.noise_variance_)),
-        n_iter=int(model.n_iter_),
-        converged=getattr(model, "converged_", None),
     )
 
 
@@ -149,21 +144,6 @@ def _checked_ratio(ratio: Any) -> Array | None:
             f"component, got {ratio!r}"
         )
     return array
-
-
-def _settings(model: Readable) -> dict[str, str]:
-    """Write the parameters as text; arrays, which can be long, by their shape."""
-    return {
-        key: f"array of shape {value.shape}" if isinstance(value, np.ndarray) else str(value)
-        for key, value in model.get_params(deep=False).items()
-        if key not in ("verbose", "random_state")
-    }
-
-
-def _prior_given(model: Readable) -> bool:
-    prior = getattr(model, "prior", getattr(model, "loadings_prior", None))
-    priors = prior if isinstance(prior, list | tuple) else [prior]
-    return all(isinstance(prior, FittedPrior) for prior in priors)
 
 
 def _standard_error(model: Readable) -> float | None:

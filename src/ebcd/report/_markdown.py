@@ -21,8 +21,8 @@ def as_markdown(facts: Facts) -> str:
     parts += ["## What was fitted", _plain(_words.opening(facts))]
     if facts.n_components:
         parts += ["## What was found", *(_plain(line) for line in _words.reading(facts))]
-        for k, found in enumerate(_words.findings(facts)):
-            parts += [f"### {_plain(found.heading)}", _plain(" ".join(found.sentences))]
+        for k, (heading, sentences) in enumerate(_words.findings(facts)):
+            parts += [f"### {_plain(heading)}", _plain(" ".join(sentences))]
             parts.append(_top_features(facts, k))
         parts += ["## Explained variance", _variance(facts)]
     if facts.curves:
@@ -52,20 +52,16 @@ def _table(header: list[str], rows: list[list[str]]) -> str:
 
 
 def _top_features(facts: Facts, k: int) -> str:
-    order = np.argsort(-np.abs(facts.components[k]), kind="stable")[:LISTED]
-    tables = {"loading": facts.components}
-    if facts.intervals is not None and facts.sd is not None and facts.lfsr is not None:
-        lower, upper = facts.intervals
-        tables |= {"lower": lower, "upper": upper, "sd": facts.sd, "lfsr": facts.lfsr}
+    order = np.argsort(-np.abs(facts.tables["loading"][k]), kind="stable")[:LISTED]
     rows = [
-        [_plain(facts.names[j]), *(f"{values[k, j]:.4g}" for values in tables.values())]
+        [_plain(facts.names[j]), *(f"{values[k, j]:.4g}" for values in facts.tables.values())]
         for j in order
     ]
-    return _table(["feature", *tables], rows)
+    return _table(["feature", *facts.tables], rows)
 
 
 def _variance(facts: Facts) -> str:
-    shares = {facts.method: facts.ratio}
+    shares = {facts.method: facts.model.explained_variance_ratio_}
     if facts.pca_ratio is not None:
         shares["PCA"] = facts.pca_ratio
     rows = [

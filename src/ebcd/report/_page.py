@@ -16,7 +16,7 @@ import numpy as np
 import ebcd
 from ebcd.report import _words
 from ebcd.report._encode import Block, order_of
-from ebcd.report._facts import LISTED, PROBABILITY, Facts
+from ebcd.report._facts import LISTED, Facts
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,6 @@ class PageSettings:
     loadings: int = 500_000  # data.js, orderOf, has room for 2^19
     scores: int = 200_000
     precise: int = 100_000  # numbers up to which they have 7 digits; beyond, 4 digits
-    row_name: int = 100  # characters
 
 
 SETTINGS = PageSettings()
@@ -79,21 +78,22 @@ def _template(name: str) -> str:
 def payload(facts: Facts, n_features: int) -> tuple[dict[str, Any], str]:
     """Return what the page needs to know: a header for JSON, and the packed numbers."""
     block = Block()
-    kept = _largest(facts.components, n_features)
+    loadings = facts.tables["loading"]
+    kept = _largest(loadings, n_features)
     rows = _spread(facts.scores, facts.n_components)
     digits = 7 if len(kept) * max(facts.n_components, 1) <= SETTINGS.precise else 4
     block.add_texts("names", [facts.names[j] for j in kept])
-    block.add_numbers("loadings", facts.components[:, kept], digits)
-    _add_uncertainties(block, facts, kept, digits)
+    block.add_numbers("loadings", loadings[:, kept], digits)
+    if "lfsr" in facts.tables:
+        _add_uncertainties(block, facts, kept, digits)
     if facts.scores is not None:
         scores = facts.scores[rows].T
         block.add_numbers("scores", scores, 7 if scores.size <= SETTINGS.precise else 4)
-        block.add_texts(
-            "rows", [facts.rows[i][: SETTINGS.row_name] for i in rows] if facts.rows else []
-        )
+        longest = SETTINGS.bytes // max(len(rows), 1)  # names must not fill the page
+        block.add_texts("rows", [facts.rows[i][:longest] for i in rows] if facts.rows else [])
     if facts.days is not None:
         block.add_numbers("days", facts.days[rows] - facts.days.min(), 7)
-    small = {"ratio": facts.ratio, "pca": facts.pca_ratio}
+    small = {"ratio": facts.model.explained_variance_ratio_, "pca": facts.pca_ratio}
     if facts.path is not None:  # the last steps would be lost in rounding
         small["path"] = facts.path - facts.path[-1]
     for name, values in small.items():
@@ -107,7 +107,6 @@ def payload(facts: Facts, n_features: int) -> tuple[dict[str, Any], str]:
         "features": {"shown": len(kept), "all": len(facts.names)},
         "rows": {"shown": len(rows), "all": 0 if facts.scores is None else len(facts.scores)},
         "digits": digits,
-        "probability": PROBABILITY,
         "firstDay": None if facts.days is None else float(facts.days.min()),
         "pathName": facts.path_name,
         "pathEnd": None if facts.path is None else _finite(facts.path[-1]),
@@ -120,21 +119,19 @@ def payload(facts: Facts, n_features: int) -> tuple[dict[str, Any], str]:
 
 
 def _add_uncertainties(block: Block, facts: Facts, kept: np.ndarray, digits: int) -> None:
-    if facts.sd is None or facts.lfsr is None or facts.intervals is None:
-        return
-    loadings, sd, lfsr = (table[:, kept] for table in (facts.components, facts.sd, facts.lfsr))
-    lower, upper = facts.intervals[:, :, kept]
+    tables = {name: table[:, kept] for name, table in facts.tables.items()}
+    loadings, sd = tables.pop("loading"), tables["sd"]
     if digits == 7:
-        tables = {"sd": sd, "lfsr": lfsr, "lower": lower, "upper": upper}
         for name, table in tables.items():
             block.add_numbers(name, table, digits)
         return
     block.add_steps("sd", sd, order_of(loadings), ["loadings"])
     order, by = order_of(loadings, sd), ["loadings", "sd"]
-    block.add_steps("lfsr", lfsr, order, by)
+    block.add_steps("lfsr", tables["lfsr"], order, by)
     # unlike the ends, their distances depend on little but the ratio of loading and sd
     unit = np.where(sd > 0, sd, 1.0)
-    for name, ends, side in (("down", lower, -1), ("up", upper, 1)):
+    for name, end, side in (("down", "lower", -1), ("up", "upper", 1)):
+        ends = tables[end]
         distance = np.where(ends == 0, np.nan, side * (ends - loadings) / unit)
         block.add_steps(name, distance, order, by)
 
@@ -171,9 +168,9 @@ def _spread(scores: np.ndarray | None, n_components: int) -> np.ndarray:
 
 def _findings(facts: Facts) -> str:
     items = [
-        f"<li><h3>{html.escape(found.heading)}</h3>"
-        f"{''.join(f'<p>{_text(line)}</p>' for line in found.sentences)}</li>"
-        for found in _words.findings(facts)
+        f"<li><h3>{html.escape(heading)}</h3>"
+        f"{''.join(f'<p>{_text(line)}</p>' for line in sentences)}</li>"
+        for heading, sentences in _words.findings(facts)
     ]
     first, rest = "".join(items[:LISTED]), "".join(items[LISTED:])
     told = f"<ol class=findings>{first}</ol>" if first else ""
@@ -190,11 +187,8 @@ def _text(words: str) -> str:
 
 def _reading(facts: Facts) -> str:
     lines = "".join(f"<p>{html.escape(line)}</p>" for line in _words.reading(facts))
-    return (
-        f"<details open><summary>How to read this report</summary>{lines}</details>"
-        if lines
-        else ""
-    )
+    summary = "<summary>How to read this report</summary>"
+    return f"<details open>{summary}{lines}</details>" if lines else ""
 
 
 def _settings(facts: Facts) -> str:
@@ -210,6 +204,6 @@ def _left_out(facts: Facts, header: dict[str, Any]) -> str:
     for what, which in kept.items():
         shown, total = header[what]["shown"], header[what]["all"]
         if shown < total:
-            lines.append(f"Of {total:,} {what} the page has {shown:,}, {which}, to stay small.")
+            lines.append(f"To stay small, the page has {shown:,} of {total:,} {what}, {which}.")
     items = "".join(f"<li>{html.escape(line)}</li>" for line in lines)
     return f"<div class=missing><p>Not on this page:</p><ul>{items}</ul></div>" if items else ""

@@ -1,21 +1,22 @@
-"""What was found, in plain words: the same sentences in the page and in the Markdown."""
+"""What was found, in plain words: the same sentences on the page and in the Markdown."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
 
 from ebcd._numerics import Array
-from ebcd.report._facts import LISTED, PROBABILITY, Facts
+from ebcd.priors import FittedPrior
+from ebcd.report._facts import LISTED, Facts
 
-_EXTREME = 3  # rows with the lowest and the highest scores that a sentence names
-_SHORTEST = 4  # rows that make a period; fewer may be chance
+_FEW = 3  # rows that a sentence names at either end; so few do not make a period
 
 _LOADINGS = (
     "A loading is the change in a feature, in its own units, when the score of the component rises "
     "by one. Features whose loadings have the same sign move together, those with opposite signs "
-    "in opposite directions."
+    "move in opposite directions."
 )
 _SCORES = (
     "A score measures how strongly a component acts in a row: 1 is a typical size, and values "
@@ -27,16 +28,9 @@ _GREY = (
 )
 _INTERVALS = (
     "Lines in charts, and lower and upper in tables, are credible intervals: given the scores, a "
-    f"loading lies inside with a probability of {100 * PROBABILITY:g}%. Where an interval ends at "
-    "zero, the loading may be exactly zero."
+    "loading lies inside with a probability of 95%. Where an interval ends at zero, the loading "
+    "may be exactly zero."
 )
-
-
-class Finding(NamedTuple):
-    """One component in words."""
-
-    heading: str
-    sentences: list[str]
 
 
 def opening(facts: Facts) -> str:
@@ -51,23 +45,21 @@ def _task(facts: Facts) -> str:
         period = f" ({facts.rows[first]} to {facts.rows[last]})"
     return (
         f"{facts.method} looked for groups of features that rise and fall together in "
-        f"{count(facts.n_samples, 'row')}{period} of {count(len(facts.names), 'feature')}."
+        f"{count(facts.model.n_samples_, 'row')}{period} of {count(len(facts.names), 'feature')}."
     )
 
 
 def _result(facts: Facts) -> str:
     k = facts.n_components
     if k == 0:
-        shrunk = facts.lfsr is None
-        why = "every loading was set to zero" if shrunk else "nothing stands out from noise"
-        return f"It found none: {why}."
+        return f"It found none: {facts.model._why_nothing()}."
     chosen = {"auto": " (a number it chose itself)", str(k): " (as many as requested)"}
     how_many = chosen.get(facts.settings.get("n_components", ""), "")
-    groups = (
-        f"{k} such groups, called components" if k > 1 else "one such group, called a component"
-    )
-    verb = "explain" if k > 1 else "explains"
-    text = f"It found {groups}{how_many}, which {verb} {percent(facts.ratio.sum())} of the variance"
+    groups, verb = "one such group, called a component", "explains"
+    if k > 1:
+        groups, verb = f"{k} such groups, called components", "explain"
+    share = percent(facts.model.explained_variance_ratio_.sum())
+    text = f"It found {groups}{how_many}, which {verb} {share} of the variance"
     if facts.pca_ratio is not None and len(facts.pca_ratio) >= k:
         best = percent(facts.pca_ratio[:k].sum())
         text += f"; ordinary principal components, which may use every feature, explain {best}"
@@ -75,48 +67,43 @@ def _result(facts: Facts) -> str:
 
 
 def _method(facts: Facts) -> str:
-    family = facts.settings.get("prior", facts.settings.get("loadings_prior"))
-    if facts.prior_given:
-        return "Loadings were shrunk towards zero by a prior that was given, not learned."
-    if family or facts.curves:
-        named = f" (prior family: {family})" if family else ""
-        return (
-            "The amount of shrinkage towards zero was learned from the data"
-            f"{named}; nothing was tuned by hand."
-        )
+    prior = getattr(facts.model, "prior", getattr(facts.model, "loadings_prior", None))
+    priors = prior if isinstance(prior, list | tuple) else [prior]
+    if all(isinstance(one, FittedPrior) for one in priors):
+        return "Loadings were shrunk towards zero by a fixed prior, not one learned from the data."
+    if prior is not None or facts.curves:
+        family = "" if prior is None else f" (prior family: {prior})"
+        learned = "The amount of shrinkage towards zero was learned from the data"
+        return f"{learned}{family}; nothing was tuned by hand."
     names = {"penalty": "penalty", "alpha": "strength"}
     said = [f"{name} {facts.settings[key]}" for key, name in names.items() if key in facts.settings]
     return f"It was fitted with {', '.join(said)}." if said else ""
 
 
 def _end(facts: Facts) -> str:
-    iterations = count(facts.n_iter, "iteration")
-    if facts.converged is None:
+    iterations = count(facts.model.n_iter_, "iteration")
+    if not hasattr(facts.model, "converged_"):
         return f"The fit took {iterations}."
-    if facts.converged:
+    if facts.model.converged_:
         return f"The fit converged after {iterations}."
-    return (
-        f"Caution: the fit stopped after {iterations}, before it converged; the results may still "
-        "change."
-    )
+    stopped = f"Caution: the fit stopped after {iterations}, before it converged"
+    return f"{stopped}; the results may still change."
 
 
-def findings(facts: Facts) -> list[Finding]:
-    """Describe each component: the features that it moves, and when it did so."""
-    return [
-        Finding(
-            f"Component {k}: {percent(facts.ratio[k])} of the variance",
+def findings(facts: Facts) -> Iterator[tuple[str, list[str]]]:
+    """Describe each component, in a heading and sentences: which features it moves, and when."""
+    for k, share in enumerate(facts.model.explained_variance_ratio_):
+        yield (
+            f"Component {k}: {percent(share)} of the variance",
             _features(facts, k) + _rows(facts, k),
         )
-        for k in range(facts.n_components)
-    ]
 
 
 def _features(facts: Facts, k: int) -> list[str]:
-    loadings = np.where(facts.clear(k), facts.components[k], 0.0)
+    loadings = np.where(facts.model._used(k)[0], facts.tables["loading"][k], 0.0)
     order = np.argsort(-np.abs(loadings), kind="stable")[: np.count_nonzero(loadings)]
     if order.size == 0:
-        none = "is different from zero" if facts.lfsr is None else "has a clear sign"
+        none = "is different from zero" if "lfsr" not in facts.tables else "has a clear sign"
         return [f"None of its loadings {none}."]
     if order.size == 1:
         return [f"Only {facts.names[order[0]]} belongs to it."]
@@ -132,13 +119,13 @@ def _features(facts: Facts, k: int) -> list[str]:
 
 
 def _rows(facts: Facts, k: int) -> list[str]:
-    if facts.scores is None or facts.rows is None or len(facts.rows) < 2 * _EXTREME:
+    if facts.scores is None or facts.rows is None or len(facts.rows) < 2 * _FEW:
         return []
     scores, names = facts.scores[:, k], facts.rows
     order = np.argsort(scores, kind="stable")
     lowest, highest = (
         ", ".join(f"{names[i]} ({signed(scores[i])})" for i in rows)
-        for rows in (order[:_EXTREME], order[::-1][:_EXTREME])
+        for rows in (order[:_FEW], order[::-1][:_FEW])
     )
     periods = [
         f"From {names[period.first]} to {names[period.last]} {_moved(facts, k, period.mean)}."
@@ -149,7 +136,7 @@ def _rows(facts: Facts, k: int) -> list[str]:
 
 def _moved(facts: Facts, k: int, mean: float) -> str:
     """Describe what a low or high mean score meant for the features of a component."""
-    moved = np.sign(mean * facts.components[k][facts.clear(k)])
+    moved = np.sign(mean * facts.tables["loading"][k][facts.model._used(k)[0]])
     average = f"(average score {signed(mean)})"
     if moved.size == 0:
         return f"the score was {'low' if mean < 0 else 'high'} {average}"
@@ -163,7 +150,7 @@ def _moved(facts: Facts, k: int, mean: float) -> str:
 
 
 class Period(NamedTuple):
-    """A time in which a score was clearly low or high: its first and last row, and the mean."""
+    """A time in which a score was clearly low or high: first row, last row and mean score."""
 
     first: int
     last: int
@@ -179,14 +166,14 @@ def clear_periods(facts: Facts, k: int) -> list[Period]:
     found = []
     for side in (-1.0, 1.0):
         first, last = clearest_run(side * scores)
-        if last - first >= _SHORTEST:
+        if last - first > _FEW:
             mean = float(scores[first:last].mean())
             found.append(Period(int(order[first]), int(order[last - 1]), mean))
     return sorted(found, key=lambda period: -abs(period.mean))
 
 
 def clearest_run(scores: Array) -> tuple[int, int]:
-    """Return the start and the end (exclusive) of the run of rows that is highest above 1 in total.
+    """Return the start and end (exclusive) of the run of rows with the largest total above 1.
 
     Scores have mean square one, so that 1 is a typical size. A row below 1 does not end a run at
     once, but counts against it.
@@ -208,22 +195,22 @@ def reading(facts: Facts) -> list[str]:
     if facts.n_components == 0:
         return []
     lines = [_LOADINGS, _SCORES]
-    return lines if facts.lfsr is None else [*lines, _GREY, _INTERVALS]
+    return lines if "lfsr" not in facts.tables else [*lines, _GREY, _INTERVALS]
 
 
 def left_out(facts: Facts) -> list[str]:
     """List the parts that the report does not have, and why."""
     missing = []
-    if facts.lfsr is None:
+    if "lfsr" not in facts.tables:
         missing.append(
-            f"{facts.method} gives no uncertainties of its loadings, hence no intervals."
+            f"{facts.method} has no uncertainties of loadings, so there are no intervals."
         )
     if facts.n_components and not facts.curves:
         missing.append(f"{facts.method} fits no priors.")
     if facts.path is None:
-        missing.append(f"{facts.method} does not optimise a criterion whose path could be drawn.")
+        missing.append(f"{facts.method} does not optimise a criterion that could be plotted.")
     if facts.scores is None:
-        missing.append("There are no scores: they require the data, not only the fitted model.")
+        missing.append("There are no scores: they require the data, not just the fitted model.")
     if facts.pca_ratio is None:
         missing.append("PCA's explained variance is not shown: it requires the data as well.")
     return missing
@@ -252,7 +239,7 @@ def signed(value: float) -> str:
 
 
 def listed(names: list[str], most: int = LISTED) -> str:
-    """Write a list of names; half as many stand for a long one, and the number of the others.
+    """Write a list of names; of a long one, half of the limit and the number of the others.
 
     Examples
     --------

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ebcd._numerics import Array
+from ebcd._store import replacing
 from ebcd.data import Gram, is_sparse
 from ebcd.plots._style import check_model
 from ebcd.plots._variance import pca_variance_ratio
@@ -29,25 +30,25 @@ def write_report(
     source: str | None = None,
     pca_variance_ratio: Any = None,
 ) -> Path:
-    """Write what a model found as one page for any browser, and as Markdown next to it.
+    """Write what a model found as a page for any browser, and as Markdown next to it.
 
-    Loadings have 95% credible intervals, those of the model's `credible_intervals`. The page needs
-    no network and no other file. It stays below 5 MB: beyond half a million loadings it keeps only
-    the features with the largest ones, and says so.
+    Loadings have the 95% intervals of `credible_intervals`. The page needs neither a network nor
+    other files. It stays below 5 MB: beyond half a million loadings it keeps only the features with
+    the largest ones, and says so.
 
     Parameters
     ----------
     model : estimator
-        A fitted estimator of this package. What it does not have (uncertainties, priors) is left
-        out, and the report says so.
+        A fitted estimator of this package. The report says which parts (uncertainties, priors) it
+        leaves out because the method does not have them.
     path : path-like
-        File to write, for example ``report.html``. The Markdown has the same name with the suffix
-        ``.md``. Both are written under temporary names first, so that neither is ever half there.
+        File to write, for example ``report.html``; the Markdown has the suffix ``.md`` instead.
+        Existing files are replaced once both new ones are complete.
     X : array-like, sparse matrix or data frame, optional
-        The data, from which scores and the variance explained by principal components are computed;
-        the index of a data frame names the rows.
+        The data, for scores and for the variance explained by principal components; the index of a
+        data frame names the rows.
     scores : array-like of shape (n, k), optional
-        Scores, if they are already known.
+        Scores, if already known.
     row_names : sequence of length n, optional
         Names of the rows of the scores. If they are dates, scores are drawn over time.
     feature_names : sequence of length p, optional
@@ -55,8 +56,8 @@ def write_report(
     title, source : str, optional
         Heading of the report, and the source of the data.
     pca_variance_ratio : sequence of float, optional
-        Share of the variance of each principal component, if it is already known; see the function
-        `pca_variance_ratio`.
+        Share of the variance of each principal component, if already known; see the function of
+        that name.
 
     Returns
     -------
@@ -85,25 +86,29 @@ def write_report(
     ['report.html', 'report.md']
     """
     check_model(model)
-    target = _checked_path(path)
-    if X is not None:
-        if scores is None and not isinstance(X, Gram):
-            scores = model.transform(X)
-        if row_names is None:
-            row_names = _index_of(X, scores)
-        if pca_variance_ratio is None:
-            pca_variance_ratio = _ratio_if_possible(model, X)
-    facts = gather(
-        model,
-        scores=scores,
-        row_names=row_names,
-        feature_names=feature_names,
-        title=title,
-        source=source,
-        pca_ratio=pca_variance_ratio,
-    )
-    page, text = as_page(facts), as_markdown(facts)
-    _write_all({target.with_suffix(".md"): text, target: page})
+    target = Path(path)
+    if target.suffix == ".md":
+        raise ValueError(f"path must name the page, for example report.html, got {target}")
+    # the places are checked first, and files appear only when both are complete
+    with replacing(target.with_suffix(".md")) as text, replacing(target) as page:
+        if X is not None:
+            if scores is None and not isinstance(X, Gram):
+                scores = model.transform(X)
+            if row_names is None:
+                row_names = _index_of(X, scores)
+            if pca_variance_ratio is None:
+                pca_variance_ratio = _ratio_if_possible(model, X)
+        facts = gather(
+            model,
+            scores=scores,
+            row_names=row_names,
+            feature_names=feature_names,
+            title=title,
+            source=source,
+            pca_ratio=pca_variance_ratio,
+        )
+        text.write(as_markdown(facts).encode())
+        page.write(as_page(facts).encode())
     return target
 
 
@@ -115,33 +120,9 @@ def _ratio_if_possible(model: Any, X: Any) -> Array | None:
     return pca_variance_ratio(model, X)
 
 
-def _checked_path(path: str | os.PathLike[str]) -> Path:
-    target = Path(path)
-    if target.suffix == ".md":
-        raise ValueError(f"path must name the page, for example report.html, got {target}")
-    if target.is_dir():
-        raise ValueError(f"path is a folder: {target}; add a file name, for example report.html")
-    if not target.parent.is_dir():
-        raise ValueError(f"path is in a folder that does not exist: {target.parent}")
-    return target
-
-
 def _index_of(X: Any, scores: Any) -> list[Any] | None:
     """Return the index of a data frame, unless it only counts the rows."""
     if scores is None or not (hasattr(X, "index") and hasattr(X, "columns")):
         return None
     labels = list(X.index)
     return None if labels == list(range(len(labels))) else labels
-
-
-def _write_all(texts: dict[Path, str]) -> None:
-    """Write files under temporary names, and rename them once all are complete."""
-    parts = {target.with_name(f".{target.name}.part"): target for target in texts}
-    try:
-        for part, target in parts.items():
-            part.write_text(texts[target], encoding="utf-8", newline="\n")
-        for part, target in parts.items():
-            part.replace(target)
-    finally:
-        for part in parts:
-            part.unlink(missing_ok=True)

@@ -115,7 +115,7 @@ const percent = (share) =>
   share === 0 || share >= 0.0095 ? `${(100 * share).toFixed(1)}%` : `${format(100 * share, 1)}%`;
 const counted = (number) => number.toLocaleString("en");
 
-const intervalName = () => `${format(100 * header.probability)}% credible interval`;
+const intervalName = () => "95% credible interval";
 
 function loadingLines(k, j) {
   const lines = [`loading ${format(data.loadings[k][j])}`];
