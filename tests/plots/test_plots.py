@@ -83,7 +83,7 @@ class TestHeatmap:
     def test_no_used_loading_is_lost(self, wide):
         ax = plots.heatmap(wide)
         image = self.image(ax)
-        assert 200 < len(image) <= 400
+        assert 200 < len(image) <= ax.get_window_extent().height
         used = (wide.lfsr_ <= 0.05).any(axis=0)
         assert f"{used.sum():,} of 20,000 features" in ax.get_ylabel()
         shown = wide.components_[:, used]
@@ -94,7 +94,7 @@ class TestHeatmap:
     def test_order_of_the_data(self, wide):
         image = self.image(plots.heatmap(wide, sort=False, level=1e-3))
         used = (wide.lfsr_ <= 1e-3).any(axis=0)
-        together = -(-used.sum() // 400)
+        together = -(-used.sum() // len(image))
         block = wide.components_[0, used][:together]
         assert image[0, 0] == block[np.abs(block).argmax()]
 
@@ -417,7 +417,7 @@ class TestElbo:
         with pytest.warns(UserWarning, match="vary|0 of 2"):
             model = kind(2).fit(np.ones((10, 5)))
         ax = plots.elbo(model)
-        assert ax.texts[0].get_text() in ("no iteration was done", "no round was done")
+        assert ax.texts[0].get_text() in ("there was no iteration", "there was no round")
         ax.figure.canvas.draw()
 
     @pytest.mark.parametrize("scale", [False, True])

@@ -1,11 +1,13 @@
-"""Loadings as bars, with credible intervals."""
+"""Loadings as bars: of one estimator with credible intervals, or of several side by side."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import linear_sum_assignment
 
 from ebcd._numerics import Array
 from ebcd._parameters import COUNT, PROBABILITY
@@ -13,6 +15,8 @@ from ebcd.plots import _style as style
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+_VISIBLE = 0.01  # shortest bar of `compare`, as a share of the longest one in a row of panels
 
 
 def components(
@@ -38,7 +42,7 @@ def components(
     component : int, sequence of int or None, default None
         The component to draw; several, one per panel; or None for all.
     n : int, default 20
-        Largest number of features in a panel.
+        Maximum number of features in a panel.
     level : float, default 0.05
         Local false sign rate above which a bar is grey.
     probability : float, default 0.95
@@ -46,7 +50,7 @@ def components(
     feature_names : array-like of length p, optional
         Names of the features; by default those seen in `fit`, or x0, x1 and so on.
     ax : Axes or array of Axes, optional
-        Where to draw: one for each component.
+        Axes to draw on, one for each component.
 
     Returns
     -------
@@ -83,7 +87,7 @@ def components(
         if hasattr(model, "lfsr_"):
             ends = model._intervals(k, features, probability)
             panel.hlines(range(features.size), *ends, color=style.INK, linewidth=1.2)
-        draw_bars(panel, model.components_[k], features, unclear(model, k, level))
+        _draw_bars(panel, model.components_[k], features, _unclear(model, k, level))
         style.name_features(panel, names, features)
         panel.set_ylim(features.size - 0.4, -0.6)
         panel.set_title(style.share(model, k), fontsize="medium")
@@ -106,19 +110,19 @@ def _caption(
         notes.append(f"{features.size:,} {kind} of {model.n_features_in_:,}")
     if hasattr(model, "lfsr_"):
         notes.append(f"{100 * probability:g}% credible intervals")
-    if unclear(model, k, level)[features].any():
+    if _unclear(model, k, level)[features].any():
         notes.append(f"grey: lfsr > {level:g}")
     return "loading" + (f"\n({'; '.join(notes)})" if notes else "")
 
 
-def unclear(model: Any, k: int, level: float) -> NDArray[np.bool_]:
+def _unclear(model: Any, k: int, level: float) -> NDArray[np.bool_]:
     """Mark the loadings of a component whose sign is not clear; none without uncertainties."""
     if hasattr(model, "lfsr_"):
         return np.asarray(model.lfsr_[k] > level)
     return np.zeros(model.n_features_in_, dtype=bool)
 
 
-def draw_bars(
+def _draw_bars(
     ax: Axes, loadings: Array, features: NDArray[np.intp], grey: NDArray[np.bool_]
 ) -> None:
     """Draw a bar for each of the features, coloured by sign."""
@@ -126,13 +130,154 @@ def draw_bars(
     colours = np.where(lengths > 0, style.POSITIVE, style.NEGATIVE)
     colours = np.where(grey[features], style.GREY, colours)
     ax.barh(np.arange(features.size), lengths, color=colours, height=0.72)
-    tidy_bars(ax)
+    _tidy_bars(ax)
 
 
-def tidy_bars(ax: Axes) -> None:
+def _tidy_bars(ax: Axes) -> None:
     """Draw the line at zero, and remove what bars do not need."""
     ax.axvline(0, color=style.INK, linewidth=0.8)
-    style.few_ticks(ax)
+    style.locate_ticks(ax, nbins=4, steps=[1, 2, 5, 10])  # with space between long numbers
     style.tidy(ax)
     ax.spines["left"].set_visible(False)
     ax.tick_params(axis="y", length=0)
+
+
+def compare(
+    models: Any,
+    *,
+    components: Sequence[int] | None = None,
+    n: int = 15,
+    level: float = 0.05,
+    feature_names: Any = None,
+    ax: Any = None,
+) -> NDArray[Any]:
+    """Draw the components of several estimators side by side, matched to those of the first.
+
+    Each row is a component of the first estimator, each column an estimator. Components of the
+    others are matched to those of the first so that the sum of absolute cosines is largest, and
+    take the same sign. All methods scale scores to a mean square of one, so that loadings are
+    comparable.
+
+    Parameters
+    ----------
+    models : sequence of estimators, or dict of names and estimators
+        Fitted estimators of this package, all with the same features.
+    components : sequence of int, optional
+        Components of the first estimator; by default all.
+    n : int, default 15
+        Maximum number of features in a row of panels: those with the largest loadings in any
+        panel, in the order of the first estimator.
+    level : float, default 0.05
+        Local false sign rate above which a bar is grey.
+    feature_names : array-like of length p, optional
+        Names of the features; by default those seen by the first estimator, or x0, x1 and so on.
+    ax : array of Axes, optional
+        Axes to draw on, one for each component and estimator.
+
+    Returns
+    -------
+    ndarray of Axes
+        Of shape (components, estimators).
+
+    Examples
+    --------
+    >>> import ebcd
+    >>> sea = ebcd.datasets.load_elnino()
+    >>> models = [ebcd.EBCD(2).fit(sea.data), ebcd.peers.SPC(2).fit(sea.data)]
+    >>> ebcd.plots.compare(models, feature_names=sea.feature_names).shape
+    (2, 2)
+    """
+    named = _named(models)
+    COUNT.check("n", n)
+    first = next(iter(named.values()))
+    which = style.checked_components(first, components)
+    names = first._feature_names(feature_names)
+    matches = [_matches(first, model) for model in named.values()]
+    features = [_features([match[k] for match in matches], n) for k in which]
+    axes = _grid(ax, names, features, len(named))
+    for panel in axes.ravel() if not which else ():
+        style.say(panel, "no component")
+    for k, row, chosen in zip(which, axes, features, strict=False):
+        for model, match, panel in zip(named.values(), matches, row, strict=True):
+            _draw(panel, model, match[k], chosen, level)
+        style.name_features(row[0], names, chosen)
+        row[0].set_ylim(chosen.size - 0.4, -0.6)
+        row[0].set_ylabel(f"component {k}")
+    for name, panel in zip(named, axes[0], strict=True):
+        title = f"{style.short(name)}\n{panel.get_title()}"
+        panel.set_title(title, fontsize="medium", parse_math=False)
+    for panel in axes[-1]:
+        panel.set_xlabel("loading", fontsize="small")
+    return axes
+
+
+class _Match(NamedTuple):
+    """The component of an estimator that matches one of the first, with the same sign."""
+
+    number: int
+    loadings: Array
+    cosine: float
+
+
+def _named(models: Any) -> dict[str, Any]:
+    if isinstance(models, Mapping):
+        named = {str(name): model for name, model in models.items()}
+    elif isinstance(models, Sequence):
+        names = [type(model).__name__ for model in models]
+        numbers = [names[: i + 1].count(name) for i, name in enumerate(names)]
+        names = [f"{name} {i}" if i > 1 else name for name, i in zip(names, numbers, strict=True)]
+        named = dict(zip(names, models, strict=True))
+    else:
+        raise TypeError("models must be a list of fitted estimators, or a dict with their names")
+    if not named:
+        raise ValueError("models is empty; pass at least one fitted estimator")
+    for model in named.values():
+        style.check_model(model)
+    sizes = {name: model.n_features_in_ for name, model in named.items()}
+    if len(set(sizes.values())) > 1:
+        said = ", ".join(f"{name} has {size}" for name, size in sizes.items())
+        raise ValueError(f"models must have the same features, but {said}")
+    return named
+
+
+def _matches(first: Any, model: Any) -> list[_Match | None]:
+    """Return the match of each component of the first estimator; None where there is none."""
+    cosines = _directions(first.components_) @ _directions(model.components_).T
+    found: list[_Match | None] = [None] * first.n_components_
+    for k, i in zip(*linear_sum_assignment(-np.abs(cosines)), strict=True):
+        sign = -1.0 if cosines[k, i] < 0 else 1.0
+        found[k] = _Match(int(i), sign * model.components_[i], abs(float(cosines[k, i])))
+    return found
+
+
+def _directions(components: Array) -> Array:
+    size = np.linalg.norm(components, axis=1, keepdims=True)
+    return np.asarray(components / np.where(size > 0, size, 1.0))
+
+
+def _features(matches: list[_Match | None], n: int) -> NDArray[np.intp]:
+    """Return the features of a row of panels, in the order of the first estimator."""
+    loadings = [match.loadings for match in matches if match is not None]
+    size = np.abs(loadings).max(axis=0)
+    visible = np.count_nonzero(size > _VISIBLE * size.max())
+    chosen = np.argsort(-size, kind="stable")[: min(n, visible)]
+    return chosen[np.argsort(-loadings[0][chosen], kind="stable")]
+
+
+def _grid(ax: Any, names: Any, features: list[NDArray[np.intp]], columns: int) -> NDArray[Any]:
+    heights = [0.9 + 0.22 * max(chosen.size, 3) for chosen in features] or [2.0]
+    space = 0.09 * style.longest(names[j] for chosen in features for j in chosen)
+    size = 2.3 + space / columns, float(np.mean(heights))
+    shape = len(heights), columns
+    return style.panels(ax, shape, *size, height_ratios=heights, sharex="row", sharey="row")
+
+
+def _draw(
+    ax: Any, model: Any, match: _Match | None, features: NDArray[np.intp], level: float
+) -> None:
+    if match is None:
+        _tidy_bars(ax)
+        ax.text(0.5, 0.5, "none", transform=ax.transAxes, ha="center", color=style.GREY)
+        return
+    _draw_bars(ax, match.loadings, features, _unclear(model, match.number, level))
+    ax.set_title(f"component {match.number}, cosine {match.cosine:.2f}", fontsize="small")

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _LABELLED = 60  # features up to which each has its name beside it
-_ROWS = 400  # about as many as the pixels of a figure can show
 
 
 def heatmap(
@@ -29,7 +28,7 @@ def heatmap(
 
     Up to 60 features are all drawn, with their names. Of more, only those used by some component
     are drawn (local false sign rate at most `level`, or not zero where a method has no such rate).
-    If more than 400 are left, neighbours share a row, which shows the largest of their loadings.
+    If they outnumber the pixels, neighbours share a row, which shows the largest of their loadings.
 
     Parameters
     ----------
@@ -43,7 +42,7 @@ def heatmap(
     feature_names : array-like of length p, optional
         Names of the features; by default those seen in `fit`, or x0, x1 and so on.
     ax : Axes, optional
-        Where to draw.
+        Axes to draw on; by default those of a new figure.
 
     Returns
     -------
@@ -70,12 +69,12 @@ def heatmap(
     if rows.size == 0:
         style.say(axes, f"no loading with lfsr <= {level:g}")
         return axes
-    image, together = _strongest(model.components_.T[rows])
+    image, together = _strongest(model.components_.T[rows], axes.get_window_extent().height)
     limit = _limit(image, labelled)
     colours: dict[str, Any] = {"cmap": "RdBu", "vmin": -limit, "vmax": limit}
     drawn = axes.imshow(image, aspect="auto", interpolation="nearest", **colours)
     extend = "neither" if labelled else "both"
-    style.colour_bar(axes, drawn, label="loading", extend=extend, shrink=0.8)
+    axes.figure.colorbar(drawn, ax=axes, label="loading", extend=extend, shrink=0.8)
     if labelled:
         style.name_features(axes, names, rows)
     else:
@@ -101,9 +100,9 @@ def _rows(model: Any, sort: bool, level: float) -> NDArray[np.intp]:
     return rows
 
 
-def _strongest(loadings: Array) -> tuple[Array, int]:
+def _strongest(loadings: Array, pixels: float) -> tuple[Array, int]:
     """Merge neighbouring rows by their largest entries, so that none of these is lost."""
-    together = -(-len(loadings) // _ROWS)
+    together = -(-len(loadings) // max(int(pixels), 1))
     padded = np.pad(loadings, ((0, -len(loadings) % together), (0, 0)))
     blocks = padded.reshape(-1, together, loadings.shape[1])
     largest = np.abs(blocks).argmax(axis=1, keepdims=True)
@@ -132,4 +131,4 @@ def _label_components(ax: Axes, model: Any) -> None:
         ax.set_xticks(range(count), [f"{k}\n{shares[k]:.3g}%" for k in range(count)])
         ax.tick_params(axis="x", labelsize="small")
     else:
-        style.whole_number_ticks(ax)
+        style.locate_ticks(ax, integer=True)

@@ -45,7 +45,7 @@ def scores(
     color : array-like of length n, optional
         A number or a category for each sample, to colour the points of two components by.
     ax : Axes or array of Axes, optional
-        Where to draw: one for two components against each other, otherwise one per component.
+        Axes to draw on: one for two components against each other, otherwise one per component.
 
     Returns
     -------
@@ -165,7 +165,7 @@ def _coloured(ax: Axes, values: Array, color: Any, look: dict[str, Any]) -> None
     categories, place = np.unique(given, return_inverse=True)
     if given.dtype.kind in "iuf" and categories.size > _CATEGORIES:
         drawn = ax.scatter(values[:, 0], values[:, 1], c=given, cmap="viridis", **look)
-        style.colour_bar(ax, drawn).solids.set_alpha(1)
+        ax.figure.colorbar(drawn, ax=ax, alpha=1)
         return
     if categories.size > _CATEGORIES:
         raise ValueError(

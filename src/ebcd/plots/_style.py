@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from ebcd.estimators._html import _NAME_LENGTH
 from ebcd.estimators._readable import Readable
 
 if TYPE_CHECKING:
@@ -22,7 +23,6 @@ BLUE, INK, GREY = "#0072B2", "#333333", "#BBBBBB"
 POSITIVE, NEGATIVE = "#56B4E9", "#E69F00"  # light, so that intervals are visible on top of them
 PALETTE = (BLUE, "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#333333")
 LABELLED = 16  # components up to which each has a label of its own
-_LONGEST_LABEL = 40  # characters; longer names would leave no room for the plot
 
 
 def check_model(model: Any) -> None:
@@ -89,24 +89,19 @@ def row_of_panels(ax: Any, count: int, width: float, height: float) -> NDArray[A
     return axes[:count]
 
 
-def colour_bar(ax: Any, drawn: Any, **options: Any) -> Any:
-    """Draw the colour bar of an image or of points beside their axes."""
-    return ax.figure.colorbar(drawn, ax=ax, **options)
-
-
 def share(model: Any, k: int) -> str:
     """Return the title of a component: its number and its share of the variance."""
     return f"component {k} ({100 * model.explained_variance_ratio_[k]:.1f}% of variance)"
 
 
 def short(name: Any) -> str:
-    """Return a label on one line, cut where it is too long."""
+    """Return a label on one line, cut off where it would leave no room for the plot."""
     text = " ".join(str(name).split())
-    return text if len(text) <= _LONGEST_LABEL else text[: _LONGEST_LABEL - 1] + "…"
+    return text if len(text) <= _NAME_LENGTH else text[: _NAME_LENGTH - 1] + "…"
 
 
 def longest(names: Iterable[Any]) -> int:
-    """Return the length of the longest label, for which there must be space."""
+    """Return the length of the longest label."""
     return max((len(short(name)) for name in names), default=20)
 
 
@@ -126,18 +121,11 @@ def say_nothing_found(ax: Axes, model: Any) -> None:
     say(ax, f"no component: {model._why_nothing()}")
 
 
-def whole_number_ticks(ax: Axes) -> None:
-    """Put ticks of the horizontal axis at whole numbers only."""
+def locate_ticks(ax: Axes, **options: Any) -> None:
+    """Place the ticks of the horizontal axis; options are those of `MaxNLocator`."""
     from matplotlib.ticker import MaxNLocator
 
-    ax.xaxis.set_major_locator(MaxNLocator(integer=True))
-
-
-def few_ticks(ax: Axes) -> None:
-    """Leave space between numbers below narrow axes, even if they have many digits."""
-    from matplotlib.ticker import MaxNLocator
-
-    ax.xaxis.set_major_locator(MaxNLocator(4, steps=[1, 2, 5, 10]))
+    ax.xaxis.set_major_locator(MaxNLocator(**options))
 
 
 def tidy(ax: Axes) -> None:

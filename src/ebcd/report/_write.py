@@ -11,8 +11,8 @@ import numpy as np
 from ebcd._numerics import Array
 from ebcd._store import replacing
 from ebcd.data import Gram, is_sparse
+from ebcd.plots._fit import pca_variance_ratio
 from ebcd.plots._style import check_model
-from ebcd.plots._variance import pca_variance_ratio
 from ebcd.report._facts import gather
 from ebcd.report._markdown import as_markdown
 from ebcd.report._page import as_page

@@ -1,0 +1,257 @@
+"""How a fit went: its criterion, what it did to loadings, and the variance it explains."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ebcd._numerics import Array
+from ebcd.data import as_input
+from ebcd.estimators._shrinkage import Shrinkage
+from ebcd.plots import _style as style
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_LINES = ("-", "--", ":", "-.")
+_REACH = 7.0  # noise standard deviations, or thresholds, beyond which curves hardly change
+
+
+def elbo(model: Any, *, ax: Any = None) -> Axes:
+    """Draw the ELBO, or the criterion of another method, at the start and after each step.
+
+    Where components are found one by one (`SPC`, and `GPower` with ``block=False``), the criterion
+    is the sum over those found so far. `ITSPCA` and `EBPCA` do not maximise a criterion; for these
+    the plot shows the change in each iteration (``change_path_``) on a logarithmic axis, with marks
+    at its foot for iterations without any change, and for those of `ITSPCA` in which a component
+    was dropped.
+
+    Parameters
+    ----------
+    model : estimator
+        Any fitted estimator of this package.
+    ax : Axes, optional
+        Axes to draw on; by default those of a new figure.
+
+    Returns
+    -------
+    Axes
+
+    Examples
+    --------
+    >>> import ebcd
+    >>> X = ebcd.datasets.load_elnino().data
+    >>> ax = ebcd.plots.elbo(ebcd.EBCD(2).fit(X))
+    >>> ax.get_ylabel()
+    'ELBO (nats)'
+    >>> ax = ebcd.plots.elbo(ebcd.peers.EBPCA(2).fit(X))
+    >>> ax.get_ylabel()
+    'relative change of the loadings'
+    """
+    style.check_model(model)
+    axes = style.one_axes(ax, 5.6, 3.6)
+    path = getattr(model, "elbo_path_", getattr(model, "objective_path_", None))
+    if path is None:
+        _draw_changes(axes, model.change_path_, _step(model))
+    else:
+        _draw_line(axes, np.arange(path.size), path)
+        axes.set_xlabel("recorded step")
+        axes.ticklabel_format(axis="y", useOffset=False)
+    axes.set_ylabel(model._criterion)
+    axes.set_title(_end(model), fontsize="medium")
+    style.tidy(axes)
+    return axes
+
+
+def _draw_changes(axes: Axes, path: Array, step: str) -> None:
+    if path.size == 0:
+        style.say(axes, f"there was no {step}")
+        return
+    steps = np.arange(1, path.size + 1)
+    axes.set_yscale("log")
+    _draw_line(axes, steps, np.where(path > 0, path, np.nan))
+    axes.set_xlabel(step)
+    if not (path > 0).any():  # numbers on the axis would mean nothing
+        axes.tick_params(axis="y", which="both", left=False, labelleft=False)
+    for which, marker, meaning in (
+        (path == 0, "v", "no change"),
+        (np.isnan(path), "x", "a component was dropped"),
+    ):
+        if which.any():
+            foot, place = np.full(which.sum(), 0.03), axes.get_xaxis_transform()
+            axes.plot(steps[which], foot, marker, color=style.INK, label=meaning, transform=place)
+            axes.legend(frameon=False)
+
+
+def _draw_line(axes: Axes, steps: NDArray[Any], path: Array) -> None:
+    axes.plot(steps, path, color=style.BLUE, marker="o", markersize=3.5, linewidth=1.4)
+    style.locate_ticks(axes, integer=True)
+    axes.set_xlim(steps[0] - 0.4, max(steps[-1], steps[0] + 1) + 0.4)
+
+
+def _end(model: Any) -> str:
+    name = type(model).__name__
+    if not hasattr(model, "converged_"):
+        return f"{name}: {model.n_iter_} {_step(model)}{'s' if model.n_iter_ != 1 else ''}"
+    return f"{name} {'converged' if model.converged_ else 'did NOT converge'}"
+
+
+def _step(model: Any) -> str:
+    """Return the word for what is repeated until convergence, or a given number of times."""
+    return "iteration" if hasattr(model, "converged_") else "round"
+
+
+def shrinkage(model: Any, *, components: Sequence[int] | None = None, ax: Any = None) -> Axes:
+    """Draw how the last iteration of a fit shrank the loadings of each component.
+
+    An observed loading is the mean product of a feature with the scores, ``X'z / n``; on the
+    diagonal it is left unchanged. With ``scale=True`` loadings are those of the scaled data.
+
+    Curves of `EBCD` and `EBMF` are posterior means under the fitted priors, at the noise level of
+    the fit (its median if it differs between features); those of `EBPCA` show its priors for one
+    component alone, although the method denoises all loadings of a feature together. Penalised PCA
+    has the proximal map of its penalty. The other peers have thresholds: `SPC` and `GPower`
+    rescale components afterwards, so that large loadings may rise above the diagonal; `USLPCA`
+    keeps a number of loadings, drawn as a threshold at the smallest of these; `ITSPCA`
+    orthogonalises components afterwards, which is not drawn.
+
+    Parameters
+    ----------
+    model : estimator
+        Any fitted estimator of this package.
+    components : sequence of int, optional
+        Components to draw; by default all.
+    ax : Axes, optional
+        Axes to draw on; by default those of a new figure.
+
+    Returns
+    -------
+    Axes
+
+    Examples
+    --------
+    >>> import ebcd
+    >>> model = ebcd.EBCD(2).fit(ebcd.datasets.load_elnino().data)
+    >>> ax = ebcd.plots.shrinkage(model)
+    >>> ax.get_ylabel()
+    'posterior mean'
+    """
+    style.check_model(model)
+    which = style.checked_components(model, components)
+    axes = style.one_axes(ax, 5.4, 4.2)
+    if not which:
+        style.say_nothing_found(axes, model)
+        return axes
+    shrinkages = [model._shrinkage(k) for k in which]
+    limit = max(map(_limit, shrinkages))
+    x = np.linspace(-limit, limit, 1001)
+    axes.axline((0, 0), slope=1, color=style.GREY, linewidth=1, label="no shrinkage")
+    for i, (k, one) in enumerate(zip(which, shrinkages, strict=True)):
+        line = _LINES[i // len(style.PALETTE) % len(_LINES)]
+        colour = style.PALETTE[i % len(style.PALETTE)]
+        axes.plot(x, one.shrink(x), line, color=colour, linewidth=1.6, label=f"component {k}")
+    axes.set(xlim=(-limit, limit), ylim=(-limit, limit))
+    axes.set_xlabel("observed loading" + (" (scaled data)" if getattr(model, "scale", 0) else ""))
+    axes.set_ylabel(shrinkages[0].result)
+    axes.legend(frameon=False, fontsize="small", loc="center left", bbox_to_anchor=(1.0, 0.5))
+    style.tidy(axes)
+    return axes
+
+
+def _limit(shrinkage: Shrinkage) -> float:
+    """Return the end of the axes: all observed loadings, or where curves stop changing."""
+    size = np.abs(shrinkage.observed)
+    unit = shrinkage.noise
+    if unit is None:  # the largest loading that was removed
+        unit = size[shrinkage.shrink(shrinkage.observed) == 0].max(initial=0.0)
+    return float(min(1.05 * size.max(), _REACH * unit or np.inf))
+
+
+def explained_variance(model: Any, X: Any = None, *, ax: Any = None) -> Axes:
+    """Draw the share of the variance that each component explains, beside that of PCA.
+
+    Parameters
+    ----------
+    model : estimator
+        Any fitted estimator of this package.
+    X : array-like, sparse matrix or data frame of shape (n, p), optional
+        The training data. If given, the shares of as many principal components are drawn as well;
+        no uncorrelated components explain more in total.
+    ax : Axes, optional
+        Axes to draw on; by default those of a new figure.
+
+    Returns
+    -------
+    Axes
+
+    Examples
+    --------
+    >>> import ebcd
+    >>> sea = ebcd.datasets.load_elnino()
+    >>> model = ebcd.EBCD(2).fit(sea.data)
+    >>> ax = ebcd.plots.explained_variance(model, sea.data)
+    >>> len(ax.patches)
+    4
+    """
+    style.check_model(model)
+    count = model.n_components_
+    axes = style.one_axes(ax, 3.4 + 0.5 * min(max(count, 3), style.LABELLED), 3.6)
+    if count == 0:
+        style.say_nothing_found(axes, model)
+        return axes
+    shares = {type(model).__name__: 100 * model.explained_variance_ratio_}
+    if X is not None:
+        shares["PCA"] = 100 * pca_variance_ratio(model, X)
+    width = 0.8 / len(shares)
+    for i, (name, values) in enumerate(shares.items()):
+        places = np.arange(values.size) + (i - 0.5 * (len(shares) - 1)) * width
+        label = f"{name}: {values.sum():.1f}% in total"
+        axes.bar(places, values, width=width, color=(style.BLUE, style.GREY)[i], label=label)
+    axes.set_xlabel("component")
+    axes.set_ylabel("% of the variance")
+    if count <= style.LABELLED:
+        axes.set_xticks(range(count))
+    # above the bars, where nothing can be in the way
+    axes.legend(frameon=False, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=1)
+    style.tidy(axes)
+    return axes
+
+
+def pca_variance_ratio(model: Any, X: Any) -> Array:
+    """Compute the variance shares of as many principal components as the model has components.
+
+    The data are centred and scaled as in the fit of the model; shares are of the variance in the
+    units of the data, like ``model.explained_variance_ratio_``.
+
+    Parameters
+    ----------
+    model : estimator
+        A fitted estimator of this package.
+    X : array-like, sparse matrix, data frame or Gram
+        The data, without missing entries.
+
+    Returns
+    -------
+    ndarray of shape (k,)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ebcd import EBCD
+    >>> from ebcd.report import pca_variance_ratio
+    >>> X = np.outer([1.0, -1.0, 2.0, -2.0], [3.0, 0.0, 4.0])
+    >>> X += 0.1 * np.random.default_rng(0).normal(size=X.shape)
+    >>> model = EBCD(1).fit(X)
+    >>> bool(pca_variance_ratio(model, X)[0] > model.explained_variance_ratio_[0])
+    True
+    """
+    style.check_model(model)
+    if model.n_components_ == 0:
+        return np.empty(0)
+    data = as_input(X, model.center, getattr(model, "scale", False))
+    values, vectors = data.covariance.leading(model.n_components_)
+    loadings = np.sqrt(values) * vectors * (data.scale * data.covariance.unit)[:, None]
+    return np.sort((loadings**2).sum(axis=0) / data.variances.sum())[::-1]
