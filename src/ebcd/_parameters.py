@@ -57,12 +57,12 @@ class Constraint:
 
 @dataclass(frozen=True)
 class Parsed:
-    """A parameter that is checked by the function that interprets it, with its own errors."""
+    """A parameter that is checked by the function that parses it, with errors of its own."""
 
     parse: Callable[[Any], Any]
 
     def check(self, name: str, value: Any) -> None:
-        """Raise what the function raises, with the name of the parameter in front."""
+        """Raise what the function raises, preceded by the name of the parameter."""
         try:
             self.parse(value)
         except (TypeError, ValueError) as error:
@@ -89,7 +89,7 @@ def shown(value: Any) -> str:
 
 
 def is_integer(value: Any) -> bool:
-    """Whether a value is an integer of Python or NumPy, no boolean."""
+    """Whether a value is an integer of Python or NumPy, and not a boolean."""
     return isinstance(value, int | np.integer) and not isinstance(value, bool)
 
 
@@ -103,13 +103,13 @@ def _is_finite(value: Any) -> bool:
 def _is_numeric_array(value: Any) -> bool:
     try:
         array = np.asarray(value)
-    except (TypeError, ValueError):  # ragged, or an object that is no array
+    except (TypeError, ValueError):  # ragged, or not an array at all
         return False
     return array.ndim > 0 and array.dtype.kind in "iuf"
 
 
 def integer(low: int, high: int | None = None) -> Constraint:
-    """Allow integers (Python or NumPy, no booleans) of at least `low` and at most `high`."""
+    """Allow integers of at least `low` and at most `high`, but not booleans."""
     words = f"of at least {low}" if high is None else f"from {low} to {high}"
     most = sys.maxsize if high is None else high
     return Constraint((f"an integer {words}",), is_integer, lambda value: low <= value <= most)
@@ -153,13 +153,12 @@ def instance(words: str, *types: type) -> Constraint:
 NONE = instance("None", type(None))
 FLAG = Constraint(("True", "False"), lambda value: isinstance(value, bool | np.bool_))
 COUNT = integer(1)
-# More is a slip of the keyboard, which would not end or would fill the memory.
-MOST_ITERATIONS, MOST_TRIALS = 10**9, 10_000
-MAX_ITER, N_TRIALS = integer(1, MOST_ITERATIONS), integer(1, MOST_TRIALS)
+# More than this is a typing error, which would run forever or exhaust the memory.
+_MOST, MOST_TRIALS = np.iinfo(np.int32).max, 10_000
+MAX_ITER, N_DRAWS, N_TRIALS = integer(1, _MOST), integer(0, _MOST), integer(1, MOST_TRIALS)
 NON_NEGATIVE = real("a number of at least 0", lambda value: value >= 0)
 POSITIVE = real("a number above 0", lambda value: value > 0)
 PROBABILITY = real("a number above 0 and below 1", lambda value: 0 < value < 1)
-N_DRAWS = integer(0, MOST_ITERATIONS)
 VERBOSE = FLAG | integer(0)
 LOADINGS = Constraint(
     ("an array of finite loadings of shape (n_features, n_components)",),

@@ -74,7 +74,7 @@ def components(
     names = model._feature_names(feature_names)
     several = component is None or bool(np.ndim(component))
     which = style.checked_components(model, component if several else [component])
-    chosen = [_largest(model.components_[k], n) for k in which]
+    chosen = [_largest(np.abs(row), row, n) for row in model.components_[which]]
     height = 1.1 + 0.23 * max([6, *(features.size for features in chosen)])
     width = 3.3 + 0.09 * style.longest(names[j] for features in chosen for j in features)
     if several:
@@ -95,9 +95,9 @@ def components(
     return axes
 
 
-def _largest(loadings: Array, n: int) -> NDArray[np.intp]:
-    """Return the features with the largest non-zero loadings, the most positive first."""
-    largest = np.argsort(-np.abs(loadings), kind="stable")[: min(n, np.count_nonzero(loadings))]
+def _largest(size: Array, loadings: Array, n: int) -> NDArray[np.intp]:
+    """Return the features of the largest sizes but zero, those with positive loadings first."""
+    largest = np.argsort(-size, kind="stable")[: min(n, np.count_nonzero(size))]
     return largest[np.argsort(-loadings[largest], kind="stable")]
 
 
@@ -259,9 +259,7 @@ def _features(matches: list[_Match | None], n: int) -> NDArray[np.intp]:
     """Return the features of a row of panels, in the order of the first estimator."""
     loadings = [match.loadings for match in matches if match is not None]
     size = np.abs(loadings).max(axis=0)
-    visible = np.count_nonzero(size > _VISIBLE * size.max())
-    chosen = np.argsort(-size, kind="stable")[: min(n, visible)]
-    return chosen[np.argsort(-loadings[0][chosen], kind="stable")]
+    return _largest(np.where(size > _VISIBLE * size.max(), size, 0.0), loadings[0], n)
 
 
 def _grid(ax: Any, names: Any, features: list[NDArray[np.intp]], columns: int) -> NDArray[Any]:
