@@ -222,18 +222,22 @@ def test_numbers_with_underscores_are_text(tmp_path):
 
 
 def test_one_row(tmp_path):
-    assert "one row of data" in refused(written(tmp_path, as_text(X[:1])), tmp_path)
+    assert "at least two rows of data are needed, got 1" in refused(
+        written(tmp_path, as_text(X[:1])), tmp_path
+    )
 
 
 def test_one_column(tmp_path):
     message = refused(written(tmp_path, as_text(X[:, :1], NAMES[:1])), tmp_path)
-    assert "one column of numbers (alpha)" in message
+    assert "at least two columns of numbers are needed, got 1 (alpha)" in message
     assert "--separator" in message
 
 
 def test_one_column_of_decimal_commas_is_not_two(tmp_path):
     content = as_text(X[:, :1], NAMES[:1], decimal=",")
-    assert "one column of numbers (alpha)" in refused(written(tmp_path, content), tmp_path)
+    assert "at least two columns of numbers are needed, got 1 (alpha)" in refused(
+        written(tmp_path, content), tmp_path
+    )
 
 
 @pytest.mark.slow

@@ -21,7 +21,6 @@ from ebcd.cli._results import (
     CSV,
     as_json,
     fit_and_write,
-    make_model,
     read_results,
     rewrite_report,
     scores_frame,
@@ -94,9 +93,9 @@ def fit(
     """Find the components of a table; write them, the scores and a report to a folder."""
     reading = o.reading(locals())
     with one_line_errors():
-        model = make_model(
+        model = ebcd.EBCD(
             n_components,
-            prior,
+            prior=prior,
             noise=noise.value,
             center=center,
             scale=scale,
@@ -107,6 +106,7 @@ def fit(
             checkpoint=None if checkpoint is None else str(checkpoint),
             random_state=seed,
         )
+        model._check_parameters()  # before a large file is read
         steps = Steps(transpose, log_returns, difference, standardize)
         check_covariance_options(covariance, n_samples, steps)
         title = f"Components of {path.name if str(path) != '-' else 'standard input'}"
@@ -198,8 +198,7 @@ def compare_methods(
         check_covariance_options(covariance, n_samples, steps)
         with display(quiet) as shown:
             data = load(path, steps, n_samples, center, reading, shown)
-            k = int(n_components) if n_components.isdigit() else n_components
-            outcomes = list(compare(data, k, center, methods, shown))
+            outcomes = list(compare(data, n_components, center, methods, shown))
         if json:
             typer.echo(as_json([dataclasses.asdict(outcome) for outcome in outcomes]))
         else:

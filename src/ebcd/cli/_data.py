@@ -108,13 +108,13 @@ def _as_data(path: Path, table: Table, steps: Steps, center: bool) -> Prepared:
     values = table.values
     rows, columns = values.shape
     if rows < 2:
-        raise ValueError(f"{path}: {_count(rows, 'row')} of data; at least two are needed")
+        raise ValueError(f"{path}: at least two rows of data are needed, got {rows}")
     if columns < 2:
         raise ValueError(
-            f"{path}: {_count(columns, 'column')} of numbers ({', '.join(table.column_names)}); at "
-            "least two are needed; if there are more, set the separator with --separator"
+            f"{path}: at least two columns of numbers are needed, got {columns} "
+            f"({', '.join(table.column_names)}); if there are more, use --separator"
         )
-    if center and _is_constant(values):
+    if center and not as_input(values, center=True, scale=False).variances.any():
         raise ValueError(f"{path}: every column is constant, so there is nothing to decompose")
     if rows == columns and not is_sparse(values) and np.allclose(values, values.T):
         note = "the table is square and symmetric; if it is a covariance matrix, add --covariance"
@@ -131,7 +131,7 @@ def _as_covariance(path: Path, table: Table, steps: Steps, n_samples: int) -> Pr
             "columns of numbers; without --covariance it is read as data"
         )
     if columns < 2:
-        raise ValueError(f"{path}: one column of numbers; at least two are needed")
+        raise ValueError(f"{path}: at least two columns of numbers are needed, got {columns}")
     S = S.toarray() if is_sparse(S) else S
     if not np.any(S):
         raise ValueError(f"{path}: every variance is zero, so there is nothing to decompose")
@@ -172,16 +172,6 @@ def _logarithms(table: Table) -> Any:
             f"{row + 1}, column {table.column_names[column]!r}; use --difference, or --drop"
         )
     return np.log(table.values)
-
-
-def _count(number: int, what: str) -> str:
-    return f"one {what}" if number == 1 else f"{number or 'no'} {what}s"
-
-
-def _is_constant(values: Any) -> bool:
-    if is_sparse(values):
-        return bool((values.max(axis=0) - values.min(axis=0)).nnz == 0)
-    return all(np.array_equal(row, values[0]) for row in values)
 
 
 def scores_of(

@@ -77,16 +77,15 @@ def _create(path: Path, folder: Path, created: list[Path]) -> None:
 
 def _publish(part: Path, target: Path, folder: Path, replaceable: frozenset[str]) -> None:
     """Put the results in place, unless that would delete what somebody else wrote."""
-    old = target.with_name(f".{target.name}.old")
     try:
         if target.exists():
             if _content(target) - replaceable:
                 raise FileExistsError
-            target.rename(old)
+            for name in replaceable:
+                (target / name).unlink(missing_ok=True)
+            target.rmdir()
         part.rename(target)
     except OSError:
-        if old.exists() and not target.exists():
-            old.rename(target)
         number = 1
         while (beside := target.with_name(f"{target.name}-{number}")).exists():
             number += 1
@@ -95,7 +94,3 @@ def _publish(part: Path, target: Path, folder: Path, replaceable: frozenset[str]
             f"somebody else changed {folder} during the run, so it was left alone; the results are "
             f"in {beside}"
         ) from None
-    if old.exists():
-        for name in FILES:
-            (old / name).unlink(missing_ok=True)
-        old.rmdir()

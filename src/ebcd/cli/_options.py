@@ -24,17 +24,19 @@ Start = enum.StrEnum("Start", ["auto", "greedy", "svd", "varimax"])
 def reading(given: dict[str, Any]) -> dict[str, Any]:
     """Pick the options of the panel "Reading the file" that were given."""
     names = [field.name for field in dataclasses.fields(ReadOptions)]
-    return {
-        name: given[name].value if isinstance(given[name], enum.Enum) else given[name]
-        for name in names
-        if given.get(name) is not None
-    }
+    return {name: given[name] for name in names if given.get(name) is not None}
 
 
-def _number_or_rule(value: str) -> str:
-    if value in ("auto", "paper") or (value.isdigit() and int(value) > 0):
+def _number_or_rule(value: str) -> int | str:
+    if value.isdigit() and int(value) > 0:
+        return int(value)
+    if value in ("auto", "paper"):
         return value
     raise typer.BadParameter(f'{value!r} is neither a positive integer nor "auto" or "paper"')
+
+
+def _one_or_several(value: str) -> str | list[str]:
+    return value.split(",") if "," in value else value
 
 
 def _separator_mark(value: str | None) -> str | None:
@@ -139,6 +141,7 @@ N_COMPONENTS = _model(
 PRIOR = _model(
     "point_laplace",
     "Prior family, or a comma-separated list with one for each component.",
+    callback=_one_or_several,
     autocompletion=lambda incomplete: [name for name in PRIORS if name.startswith(incomplete)],
     metavar="NAME",
 )

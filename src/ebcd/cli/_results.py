@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import time
 import warnings
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,36 +24,20 @@ if TYPE_CHECKING:
 CSV: dict[str, Any] = {"lineterminator": "\n", "encoding": "utf-8"}
 
 
-def make_model(n_components: str, prior: str, **parameters: Any) -> ebcd.EBCD:
-    """Make an estimator from what was typed, and check it before a large file is read."""
-    k = int(n_components) if n_components.isdigit() else n_components
-    model = ebcd.EBCD(k, prior=prior.split(",") if "," in prior else prior, **parameters)
-    model._check_parameters()
-    return model
-
-
 def fit_model(model: ebcd.EBCD, data: Prepared, shown: Display) -> tuple[list[str], float]:
     """Fit, and return the warnings and the seconds it took."""
     began = time.monotonic()
     shown.limit(model.max_time)
     model._display = shown
     try:
-        with _collected_warnings() as warned:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
             data.fit(model)
     finally:
         del model._display
         shown.limit(None)
-    return warned, time.monotonic() - began
-
-
-@contextlib.contextmanager
-def _collected_warnings() -> Iterator[list[str]]:
-    """Collect warnings instead of printing them with a line of code."""
-    messages: list[str] = []
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        yield messages
-    messages += dict.fromkeys(" ".join(str(warning.message).split()) for warning in caught)
+    warned = dict.fromkeys(" ".join(str(warning.message).split()) for warning in caught)
+    return list(warned), time.monotonic() - began
 
 
 def fit_and_write(
