@@ -1,4 +1,4 @@
-"""Things that are looked up by name, and what to say when there is none of that name."""
+"""Errors for unknown names and options, with suggestions."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from typing import Any
 
 
 def unknown_name(kind: str, name: Any, known: Collection[str]) -> ValueError:
-    """Make an error that suggests the nearest of the known names."""
+    """Make an error that suggests the closest known name and lists all of them."""
     lower = {one.lower(): one for one in known}
     near = difflib.get_close_matches(str(name).lower(), lower, n=1, cutoff=0.4)
     hint = f"; did you mean {lower[near[0]]!r}?" if near else "."
-    return ValueError(f"unknown {kind} {name!r}{hint} Known are {', '.join(known)}")
+    return ValueError(f"unknown {kind} {name!r}{hint} Available: {', '.join(known)}")
 
 
 def check_options(kind: str, name: str, made: type[Any], options: Mapping[str, Any]) -> None:
-    """Refuse options that are no field of the dataclass `made`."""
+    """Refuse options that are not fields of the dataclass `made`."""
     known = [field.name for field in dataclasses.fields(made)]
     for option in options:
         if option not in known:

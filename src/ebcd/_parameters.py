@@ -1,4 +1,4 @@
-"""Declared parameters: what each may be, checked before any work, with one kind of message.
+"""Declared parameters: what each may be, checked before any work, with consistent messages.
 
 For example ``{"n_components": integer(1) | choice("auto"), "scale": FLAG}``.
 """
@@ -22,11 +22,11 @@ class Constraint:
     Attributes
     ----------
     allowed : tuple of str
-        The alternatives, each in words that follow "must be".
+        The alternatives, each as a phrase that follows "must be".
     has_type : callable
-        Whether a value has a suitable type; otherwise it raises a TypeError.
+        Whether a value has a suitable type; if not, `check` raises a TypeError.
     in_range : callable
-        Whether a value of a suitable type is allowed; otherwise it raises a ValueError.
+        Whether a value of a suitable type is allowed; if not, `check` raises a ValueError.
     """
 
     allowed: tuple[str, ...]
@@ -45,7 +45,7 @@ class Constraint:
         )
 
     def check(self, name: str, value: Any) -> None:
-        """Raise an error that says what is allowed, unless the value is."""
+        """Raise an error that says what is allowed if the value is not."""
         if self.accepts(value):
             return
         *first, last = self.allowed
@@ -80,7 +80,7 @@ def check_parameters(
 
 
 def shown(value: Any) -> str:
-    """Show any value in at most a line of an error message."""
+    """Format any value so that it fits into a line of an error message."""
     if isinstance(value, np.ndarray) and value.size > 3:
         return f"an array of shape {value.shape}"
     short = reprlib.Repr()
@@ -116,7 +116,7 @@ def integer(low: int, high: int | None = None) -> Constraint:
 
 
 def real(words: str, holds: Callable[[float], bool] = lambda value: True) -> Constraint:
-    """Allow finite real numbers for which a condition holds, which `words` state."""
+    """Allow finite real numbers that meet a condition, which `words` describe."""
     return Constraint(
         (words,),
         lambda value: is_integer(value) or isinstance(value, float | np.floating),
@@ -125,7 +125,7 @@ def real(words: str, holds: Callable[[float], bool] = lambda value: True) -> Con
 
 
 def list_of(words: str, one: Constraint) -> Constraint:
-    """Allow a list or array of at least one number, each of which satisfies a constraint."""
+    """Allow a non-empty list or array of numbers that all satisfy a constraint."""
 
     def in_range(value: Any) -> bool:
         array = np.asarray(value)
@@ -135,7 +135,7 @@ def list_of(words: str, one: Constraint) -> Constraint:
 
 
 def or_list(one: Constraint) -> Constraint:
-    """Allow a number, or a list of numbers, each of which satisfies the same constraint."""
+    """Allow a number that satisfies a constraint, or a list of such numbers."""
     return one | list_of("such numbers", one)
 
 
@@ -175,7 +175,7 @@ RANDOM_STATE = (
 
 
 def as_generator(random_state: Any, default: int | None = None) -> np.random.Generator:
-    """Return a random generator for a `random_state`; None stands for the seed `default`."""
+    """Return a random generator for a `random_state`; None means the seed `default`."""
     RANDOM_STATE.check("random_state", random_state)
     if isinstance(random_state, np.random.RandomState):
         random_state = random_state.randint(2**31)
@@ -192,7 +192,7 @@ def check_length(name: str, value: Any, n_components: int) -> None:
 
 
 def check_n_components(n_components: int, n_samples: int, n_features: int) -> None:
-    """Refuse more components than data can have."""
+    """Refuse more components than the data allow."""
     most = min(n_samples, n_features)
     if n_components > most:
         raise ValueError(

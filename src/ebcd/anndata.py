@@ -41,14 +41,14 @@ def ebcd(
         Annotated data, cells by genes; usually normalised and log-transformed. Dense or sparse, in
         memory or backed by a file, which is read in chunks of rows.
     n_comps : int, "auto" or "paper", default "auto"
-        Number of components, as `n_components` of `ebcd.EBCD`.
+        Number of components; see `n_components` of `ebcd.EBCD`.
     layer : str, optional
         Layer to use instead of ``adata.X``.
     mask_var : str, boolean array, "auto" or None, default "auto"
         Genes to use: a column of ``adata.var``, or a boolean for each gene. "auto" uses the column
         ``highly_variable`` if it exists, as scanpy does; None uses all genes.
     key_added : str, default "ebcd"
-        Name under which results are stored.
+        Name under which the results are stored.
     prior, noise, center, scale
         As in `ebcd.EBCD`.
     copy : bool, default False
@@ -118,16 +118,14 @@ def _check_target(adata: AnnData, layer: str | None, key_added: str, copy: bool)
             "use adata.to_memory(), or mask_var to choose genes"
         )
     if layer is not None and layer not in adata.layers:
-        known = (
-            ", ".join(filter(None, adata.layers)) or "none"
-        )  # X is None there since anndata 0.13
+        known = ", ".join(filter(None, adata.layers)) or "none"  # None is X since anndata 0.13
         raise ValueError(f"layer {layer!r} is not in adata.layers; available layers: {known}")
     if layer is None and adata.X is None:
         raise ValueError("adata.X is None; choose a layer with layer=...")
 
 
 def _genes(adata: AnnData, mask_var: Any) -> tuple[Any, Array | None]:
-    """Return which genes to use, as it is recorded and as booleans; None stands for all."""
+    """Return the genes to use, as recorded in the results and as booleans; None means all."""
     if isinstance(mask_var, str) and mask_var == "auto" and "auto" not in adata.var:
         mask_var = "highly_variable" if "highly_variable" in adata.var else None
     if mask_var is None:
@@ -144,7 +142,7 @@ def _genes(adata: AnnData, mask_var: Any) -> tuple[Any, Array | None]:
             f"{mask.dtype} and shape {mask.shape}"
         )
     if not mask.any():
-        raise ValueError("mask_var selects no gene")
+        raise ValueError("mask_var selects no genes")
     return mask_var, mask
 
 
@@ -158,7 +156,7 @@ def _fit(model: EBCD, adata: AnnData, layer: str | None, mask: Array | None) -> 
 
 
 def _chunks(adata: AnnData, mask: Array | None) -> Iterator[Any]:
-    """Yield the rows of the file behind `adata`, some at a time."""
+    """Yield the rows of the file behind `adata`, a block at a time."""
     size = max(1, SETTINGS.read // (8 * adata.n_vars))
     for i in range(0, adata.n_obs, size):
         yield _selected(adata.X[i : i + size], mask)

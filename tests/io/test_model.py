@@ -217,7 +217,7 @@ class TestParameters:
         ("model", "message"),
         [
             (EBCD(2, random_state=np.random.default_rng(0)), "parameter random_state .* Generator"),
-            (EBCD(2, random_state=np.random.RandomState(0)), "whole number or None"),
+            (EBCD(2, random_state=np.random.RandomState(0)), "an integer or None"),
             (PenalizedPCA(2, penalty=Own()), "parameter penalty .* Own .*ebcd.penalties"),
             (EBCD(2, prior=["normal", OwnFamily()]), "parameter prior .* OwnFamily"),
             (EBCD(2, prior=OwnFamily), "parameter prior"),

@@ -232,7 +232,7 @@ class TestLookup:
             make_penalty(given)
 
     def test_nothing_near(self):
-        with pytest.raises(ValueError, match="Known are none, l1") as caught:
+        with pytest.raises(ValueError, match="Available: none, l1") as caught:
             make_penalty("xyzzy")
         assert "did you mean" not in str(caught.value)
 

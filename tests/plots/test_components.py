@@ -91,9 +91,9 @@ class TestAxes:
 
     @pytest.mark.parametrize("ax", [[], "all", [1, 2]])
     def test_wrong_axes(self, ebcd_model, ax):
-        with pytest.raises(ValueError, match="ax must hold 2 matplotlib Axes"):
+        with pytest.raises(ValueError, match="ax must contain 2 matplotlib Axes"):
             plots.components(ebcd_model, ax=ax)
-        with pytest.raises(TypeError, match="ax must be one matplotlib Axes"):
+        with pytest.raises(TypeError, match="ax must be a single matplotlib Axes"):
             plots.components(ebcd_model, 0, ax=ax)
 
     def test_nothing_else_is_drawn_on(self, ebcd_model):

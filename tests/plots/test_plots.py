@@ -35,7 +35,7 @@ class TestAll:
     def test_draw_where_they_are_told(self, name, ebcd_model):
         _, ax = plt.subplots()
         assert getattr(plots, name)(ebcd_model, ax=ax) is ax
-        with pytest.raises(TypeError, match="one matplotlib Axes"):
+        with pytest.raises(TypeError, match="single matplotlib Axes"):
             getattr(plots, name)(ebcd_model, ax=[ax])
 
     def test_without_matplotlib(self, ebcd_model, monkeypatch):
@@ -238,7 +238,7 @@ class TestScores:
         for arguments, error, message in (
             ({"components": (0, 2)}, ValueError, "component 2 does not exist"),
             ({"index": np.arange(3)}, ValueError, "index must have 80 entries"),
-            ({"index": ["soon"] * 80}, ValueError, "dates, such as 2006-01-31, or numbers"),
+            ({"index": ["soon"] * 80}, ValueError, "dates, such as 2006-01, or numbers"),
             ({"index": np.zeros(80, bool)}, TypeError, "dates or numbers, got bool"),
             ({"color": ["a"]}, ValueError, "color must have 80 entries"),
             ({"color": np.arange(80).astype(str)}, ValueError, "80 categories; at most 21"),

@@ -160,7 +160,7 @@ def _not_saved(branch: str, name: str, kind: type[Any]) -> str:
     if branch != "parameters":
         return f"the attribute {reason} Delete it before saving: del model.{name}"
     advice = {
-        "random_state": "a whole number or None",
+        "random_state": "an integer or None",
         "penalty": "a penalty of ebcd.penalties, or its name",
         "cv": "a number, or a list of pairs (train, test) of arrays",
         "start": "a name or a NumPy array",

@@ -41,9 +41,9 @@ def scores(
     components : int or sequence of int, default (0, 1)
         Components to draw.
     index : array-like of length n, optional
-        Dates (also as text, such as "2006-01") or numbers, for the horizontal axis of lines.
+        Dates (or text such as "2006-01") or numbers for the horizontal axis of lines.
     color : array-like of length n, optional
-        A number or a category for each sample, to colour the points of two components by.
+        A number or category for each sample, by which points are coloured.
     ax : Axes or array of Axes, optional
         Axes to draw on: one for two components against each other, otherwise one per component.
 
@@ -78,7 +78,7 @@ def scores(
     if index is None and len(which) == 2:
         return _scatter(style.one_axes(ax, 6.0, 4.6), model, which, values, color)
     if color is not None:
-        raise ValueError("color is for two components against each other, without an index")
+        raise ValueError("color needs two components plotted against each other, without an index")
     height = 1.2 + 1.1 * min(2.0, 4 / len(which))
     axes = style.panels(ax, (len(which), 1), 7.0, height, sharex=True).ravel()
     _lines(axes, model, which, values, index)
@@ -110,12 +110,12 @@ def _as_index(index: Any, count: int) -> NDArray[Any]:
             values = values.astype("datetime64[us]")
         except (TypeError, ValueError):
             raise ValueError(
-                f"index must hold dates, such as 2006-01-31, or numbers, got {values.ravel()[0]!r}"
+                f"index must contain dates, such as 2006-01, or numbers, got {values.ravel()[0]!r}"
             ) from None
     if values.shape != (count,):
         raise ValueError(f"index must have {count} entries, one per sample, got {values.shape}")
     if values.dtype.kind not in "Miuf":
-        raise TypeError(f"index must hold dates or numbers, got {values.dtype}")
+        raise TypeError(f"index must contain dates or numbers, got {values.dtype}")
     return values
 
 
@@ -169,7 +169,7 @@ def _coloured(ax: Axes, values: Array, color: Any, look: dict[str, Any]) -> None
         return
     if categories.size > _CATEGORIES:
         raise ValueError(
-            f"color has {categories.size} categories; at most {_CATEGORIES} can be told apart"
+            f"color has {categories.size} categories; at most {_CATEGORIES} can be distinguished"
         )
     for i, category in enumerate(categories):
         ax.scatter(

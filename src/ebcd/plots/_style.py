@@ -35,7 +35,7 @@ def check_model(model: Any) -> None:
 
 
 def checked_components(model: Any, components: Sequence[Any] | None) -> list[int]:
-    """Return the components to draw; None stands for all of them."""
+    """Return the components to draw; None means all of them."""
     if components is None:
         return list(range(model.n_components_))
     for k in components:
@@ -55,19 +55,19 @@ def _pyplot() -> Any:
 
 
 def one_axes(ax: Any, width: float = 6.4, height: float = 4.2) -> Axes:
-    """Return the axes given by the user, or new ones of a size in inches."""
+    """Return the user's axes, or those of a new figure, with a size in inches."""
     plt = _pyplot()
     if ax is None:
         ax = plt.figure(figsize=(width, height), layout="constrained").add_subplot()
     if not isinstance(ax, plt.Axes):
-        raise TypeError(f"ax must be one matplotlib Axes here, got {type(ax).__name__}")
+        raise TypeError(f"ax must be a single matplotlib Axes, got {type(ax).__name__}")
     return ax  # type: ignore[no-any-return]
 
 
 def panels(
     ax: Any, shape: tuple[int, int], width: float, height: float, **options: Any
 ) -> NDArray[Any]:
-    """Return the axes given by the user, or a new grid of `shape` with panels of a size."""
+    """Return the user's axes, or a new grid of panels, with a size in inches for each."""
     plt = _pyplot()
     rows, columns = shape
     if ax is None:
@@ -76,7 +76,7 @@ def panels(
         return np.asarray(figure.subplots(rows, columns, squeeze=False, **options))
     given = np.atleast_1d(np.asarray(ax, dtype=object))
     if given.size != rows * columns or not all(isinstance(a, plt.Axes) for a in given.ravel()):
-        raise ValueError(f"ax must hold {rows * columns} matplotlib Axes here, got {given.size}")
+        raise ValueError(f"ax must contain {rows * columns} matplotlib Axes, got {given.size}")
     return given.reshape(shape)
 
 
@@ -117,7 +117,7 @@ def say(ax: Axes, text: str) -> None:
 
 
 def say_nothing_found(ax: Axes, model: Any) -> None:
-    """Write that there is no component to draw, and why."""
+    """Explain why there is no component to draw."""
     say(ax, f"no component: {model._why_nothing()}")
 
 

@@ -17,7 +17,7 @@ _DIGITS = re.compile(r"(1[6-9]|20|21)\d\d((0[1-9]|1[0-2])([0-3]\d)?)?")
 
 
 def as_text(label: Any) -> str:
-    """Write the name of a row; midnight is left out of dates."""
+    """Return the name of a row as text; dates omit midnight."""
     if isinstance(label, dt.datetime | dt.date | np.datetime64):
         text = str(label).replace("T", " ")
         return re.sub(r" 00:00(:00(\.0+)?)?$", "", text)
@@ -29,8 +29,8 @@ def days_of(labels: list[str]) -> Array | None:
 
     Dates are ISO (2009-03, 2009-03-31 12:00), with slashes instead of dashes, quarters (2009Q1),
     digits (2009, 200903, 20090331), or end with the year (3/31/2009, 31.03.2009). Since digits may
-    be plain numbers, they count as dates only if they rise or fall throughout. Day and month are
-    told apart by which order makes all labels dates or, if both do, puts them in order.
+    be plain numbers, they count as dates only if they are strictly increasing or decreasing. Day
+    and month are distinguished by which order makes every label a date or, if both do, sorts them.
 
     Examples
     --------

@@ -27,7 +27,7 @@ class Curve:
 
 @dataclass(frozen=True)
 class Facts:
-    """Everything a report says; None where the method or the input has no such thing."""
+    """Everything a report says; None where the method or the input does not provide it."""
 
     model: Readable
     title: str

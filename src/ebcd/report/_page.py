@@ -173,11 +173,11 @@ def _findings(facts: Facts) -> str:
         for heading, sentences in _words.findings(facts)
     ]
     first, rest = "".join(items[:LISTED]), "".join(items[LISTED:])
-    told = f"<ol class=findings>{first}</ol>" if first else ""
+    text = f"<ol class=findings>{first}</ol>" if first else ""
     if rest:
         more = f"<summary>{len(items) - LISTED} more components</summary>"
-        told += f"<details class=more>{more}<ol class=findings>{rest}</ol></details>"
-    return told
+        text += f"<details class=more>{more}<ol class=findings>{rest}</ol></details>"
+    return text
 
 
 def _text(words: str) -> str:

@@ -125,7 +125,7 @@ def _matching(names: Sequence[str], patterns: Sequence[str], option: str) -> lis
 def _unknown_column(name: str, names: Sequence[str], option: str) -> FileError:
     message = str(unknown_name("column", name, list(names)))
     if len(names) > 20:  # too many to list
-        message = message.split(" Known are ")[0]
+        message = message.split(" Available: ")[0]
         message += f" There are {len(names)} columns, the first {names[0]!r}"
     return FileError(f"{option}: {message}")
 
