@@ -54,16 +54,6 @@ def write(path: StrPath, tree: Any, *, default: Default | None = None, root: str
         or into None if it cannot.
     root : str
         Branch whose arrays are named without it, for readers that use `numpy.load`.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> import numpy as np
-    >>> from ebcd import _store
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     _store.write(f"{folder}/a.npz", {"name": "x", "values": (1.5, np.arange(3))})
-    ...     _store.read(f"{folder}/a.npz")
-    {'name': 'x', 'values': (1.5, array([0, 1, 2]))}
     """
     arrays: Arrays = {}
     header = json.dumps(_Encoder(arrays, default, root).encode(tree, ()), indent=1, allow_nan=False)

@@ -101,6 +101,17 @@ def test_clearest_run_by_brute_force(seed):
     assert totals[first, last] == pytest.approx(max(totals.values()))
 
 
+def test_clearest_run_by_hand():
+    assert _words.clearest_run(np.array([0.0, 2.0, 0.5, 3.0, -1.0, 2.0])) == (1, 4)
+
+
+def test_shares_and_lists():
+    assert [_words.percent(share) for share in (0.4768, 0.0004, 0.0)] == ["47.7%", "0.04%", "0.0%"]
+    assert _words.listed(["a", "b and c"]) == "a, b and c"
+    assert _words.listed(["a", "b, c"]) == "a; b, c"
+    assert _words.listed(list("abcdefgh"), most=6) == "a, b, c, and 5 more"
+
+
 def test_one_feature_alone():
     rng = np.random.default_rng(0)
     X = 0.1 * rng.normal(size=(50, 6))

@@ -48,7 +48,7 @@ def _separator_mark(value: str | None) -> str | None:
     return mark
 
 
-def _option(panel: str, default: Any, help_text: str, *names: str, **settings: Any) -> Any:
+def _option(panel: str, help_text: str, *names: str, default: Any = None, **settings: Any) -> Any:
     settings = {"show_default": panel == "The model", **settings}
     return typer.Option(default, *names, help=help_text, rich_help_panel=panel, **settings)
 
@@ -58,7 +58,7 @@ _read, _prepare, _model, _result = (
     for panel in ("Reading the file", "Preparing the data", "The model", "Results")
 )
 
-# The arguments are files and folders that are checked when they are opened.
+# Files and folders are checked when they are opened, with one-line errors.
 _argument = partial(typer.Argument, show_default=False, readable=False)
 
 INPUT = _argument(
@@ -69,128 +69,108 @@ INPUT = _argument(
 RESULTS = _argument(metavar="OUT", help="Folder that ebcd fit wrote.")
 MODEL = _argument(metavar="MODEL", help="Folder that ebcd fit wrote, or the model.npz in it.")
 INDEX = _read(
-    None,
-    'Column that holds row names or dates, or "none". By default the first column, if it looks '
-    "like names or dates.",
+    'Column of row names or dates, or "none". By default the first, if it looks like one.',
     metavar="NAME",
 )
 COLUMNS = _read(
-    None,
-    "Columns to use: names separated by commas, with wildcards * and ?; repeatable. By default "
-    "all columns.",
+    "Columns to use, separated by commas, with wildcards * and ?; repeatable. By default all.",
     *("--columns", "--features"),
     metavar="NAMES",
 )
-DROP = _read(None, "Columns to leave out, in the same form.", metavar="NAMES")
-DROP_MISSING = _read(None, "Drop the rows (or columns) with missing cells; otherwise an error.")
+DROP = _read("Columns to leave out, in the same form.", metavar="NAMES")
+DROP_MISSING = _read("Drop the rows (or columns) with missing cells; otherwise an error.")
 SEPARATOR = _read(
-    None,
-    "Separator of a text table: a character, or tab, comma, semicolon, space, pipe. Detected by "
-    "default.",
+    "Separator: a character, or tab, comma, semicolon, space or pipe. Detected by default.",
     callback=_separator_mark,
     metavar="MARK",
 )
-DECIMAL = _read(None, "Decimal mark of a text table. Detected by default.")
+DECIMAL = _read("Decimal mark of a text table. Detected by default.")
 HEADER = _read(
-    None,
-    "Whether the first row of a table contains the column names. Detected by default.",
-    "--header/--no-header",
+    "Whether the first row contains the column names. Detected by default.", "--header/--no-header"
 )
-SKIP_LINES = _read(0, "Number of lines to skip above a table.", min=0, metavar="N")
-SHEET = _read(None, "Sheet of an Excel or OpenDocument file; by default the first.", metavar="NAME")
-KEY = _read(None, "Array of an NPZ file.", metavar="NAME")
-LAYER = _read(None, "Layer of an h5ad file; by default X.", metavar="NAME")
-
+SKIP_LINES = _read("Number of lines to skip above a table.", min=0, metavar="N", default=0)
+SHEET = _read("Sheet of an Excel or OpenDocument file; by default the first.", metavar="NAME")
+KEY = _read("Array of an NPZ file.", metavar="NAME")
+LAYER = _read("Layer of an h5ad file; by default X.", metavar="NAME")
 TRANSPOSE = _prepare(
-    False, "Swap rows and columns, for files with a row per feature.", "--transpose"
+    "Swap rows and columns, for files with a row per feature.", "--transpose", default=False
 )
 LOG_RETURNS = _prepare(
-    False, "Take log differences between successive rows, as for prices.", "--log-returns"
+    "Take log differences between successive rows, as for prices.", "--log-returns", default=False
 )
-DIFFERENCE = _prepare(False, "Take differences between successive rows.", "--difference")
+DIFFERENCE = _prepare("Take differences between successive rows.", "--difference", default=False)
 CENTER = _prepare(
-    True, "Subtract the mean of every column.", "--center/--no-center", show_default=True
+    "Subtract the mean of every column.", "--center/--no-center", show_default=True, default=True
 )
 SCALE = _prepare(
-    False,
-    "Divide every column by its standard deviation during the fit only; results are in the units "
-    "of the data.",
+    "Divide columns by their standard deviations for the fit; results keep the original units.",
     "--scale",
+    default=False,
 )
 STANDARDIZE = _prepare(
-    False,
-    "Divide every column by its standard deviation first, so that loadings of columns in different "
-    "units are comparable.",
+    "Divide columns by their standard deviations first, so that loadings are comparable.",
     "--standardize",
+    default=False,
 )
 COVARIANCE = _prepare(
-    False, "INPUT is a covariance matrix (divided by n); requires --n-samples.", "--covariance"
+    "INPUT is a covariance matrix (divided by n); requires --n-samples.",
+    "--covariance",
+    default=False,
 )
 N_SAMPLES = _prepare(
-    None, "Number of samples that the covariance matrix was computed from.", min=1, metavar="N"
+    "Number of samples that the covariance matrix was computed from.", min=1, metavar="N"
 )
-
 N_COMPONENTS = _model(
-    "auto",
-    "Number of components: a number, as many as stand out from the noise (auto), or as many as the "
-    "paper's rule finds (paper).",
+    "Number of components: as many as stand out from noise (auto), the paper's rule, or a number.",
     *("-k", "--n-components"),
     metavar="auto|paper|N",
     callback=_number_or_rule,
+    default="auto",
 )
 PRIOR = _model(
-    "point_laplace",
     "Prior family, or a comma-separated list with one for each component.",
     callback=_one_or_several,
     autocompletion=lambda incomplete: [name for name in PRIORS if name.startswith(incomplete)],
     metavar="NAME",
+    default="point_laplace",
 )
-NOISE = _model(Noise.constant, "Whether all columns share one noise variance.")
+NOISE = _model("Whether all columns share one noise variance.", default=Noise.constant)
 START = _model(
-    Start.auto,
     "Starting point: the best of several (auto), the paper's algorithm (greedy), or principal "
     "components, as they are (svd) or rotated (varimax).",
+    default=Start.auto,
 )
 TOL = _model(
-    None,
     "Stop when an iteration increases the ELBO by less than this.",
     min=0.0,
     metavar="X",
     show_default="depends on the size of the data",
 )
-MAX_ITER = _model(2000, "Maximum number of iterations.", min=1, metavar="N")
-MAX_TIME = _model(
-    None, "Stop after this many seconds, with the best result so far.", metavar="SECONDS"
-)
+MAX_ITER = _model("Maximum number of iterations.", min=1, metavar="N", default=2000)
+MAX_TIME = _model("Stop after this many seconds, with the best result so far.", metavar="SECONDS")
 CHECKPOINT = _model(
-    None, "Save the state of the fit here; the same command resumes from it.", metavar="FILE"
+    "Save the state of the fit here; the same command resumes from it.", metavar="FILE"
 )
-SEED = _model(0, "Seed of the random starts.", min=0, metavar="N")
-
+SEED = _model("Seed of the random starts.", min=0, metavar="N", default=0)
 METHOD = _model(
-    None,
     f"Method or prior family to fit; repeatable. By default {', '.join(METHODS)}.",
     autocompletion=lambda incomplete: [name for name in METHODS if name.startswith(incomplete)],
     metavar="NAME",
     show_default=False,
 )
 ALL_METHODS = _model(
-    False, f"Also fit the slow families: {', '.join(SLOW_FAMILIES)}.", "--all", show_default=False
+    f"Also fit the slow families: {', '.join(SLOW_FAMILIES)}.",
+    "--all",
+    show_default=False,
+    default=False,
 )
-
 OUTPUT, DEMO_OUTPUT = (
-    _result(
-        default,
-        "Folder to write the results to.",
-        *("-o", "--output"),
-        readable=False,
-        metavar="FOLDER",
-    )
+    _result("Folder for the results.", *("-o", "--output"), metavar="FOLDER", default=default)
     for default in (..., "ebcd-demo")
 )
 SCORES = _result(
-    None, "CSV file to write the scores to; by default they are printed.", *("-o", "--output")
+    "CSV file to write the scores to; by default they are printed.", *("-o", "--output")
 )
-FORCE = _result(False, "Replace existing results.", "--force")
-JSON = _result(False, "Print a machine-readable summary (JSON) instead of text.", "--json")
-QUIET = _result(False, "Print neither progress nor a summary.", *("-q", "--quiet"))
+FORCE = _result("Replace existing results.", "--force", default=False)
+JSON = _result("Print a machine-readable summary (JSON) instead of text.", "--json", default=False)
+QUIET = _result("Print neither progress nor a summary.", *("-q", "--quiet"), default=False)

@@ -31,14 +31,6 @@ def days_of(labels: list[str]) -> Array | None:
     digits (2009, 200903, 20090331), or end with the year (3/31/2009, 31.03.2009). Since digits may
     be plain numbers, they count as dates only if they are strictly increasing or decreasing. Day
     and month are distinguished by which order makes every label a date or, if both do, sorts them.
-
-    Examples
-    --------
-    >>> from ebcd.report._dates import days_of
-    >>> days_of(["1970-01-02", "1970-02-01"])
-    array([ 1., 31.])
-    >>> days_of(["1970", "1970"]) is None
-    True
     """
     texts = [label.strip() for label in labels]
     local = [_LOCAL.fullmatch(text) for text in texts]

@@ -113,13 +113,6 @@ def split_decimals(values: Array, digits: int) -> tuple[np.ndarray, np.ndarray]:
     """Split `values` into whole numbers with so many digits and powers of ten.
 
     Values that are not finite become the whole number ``10**digits``, shown as missing.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from ebcd.report._encode import split_decimals
-    >>> split_decimals(np.array([0.0, -0.00123456, 99999.0]), 4)
-    (array([    0, -1235,  1000]), array([ 0, -6,  2]))
     """
     values = np.asarray(values, dtype=np.float64)
     finite = np.isfinite(values)

@@ -177,13 +177,6 @@ def clearest_run(scores: Array) -> tuple[int, int]:
 
     Scores have mean square one, so that 1 is a typical size. A row below 1 does not end a run at
     once, but counts against it.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from ebcd.report._words import clearest_run
-    >>> clearest_run(np.array([0.0, 2.0, 0.5, 3.0, -1.0, 2.0]))
-    (1, 4)
     """
     sums = np.concatenate([[0.0], np.cumsum(scores - 1.0)])
     last = int(np.argmax(sums - np.minimum.accumulate(sums)))
@@ -217,14 +210,7 @@ def left_out(facts: Facts) -> list[str]:
 
 
 def percent(share: float) -> str:
-    """Write a share: 47.7%.
-
-    Examples
-    --------
-    >>> from ebcd.report._words import percent
-    >>> percent(0.4768), percent(0.0004)
-    ('47.7%', '0.04%')
-    """
+    """Write a share: 47.7%, or 0.04% with one digit if it is small."""
     return f"{100 * share:.1f}%" if share >= 0.0095 or share == 0 else f"{100 * share:.1g}%"
 
 
@@ -239,14 +225,7 @@ def signed(value: float) -> str:
 
 
 def listed(names: list[str], most: int = LISTED) -> str:
-    """Write a list of names; of a long one, half of the limit and the number of the others.
-
-    Examples
-    --------
-    >>> from ebcd.report._words import listed
-    >>> listed(["a", "b and c"]), listed(list("abcdefgh"), most=6)
-    ('a, b and c', 'a, b, c, and 5 more')
-    """
+    """Write a list of names; of a long one, half of the limit and the number of the others."""
     between = "; " if any("," in name for name in names) else ", "
     if len(names) > most:
         kept = most // 2
