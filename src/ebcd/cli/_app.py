@@ -209,7 +209,7 @@ def compare_methods(
 def transform(
     model: Path = o.MODEL,
     path: Path = o.INPUT,
-    output: Path | None = o.SCORES,
+    output: Path | None = o.SCORES_FILE,
     index: str | None = o.INDEX,
     drop_missing: o.Missing | None = o.DROP_MISSING,
     separator: str | None = o.SEPARATOR,

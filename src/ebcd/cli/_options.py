@@ -168,7 +168,7 @@ OUTPUT, DEMO_OUTPUT = (
     _result("Folder for the results.", *("-o", "--output"), metavar="FOLDER", default=default)
     for default in (..., "ebcd-demo")
 )
-SCORES = _result(
+SCORES_FILE = _result(
     "CSV file to write the scores to; by default they are printed.", *("-o", "--output")
 )
 FORCE = _result("Replace existing results.", "--force", default=False)

@@ -47,10 +47,6 @@ def save(estimator: Any, path: str | os.PathLike[str]) -> None:
     The file is a zip archive of arrays in NumPy's format and a text file, ``header.json``, so that
     ``numpy.load(path)["components_"]`` and programs in other languages can read it.
 
-    See Also
-    --------
-    load : Read the file.
-
     Examples
     --------
     >>> import tempfile
@@ -101,10 +97,6 @@ def load(path: str | os.PathLike[str]) -> Any:
     ------
     ValueError
         If the file is damaged, is not a model, or was written by a newer version.
-
-    See Also
-    --------
-    save : Write the file.
 
     Examples
     --------
