@@ -165,7 +165,8 @@ def _coloured(ax: Axes, values: Array, color: Any, look: dict[str, Any]) -> None
     categories, place = np.unique(given, return_inverse=True)
     if given.dtype.kind in "iuf" and categories.size > _CATEGORIES:
         drawn = ax.scatter(values[:, 0], values[:, 1], c=given, cmap="viridis", **look)
-        ax.figure.colorbar(drawn, ax=ax, alpha=1)
+        bar: Any = ax.figure.colorbar(drawn, ax=ax)
+        bar.solids.set_alpha(1)
         return
     if categories.size > _CATEGORIES:
         raise ValueError(

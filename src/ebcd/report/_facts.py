@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -38,10 +39,6 @@ class Facts:
     scores: Array | None  # n x k
     rows: list[str] | None
     days: Array | None  # since 1970, if the rows are dates
-    curves: list[Curve]
-    standard_error: float | None
-    path: Array | None
-    path_name: str
 
     @property
     def method(self) -> str:
@@ -71,6 +68,47 @@ class Facts:
             rows[self.path_name] = f"{self.path[-1]:.8g}"
         return rows
 
+    @property
+    def path(self) -> Array | None:
+        """The criterion of the fit at the start and after each step."""
+        path = getattr(self.model, "elbo_path_", getattr(self.model, "objective_path_", None))
+        return None if path is None else np.asarray(path, dtype=np.float64)
+
+    @property
+    def path_name(self) -> str:
+        """What the criterion is called."""
+        return "ELBO" if hasattr(self.model, "elbo_path_") else "criterion"
+
+    @property
+    def standard_error(self) -> float | None:
+        """A typical standard error of a loading, in the units of the fitted priors."""
+        noise = np.asarray(self.model.noise_variance_)
+        scale = np.asarray(getattr(self.model, "scale_", 1.0))
+        if np.size(noise) == len(self.names):  # one for each feature, maybe of scaled data
+            noise = noise / scale**2
+        error = float(np.sqrt(np.median(noise) / self.model.n_samples_))
+        return error if error > 0 and hasattr(self.model, "priors_") else None
+
+    @cached_property
+    def curves(self) -> list[Curve]:
+        """The fitted priors, if there are any."""
+        error = self.standard_error
+        if error is None:
+            return []
+        scale = np.asarray(getattr(self.model, "scale_", 1.0))
+        largest = np.abs(self.tables["loading"] / scale).max(axis=1, initial=0.0)
+        ends = np.maximum(1.15 * largest, 6 * error)
+        priors = zip(self.model.priors_, ends, strict=True)
+        return [_curve(prior, error, end) for prior, end in priors]
+
+
+def _curve(prior: FittedPrior, error: float, end: float) -> Curve:
+    estimate = np.linspace(-end, end, 201)  # odd, so that zero is among them
+    density = np.full_like(estimate, np.nan)
+    if prior.family != "flat":
+        density = np.exp(prior.log_marginal(estimate, np.full_like(estimate, end / 60)))
+    return Curve(prior.describe(), estimate, prior.shrink(estimate, error), density)
+
 
 def gather(
     model: Readable,
@@ -85,8 +123,6 @@ def gather(
     """Gather what a report says; arguments as in `write_report`."""
     scores = _checked_scores(scores, model.n_components_)
     rows = _checked_rows(row_names, scores)
-    error = _standard_error(model)
-    path, path_name = _path(model)
     tables = {"loading": np.asarray(model.components_, dtype=np.float64)}
     if hasattr(model, "lfsr_"):
         lower, upper = model.credible_intervals()
@@ -102,10 +138,6 @@ def gather(
         scores=scores,
         rows=rows,
         days=None if rows is None else days_of(rows),
-        curves=[] if error is None else _curves(model, error),
-        standard_error=error,
-        path=path,
-        path_name=path_name,
     )
 
 
@@ -144,34 +176,3 @@ def _checked_ratio(ratio: Any) -> Array | None:
             f"component, got {ratio!r}"
         )
     return array
-
-
-def _standard_error(model: Readable) -> float | None:
-    """Return a typical standard error of a loading, in the units of the fitted priors."""
-    noise = np.asarray(model.noise_variance_)
-    if np.size(noise) == model.n_features_in_:  # one for each feature, maybe of scaled data
-        noise = noise / np.asarray(getattr(model, "scale_", 1.0)) ** 2
-    error = float(np.sqrt(np.median(noise) / model.n_samples_))
-    return error if error > 0 and hasattr(model, "priors_") else None
-
-
-def _path(model: Readable) -> tuple[Array | None, str]:
-    for name, attribute in (("ELBO", "elbo_path_"), ("criterion", "objective_path_")):
-        if hasattr(model, attribute):
-            return np.asarray(getattr(model, attribute), dtype=np.float64), name
-    return None, ""
-
-
-def _curves(model: Readable, error: float) -> list[Curve]:
-    scale = np.asarray(getattr(model, "scale_", 1.0))
-    largest = np.abs(model.components_ / scale).max(axis=1, initial=0.0)
-    ends = np.maximum(1.15 * largest, 6 * error)
-    return [_curve(prior, error, end) for prior, end in zip(model.priors_, ends, strict=True)]
-
-
-def _curve(prior: FittedPrior, error: float, end: float) -> Curve:
-    estimate = np.linspace(-end, end, 201)  # odd, so that zero is among them
-    density = np.full_like(estimate, np.nan)
-    if prior.family != "flat":
-        density = np.exp(prior.log_marginal(estimate, np.full_like(estimate, end / 60)))
-    return Curve(prior.describe(), estimate, prior.shrink(estimate, error), density)
