@@ -49,7 +49,7 @@ def run(*arguments):
 
 
 def fit(path, tmp_path, *options):
-    """Fit two components; give the summary and the parsed components."""
+    """Fit two components; return the summary and the parsed components."""
     out = tmp_path / "out"
     result = run("fit", path, "-o", out, "-k", 2, "--start", "svd", "--json", *options)
     assert result.exit_code == 0, result.output
@@ -61,7 +61,7 @@ def fit(path, tmp_path, *options):
 
 
 def refused(path, tmp_path, *options):
-    """Check that nothing is written, and give the one line that is said."""
+    """Check that nothing is written, and return the error, which is one line."""
     out = tmp_path / "out"
     result = run("fit", path, "-o", out, *options)
     assert result.exit_code == 2, result.output

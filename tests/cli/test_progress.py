@@ -1,4 +1,4 @@
-"""Progress: what is foretold, live lines on a terminal, few lines elsewhere."""
+"""Progress: the predicted end, live lines on a terminal, few lines elsewhere."""
 
 import io
 import re
@@ -33,7 +33,7 @@ def clock(monkeypatch):
 
 
 def follow(shown, elbos, clock, tol=1e-3):
-    """Tell a shown of iterations that take a second each."""
+    """Report iterations to a display that take a second each."""
     shown.stage("fitting", tol=tol)
     for i, elbo in enumerate(elbos, start=1):
         shown.iteration(i, elbo, 2)
@@ -41,7 +41,7 @@ def follow(shown, elbos, clock, tol=1e-3):
 
 
 @pytest.mark.parametrize("rate", [0.3, 0.5, 0.9])
-def test_geometric_gains_are_foretold(rate):
+def test_the_end_of_geometric_gains_is_predicted(rate):
     gains = [5.0 * rate**i for i in range(8)]
     iterations, gain = 0, gains[-1]
     while gain > 1e-3:
@@ -51,7 +51,7 @@ def test_geometric_gains_are_foretold(rate):
     assert 2 * iterations <= left <= 2 * (iterations + 1)
 
 
-def test_nothing_is_foretold_where_nothing_can_be():
+def test_nothing_is_predicted_without_grounds():
     assert seconds_left([1.0, 0.5], 1e-3, 1.0) is None  # too few
     assert seconds_left([1.0, 2.0, 4.0], 1e-3, 1.0) is None  # a plateau that ends
     assert seconds_left([1.0, 0.5, -0.1], 1e-3, 1.0) is None
@@ -81,7 +81,7 @@ def test_lines_are_few_and_plain(capsys, clock):
 
 
 def left(shown, *iteration):
-    """What is said of the time that is left after an iteration."""
+    """Return what is said about the time left after an iteration."""
     said = []
     shown._show = lambda words, detail="", brief=False: said.append(detail)
     shown.iteration(*iteration)

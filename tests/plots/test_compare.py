@@ -14,7 +14,7 @@ from ebcd.peers import EBMF, SPC
 
 
 def turned(model, order, signs):
-    """Give a copy with its components in another order and with other signs."""
+    """Return a copy with its components in another order and with other signs."""
     copy = PenalizedPCA(model.n_components, alpha=2.0).set_params()
     copy.__dict__.update(vars(model))
     copy.components_ = (model.components_ * np.array(signs)[:, None])[order]

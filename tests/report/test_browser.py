@@ -115,7 +115,7 @@ class Page:
         )
 
     def saved(self, selector, index=0):
-        """Click a button that saves a file; give name and content before they reach the disk."""
+        """Click a button that saves a file; return name and content before they reach the disk."""
         button = self.all(selector)[index]
         name, address = self.driver.execute_async_script(CATCH_FILE, button)
         return name, base64.b64decode(address.split(",")[1])

@@ -10,7 +10,7 @@ import ebcd
 def main() -> None:
     """Run the command line; it needs the extra ``cli``."""
     if sys.argv[1:] == ["--version"]:  # works without the extra
-        print(f"ebcd {ebcd.__version__}")  # noqa: T201 - what was asked for
+        print(f"ebcd {ebcd.__version__}")  # noqa: T201 - the output that was asked for
         return
     try:
         import rich  # noqa: F401

@@ -65,7 +65,7 @@ def check_methods(methods: list[str], slow: bool) -> list[str]:
 def compare(
     data: Prepared, n_components: int | str, center: bool, methods: list[str], shown: Display
 ) -> Iterator[Outcome]:
-    """Fit one method after the other, all with the number of components that `EBCD` settles."""
+    """Fit the methods one by one, all with the number of components that `EBCD` uses."""
     shown.stage("fitting point_laplace")
     first, seconds = _timed_fit(ebcd.EBCD(n_components, center=center), data)
     if first.n_components_ == 0:

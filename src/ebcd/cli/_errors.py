@@ -17,7 +17,7 @@ _UsageError: Any = typer.BadParameter.__mro__[1]  # of Click, or of the copy in 
 
 
 class Commands(TyperGroup):
-    """Commands whose usage errors are a single line, too, rather than a box."""
+    """A group of commands whose usage errors are a single line rather than a box."""
 
     def main(self, *args: Any, **options: Any) -> NoReturn:
         """Run a command and end the process."""
@@ -25,7 +25,7 @@ class Commands(TyperGroup):
             code = super().main(*args, **{**options, "standalone_mode": False})
         except _UsageError as error:
             command = error.ctx.command_path if error.ctx else "ebcd"
-            # some releases begin with what kind of error it is in their code
+            # some releases of Typer put the kind of error first
             words = error.format_message().removesuffix(".").replace(": Value error, ", ": ", 1)
             code = _report(f"{words}. Try '{command} --help'.")
         sys.exit(code)
@@ -33,7 +33,7 @@ class Commands(TyperGroup):
 
 @contextlib.contextmanager
 def one_line_errors() -> Iterator[None]:
-    """Turn errors into one line and an exit code; those of signals are what shells use."""
+    """Turn errors into one line and an exit code; after a signal, the one that shells use."""
     try:
         yield
         sys.stdout.flush()

@@ -20,7 +20,7 @@ _ELBOS = 9  # whose gains predict the remaining iterations; more would lag behin
 
 
 class Display(AbstractDisplay):
-    """Shows what a command is doing; this one shows nothing."""
+    """Shows what a command is doing; this one is silent."""
 
     def __init__(self) -> None:
         self._end = math.inf
@@ -38,7 +38,7 @@ class Display(AbstractDisplay):
             self._show(words)
 
     def iteration(self, number: int, elbo: float | None, n_components: int) -> None:
-        """Show how far the fit is, and probably how much longer it takes."""
+        """Show the progress of a fit and an estimate of the time left."""
         if elbo is None:
             detail = f"component {n_components}, iteration {number}"
         else:

@@ -96,7 +96,7 @@ def components(
 
 
 def _largest(size: Array, loadings: Array, n: int) -> NDArray[np.intp]:
-    """Return the features of the largest sizes but zero, those with positive loadings first."""
+    """Return the features with the largest non-zero sizes, in order of decreasing loadings."""
     largest = np.argsort(-size, kind="stable")[: min(n, np.count_nonzero(size))]
     return largest[np.argsort(-loadings[largest], kind="stable")]
 
@@ -116,7 +116,7 @@ def _caption(
 
 
 def _unclear(model: Any, k: int, level: float) -> NDArray[np.bool_]:
-    """Mark the loadings of a component whose sign is not clear; none without uncertainties."""
+    """Mark the loadings of a component without a clear sign; none without uncertainties."""
     if hasattr(model, "lfsr_"):
         return np.asarray(model.lfsr_[k] > level)
     return np.zeros(model.n_features_in_, dtype=bool)
@@ -241,7 +241,7 @@ def _named(models: Any) -> dict[str, Any]:
 
 
 def _matches(first: Any, model: Any) -> list[_Match | None]:
-    """Return the match of each component of the first estimator; None where there is none."""
+    """Match each component of the first estimator; None if it has no counterpart."""
     cosines = _directions(first.components_) @ _directions(model.components_).T
     found: list[_Match | None] = [None] * first.n_components_
     for k, i in zip(*linear_sum_assignment(-np.abs(cosines)), strict=True):

@@ -171,7 +171,7 @@ def _limit(shrinkage: Shrinkage) -> float:
 
 
 def explained_variance(model: Any, X: Any = None, *, ax: Any = None) -> Axes:
-    """Draw the share of the variance that each component explains, beside that of PCA.
+    """Draw the share of the variance that each component explains, next to that of PCA.
 
     Parameters
     ----------

@@ -110,7 +110,7 @@ def _strongest(loadings: Array, pixels: float) -> tuple[Array, int]:
 
 
 def _limit(image: Array, labelled: bool) -> float:
-    """Return where the colours end; with many features, a few loadings may lie beyond."""
+    """Return the limit of the colour scale, which a few loadings of many features may exceed."""
     sizes = np.abs(image[image != 0])
     return float(sizes.max() if labelled else np.quantile(sizes, 0.98))
 

@@ -110,9 +110,9 @@ def _read(values: Array) -> Array:
 
 
 def split_decimals(values: Array, digits: int) -> tuple[np.ndarray, np.ndarray]:
-    """Split `values` into whole numbers with so many digits and powers of ten.
+    """Split `values` into integers with that many digits and powers of ten.
 
-    Values that are not finite become the whole number ``10**digits``, shown as missing.
+    Values that are not finite become the integer ``10**digits``, shown as missing.
     """
     values = np.asarray(values, dtype=np.float64)
     finite = np.isfinite(values)

@@ -61,7 +61,7 @@ class Facts:
 
     @property
     def results(self) -> dict[str, str]:
-        """The settings of the fit and what it arrived at."""
+        """The settings of the fit and its main results."""
         noise = float(np.mean(self.model.noise_variance_))
         rows = {**self.settings, "noise variance": f"{noise:.4g}"}
         if self.path is not None:

@@ -192,7 +192,7 @@ def reading(facts: Facts) -> list[str]:
 
 
 def left_out(facts: Facts) -> list[str]:
-    """List the parts that the report does not have, and why."""
+    """List what the report leaves out, and why."""
     missing = []
     if "lfsr" not in facts.tables:
         missing.append(

@@ -22,7 +22,7 @@ function buildHeatmap() {
       tabindex: 0,
       role: "group",
       "aria-label":
-        "Heat map of loadings. Arrow keys move from cell to cell, Enter chooses the feature.",
+        "Heat map of loadings. Arrow keys move between cells, Enter selects the feature.",
     },
     view.sheet,
     view.spacer,
@@ -118,7 +118,7 @@ function paintRows() {
   if (heat.order.length === 0) {
     pen.textAlign = "left";
     pen.fillText(
-      state.picked.length ? "No feature passes the filter." : "No component is chosen.",
+      state.picked.length ? "No feature passes the filter." : "No component is selected.",
       4,
       HEAT_HEAD + 14,
     );
@@ -297,7 +297,7 @@ function setUpHeatmap() {
     ...range(header.components).map((k) => [`size:${k}`, `size in ${k}`]),
   ];
   byId("heat-sort").append(...sorts.map(([value, text]) => html("option", { value }, text)));
-  if (!data.lfsr) byId("heat-clear").parentElement.lastChild.textContent = " not zero only";
+  if (!data.lfsr) byId("heat-clear").parentElement.lastChild.textContent = " non-zero only";
   for (const id of ["heat-name", "heat-least"]) byId(id).addEventListener("input", drawHeatmap);
   for (const id of ["heat-sort", "heat-clear", "heat-scale"])
     byId(id).addEventListener("change", drawHeatmap);
