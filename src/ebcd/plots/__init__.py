@@ -4,9 +4,8 @@ Every function takes a fitted estimator of this package, draws on the axes given
 new figure, and returns the axes. Matplotlib is imported when the first plot is drawn.
 """
 
-from ebcd.plots._components import compare, components
 from ebcd.plots._fit import elbo, explained_variance, shrinkage
-from ebcd.plots._heatmap import heatmap
+from ebcd.plots._loadings import compare, components, heatmap
 from ebcd.plots._scores import scores
 
 __all__ = [
