@@ -20,8 +20,8 @@ from ebcd.report import pca_variance_ratio, write_report
 if TYPE_CHECKING:
     import pandas as pd
 
-# How results are written, so that every number can be read back exactly, on any system.
-CSV: dict[str, Any] = {"lineterminator": "\n", "encoding": "utf-8"}
+# The same on every system; numbers have all their digits by default.
+CSV: dict[str, Any] = {"lineterminator": "\n", "encoding": "utf-8", "na_rep": "nan"}
 
 
 def fit_model(model: ebcd.EBCD, data: Prepared, shown: Display) -> tuple[list[str], float]:
