@@ -18,8 +18,7 @@ from scipy.special import log_ndtr
 from threadpoolctl import threadpool_limits
 
 import ebcd
-from ebcd.priors import PRIORS, FittedPrior
-from ebcd.priors._registry import make_family, make_prior
+from ebcd.priors import PRIORS, FittedPrior, make_family, make_prior
 from ebcd.priors._solve import solve_columns
 
 # seconds at n = 500, 10,000 and 100,000

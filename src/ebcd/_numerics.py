@@ -9,6 +9,7 @@ digits by cancellation in the tails; these do neither for ``|t|`` up to 1e8.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -178,3 +179,47 @@ def interval_sample(
     draw = np.where(remote, near + exponential, -special.ndtri_exp(np.minimum(log_survival, 0.0)))
     draw = np.clip(draw, near, far)
     return np.where(flip, -draw, draw)
+
+
+def typical(s: Array) -> float:
+    """Return the geometric mean of noise, a unit in which nothing overflows."""
+    return float(np.exp(np.log(s).mean())) if s.size else 1.0
+
+
+def rising_root(
+    function: Callable[[Array, NDArray[np.intp]], Array], low: Array, high: Array
+) -> Array:
+    """Find where rising functions cross zero, each between its own bounds.
+
+    `function` takes places and the numbers of the functions. One that does not cross zero ends at
+    the nearer bound. Inverse quadratic interpolation where it can be trusted, halving where not
+    (Chandrupatla, 1997, Advances in Engineering Software 28, 145-149).
+    """
+    rows = np.arange(low.size)
+    root = np.empty_like(low)
+    # `a` is the newest place, `b` lies across the root from it, `c` is the place before
+    a, b, c = low.copy(), high.copy(), low.copy()
+    fa, fb = function(a, rows), function(b, rows)
+    fc, step = fa.copy(), np.full_like(low, 0.5)
+    while rows.size:
+        best = np.where(np.abs(fa) < np.abs(fb), a, b)
+        room = 1e-12 * (1 + np.abs(best)) / np.maximum(np.abs(b - a), 1e-300)
+        done = ~((room <= 0.5) & (np.sign(fa) * np.sign(fb) < 0))
+        root[rows[done]] = best[done]
+        rows = rows[~done]
+        a, b, c, fa, fb, fc, step, room = (
+            values[~done] for values in (a, b, c, fa, fb, fc, step, room)
+        )
+        place = a + np.clip(step, room, 1 - room) * (b - a)
+        value = function(place, rows)
+        same = np.sign(value) == np.sign(fa)
+        c, fc = np.where(same, a, b), np.where(same, fa, fb)
+        b, fb = np.where(same, b, a), np.where(same, fb, fa)
+        a, fa = place, value
+        with np.errstate(divide="ignore", invalid="ignore"):
+            t, u = (a - b) / (c - b), (fa - fb) / (fc - fb)
+            step = fa / (fb - fa) * fc / (fb - fc)
+            step += (c - a) / (b - a) * fa / (fc - fa) * fb / (fc - fb)
+        trusted = (u**2 < t) & ((1 - u) ** 2 < 1 - t) & np.isfinite(step)
+        step = np.where(trusted, step, 0.5)
+    return root

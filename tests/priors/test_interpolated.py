@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from ebcd.priors._interpolated import TOLERANCE, interpolated
+from ebcd.priors._intervals import TOLERANCE, interpolated
 
 
 @pytest.mark.parametrize(

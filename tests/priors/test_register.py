@@ -13,7 +13,7 @@ from ebcd.priors import (
     AbstractPriorFamily,
     FittedPrior,
     MixturePrior,
-    _registry,
+    _family,
     kernels,
     make_prior,
     register,
@@ -55,7 +55,7 @@ class TwoLevels(AbstractPriorFamily):
 def registered():
     register(TwoLevels)
     yield
-    del _registry._REGISTRY["two_levels"]
+    del _family._REGISTRY["two_levels"]
 
 
 def two_level_data():

@@ -30,7 +30,7 @@ from ebcd.fitting._noise import NOISES
 from ebcd.fitting._progress import AbstractDisplay, Monitor, Printer
 from ebcd.fitting._rotation import score_map
 from ebcd.fitting._shrinkers import side_of
-from ebcd.priors._ebnm import as_priors
+from ebcd.priors._family import as_priors
 from ebcd.priors._fitted import FittedPrior
 from ebcd.priors._solve import Prior, sign_rates
 

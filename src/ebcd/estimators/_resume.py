@@ -17,7 +17,7 @@ from ebcd.data._moments import Moments
 from ebcd.fitting._checkpoint import Checkpoint
 from ebcd.fitting._decompose import Fit
 from ebcd.fitting._progress import AbstractDisplay, Monitor
-from ebcd.priors._ebnm import as_prior
+from ebcd.priors._family import as_prior
 from ebcd.priors._fitted import FittedPrior
 
 MAX_TIME = real("a number of seconds above 0", lambda seconds: seconds > 0) | NONE

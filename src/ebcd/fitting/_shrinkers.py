@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from ebcd._numerics import Array
+from ebcd.priors._family import PRIORS
 from ebcd.priors._fitted import FittedPrior
-from ebcd.priors._registry import PRIORS
 from ebcd.priors._solve import Prior, solve_columns
 from ebcd.priors._two_group import evaluate_two_groups
 

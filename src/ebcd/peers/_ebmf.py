@@ -25,7 +25,7 @@ from ebcd.peers._ebmf_model import (
 )
 from ebcd.peers._ebmf_search import Search, improve_scores, remember, scores_of, with_fixed_priors
 from ebcd.peers._whole_data import WholeDataDecomposition
-from ebcd.priors._ebnm import as_priors
+from ebcd.priors._family import as_priors
 from ebcd.priors._fitted import FittedPrior
 
 

@@ -27,9 +27,8 @@ from scipy.optimize import minimize_scalar
 from ebcd._numerics import Array
 from ebcd.data import column_moments, is_sparse, working_unit
 from ebcd.data._moments import row_pieces
-from ebcd.priors._family import AbstractPriorFamily
+from ebcd.priors._family import PRIORS, AbstractPriorFamily
 from ebcd.priors._fitted import FittedPrior, FlatPrior
-from ebcd.priors._registry import PRIORS
 from ebcd.priors._solve import Prior, solve_columns
 
 T = TypeVar("T")

@@ -15,8 +15,8 @@ from ebcd.data import DataCovariance, Input
 from ebcd.estimators._shrinkage import Shrinkage
 from ebcd.peers._ebpca_amp import JointPrior, Messages, pass_messages, spectrum
 from ebcd.peers._whole_data import WholeDataDecomposition
+from ebcd.priors._family import make_prior
 from ebcd.priors._fitted import FittedPrior
-from ebcd.priors._registry import make_prior
 
 
 class EBPCA(WholeDataDecomposition):

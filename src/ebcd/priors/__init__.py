@@ -1,13 +1,12 @@
 """Families of priors, fitted priors, and the normal-means solver `ebnm`."""
 
 from ebcd.priors import _kernels as kernels
-from ebcd.priors._deconvolver import Deconvolver
 from ebcd.priors._ebnm import EBNMResult, ebnm
-from ebcd.priors._family import AbstractPriorFamily
-from ebcd.priors._fitted import FittedPrior, Posterior
-from ebcd.priors._mixture_prior import MixturePrior
+from ebcd.priors._family import PRIORS, AbstractPriorFamily, make_family, make_prior, register
+from ebcd.priors._fitted import FittedPrior, MixturePrior, Posterior
 from ebcd.priors._mixtures import (
     NPMLE,
+    Deconvolver,
     NormalScaleMixture,
     Unimodal,
     UnimodalNonnegative,
@@ -25,7 +24,6 @@ from ebcd.priors._parametric import (
     PointNormal,
 )
 from ebcd.priors._profiled import GeneralizedBinary, Horseshoe
-from ebcd.priors._registry import PRIORS, make_family, make_prior, register
 
 __all__ = [
     "NPMLE",

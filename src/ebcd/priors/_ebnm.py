@@ -18,12 +18,11 @@ from ebcd._parameters import (
     choice,
     instance,
     real,
-    shown,
 )
-from ebcd.priors._family import AbstractPriorFamily, Fits
-from ebcd.priors._fitted import FittedPrior, FlatPrior
-from ebcd.priors._mode import estimate_mode
-from ebcd.priors._registry import make_family
+from ebcd.priors._family import AbstractPriorFamily, Fits, as_prior
+from ebcd.priors._fitted import FittedPrior
+from ebcd.priors._parametric import Flat
+from ebcd.priors._profiled import search
 from ebcd.priors._solve import sign_rates, solve_columns
 from ebcd.priors._validation import as_noise, as_vector, check_ratio
 
@@ -150,12 +149,8 @@ def ebnm(
     begin = _as_start(start, fixed_or_family)
     if not seen.any():
         raise ValueError("s is infinite everywhere: nothing was observed, so nothing can be fitted")
-    if (
-        not every
-        and not isinstance(fixed_or_family, FittedPrior)
-        and fixed_or_family.name == "flat"
-    ):
-        FlatPrior().posterior(x, s)  # says where, and what to do
+    if not every and isinstance(fixed_or_family, Flat):
+        fixed_or_family.build().posterior(x, s)  # says where, and what to do
     fit = _solve(x_seen, _common(s_seen), fixed_or_family, centre, begin)
     found = fit.priors[0]
     mean, sd = fit.mean[0], np.sqrt(fit.variance[0], out=fit.variance[0])
@@ -202,7 +197,7 @@ def _solve(
     start: FittedPrior | None,
 ) -> Fits:
     if mode is None and isinstance(prior, AbstractPriorFamily):
-        mode = estimate_mode(x, s, prior, start)
+        mode = _estimate_mode(x, s, prior, start)
     mode = mode or 0.0
     if start is not None and mode:
         start = start.shifted(-start.parameters["mode"])
@@ -214,26 +209,29 @@ def _solve(
     return fit._replace(priors=[fit.priors[0].shifted(mode)], mean=fit.mean + mode)
 
 
-def as_prior(prior: Any) -> AbstractPriorFamily | FittedPrior:
-    """Turn what users may give as a prior into a family or a fitted prior."""
-    if isinstance(prior, str):
-        return make_family(prior)
-    if isinstance(prior, type) and issubclass(prior, AbstractPriorFamily):
-        return prior()
-    if isinstance(prior, AbstractPriorFamily | FittedPrior):
-        return prior
-    raise TypeError(
-        "prior must be the name of a family, a family from ebcd.priors, or a fitted prior, "
-        f"got {shown(prior)} ({type(prior).__name__})"
-    )
+def _estimate_mode(
+    x: Array, s: Array, family: AbstractPriorFamily, start: FittedPrior | None
+) -> float:
+    """Maximise the log-likelihood over the mode as well.
 
+    The derivative of the profile is ``sum (x - posterior mean) / s^2``. It can have several zeros,
+    so that candidates are ranked: quantiles of the data, and even steps.
+    """
+    average = float(np.average(x, weights=np.broadcast_to(s, x.shape) ** -2.0))
+    if family.name == "point_mass":
+        return average
+    known = [] if start is None else [start.parameters["mode"]]
+    centred = None if start is None else start.shifted(-start.parameters["mode"])
+    quantiles, even = np.quantile(x, np.linspace(0, 1, 25)), np.linspace(x.min(), x.max(), 12)
+    modes = np.unique([*quantiles, *even, average, *known])
+    many = [family.for_search()] * modes.size
+    values = solve_columns(x - modes[:, None], s, many, [centred] * modes.size).log_likelihood
 
-def as_priors(given: Any) -> list[AbstractPriorFamily | FittedPrior]:
-    """Turn one prior, or a list with one for each component, into families or fitted priors."""
-    priors = given if isinstance(given, list | tuple) else [given]
-    if len(priors) == 0:
-        raise ValueError("prior must be a prior or a list of at least one, got an empty list")
-    return [as_prior(prior) for prior in priors]
+    def profile(mode: float) -> tuple[float, float]:
+        fit = solve_columns((x - mode)[None], s, [family], [centred])
+        return float(fit.log_likelihood[0]), float(np.sum((x - mode - fit.mean[0]) / s**2))
+
+    return search(profile, modes, values)[0]
 
 
 def _as_mode(mode: float | str, prior: AbstractPriorFamily | FittedPrior) -> float | None:

@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import special
 
+from ebcd import _numerics as num
 from ebcd._numerics import Array
 from ebcd._parameters import N_DRAWS, as_generator
+from ebcd.priors._kernels import AbstractKernel, Flat, PointMass
 from ebcd.priors._validation import as_observations, as_values
+
+if TYPE_CHECKING:  # families build priors, so they come later
+    from ebcd.priors._family import AbstractPriorFamily
+
+# Entries times components that are in memory at once.
+BLOCK = 500_000
 
 
 @dataclass(frozen=True)
@@ -74,9 +82,16 @@ class FittedPrior(ABC):
     def tails(self, x: Array, s: Array) -> tuple[Array, Array]:
         """Posterior probabilities of ``theta <= 0`` and of ``theta >= 0`` of checked arrays."""
 
-    @abstractmethod
     def shrink(self, x: ArrayLike, s: ArrayLike = 1.0) -> Array:
-        """Posterior mean: the proximal operator of `penalty`."""
+        """Posterior mean: the proximal operator of `penalty`.
+
+        Examples
+        --------
+        >>> from ebcd.priors import make_prior
+        >>> make_prior("normal", scale=1.0).shrink([-2.0, 0.0, 4.0], s=1.0)
+        array([-1.,  0.,  2.])
+        """
+        return self.posterior(x, s).mean
 
     @abstractmethod
     def penalty(self, values: ArrayLike, s: float = 1.0) -> Array:
@@ -123,9 +138,12 @@ class FittedPrior(ABC):
         >>> FittedPrior.from_dict(prior.to_dict()) == prior
         True
         """
-        from ebcd.priors._registry import prior_from_dict  # the registry is built on this module
+        from ebcd.priors._family import make_prior  # families are built on this module
 
-        return prior_from_dict(description)
+        missing = {"family", "parameters"} - set(description)
+        if missing:
+            raise ValueError(f"not a description of a prior: it lacks {', '.join(sorted(missing))}")
+        return make_prior(description["family"], **description["parameters"])
 
     def __repr__(self) -> str:
         return f"<{self.family} prior: {self.describe()}>"
@@ -136,42 +154,326 @@ class FittedPrior(ABC):
     __hash__ = None  # type: ignore[assignment]
 
 
-class FlatPrior(FittedPrior):
-    """The improper uniform prior on the real line: no shrinkage."""
+class MixturePrior(FittedPrior):
+    """A finite mixture of kernels: every proper prior of the package.
 
-    def __init__(self) -> None:
-        self.family = "flat"
-        self.parameters = {}
+    Parameters
+    ----------
+    family : class
+        The family, a value of `PRIORS`.
+    parameters : mapping
+        Parameters of the family, for people and for `to_dict`.
+    weights : array
+        Mixture weights, in the order of the components of `kernels`; they sum to one.
+    kernels : sequence of AbstractKernel
+        The components.
+    words : str, optional
+        What `describe` says; by default it lists the components.
+    prior_sd : float, optional
+        Standard deviation, if it is not that of the mixture.
+    """
+
+    def __init__(
+        self,
+        family: type[AbstractPriorFamily],
+        parameters: Mapping[str, Any],
+        weights: ArrayLike,
+        kernels: Sequence[AbstractKernel],
+        words: str | None = None,
+        prior_sd: float | None = None,
+    ) -> None:
+        self.family = family.name
+        self._family = family
+        self.parameters = dict(parameters)
+        self.weights = np.asarray(weights, dtype=np.float64)
+        self.kernels = tuple(kernels)
+        self._words = words
+        self._prior_sd = prior_sd
 
     def describe(self) -> str:
         """Say in words what the prior is."""
-        return "no shrinkage"
+        if self._words is not None:
+            return self._words
+        labels = [label for kernel in self.kernels for label in kernel.labels()]
+        order = np.argsort(-self.weights, kind="stable")
+        order = order[self.weights[order] > 1e-8]  # less is rounding of zero
+        said = [f"{100 * self.weights[i]:.3g}% {labels[i]}" for i in order[:6]]
+        rest = [f"{order.size - 6} more components"] if order.size > 6 else []
+        return ", ".join(said + rest)
 
     def log_likelihood(self, x: ArrayLike, s: ArrayLike = 1.0) -> float:
-        """0 by definition: an improper prior has no marginal likelihood."""
-        as_observations(x, s)
-        return 0.0
+        """Log-likelihood of ``x`` under the prior plus normal noise of sd `s`.
+
+        Entries with infinite `s` are not observed and contribute nothing.
+
+        Examples
+        --------
+        >>> from ebcd.priors import make_prior
+        >>> prior = make_prior("normal", scale=2.0)
+        >>> round(prior.log_likelihood([1.0, -3.0], s=1.0), 4)
+        -4.4473
+        """
+        x, s = as_observations(x, s)
+        seen = np.isfinite(s)
+        return float(self.log_marginal(x[seen], s[seen]).sum())
 
     def log_marginal(self, x: Array, s: Array) -> Array:
-        """0 by definition."""
-        return np.zeros_like(x)
+        """Log marginal density of every entry of the checked arrays `x` and `s`."""
+        [result] = self.blockwise(
+            lambda x, s: (special.logsumexp(self._joint(x, s), axis=-1),), x, s
+        )
+        return result
+
+    def posterior(self, x: ArrayLike, s: ArrayLike = 1.0) -> Posterior:
+        """Posterior mean, sd and local false sign rate of every entry.
+
+        Examples
+        --------
+        >>> from ebcd.priors import make_prior
+        >>> prior = make_prior("point_laplace", weight=0.1, scale=2.0)
+        >>> prior.posterior([0.5, 6.0], s=1.0).mean.round(3)
+        array([0.017, 5.5  ])
+        """
+        x, s = as_observations(x, s)
+        seen = np.isfinite(s)
+        mean, sd, lfsr = np.empty((3, x.size))
+        unit = num.typical(s[seen])
+        standard, z, noise = self.rescaled_mixture(1 / unit), x[seen] / unit, s[seen] / unit
+        m, v = standard.posterior_moments(z, noise)
+        mean[seen], sd[seen] = unit * m, unit * np.sqrt(v)
+        lfsr[seen] = np.minimum(*standard.tails(z, noise))
+        if not seen.all():
+            mean[~seen], sd[~seen], lfsr[~seen] = self._prior_summary()
+        return Posterior(mean, sd, lfsr)
 
     def posterior_moments(self, x: Array, s: Array) -> tuple[Array, Array]:
-        """Mean `x` and variance ``s^2``."""
-        return x, s**2 + np.zeros_like(x)
+        """Posterior mean and variance of checked arrays, without the sign rates."""
+        mean, variance = self.blockwise(self._moments_block, x, s)
+        return mean, variance
 
     def tails(self, x: Array, s: Array) -> tuple[Array, Array]:
-        """Posterior probabilities of ``theta <= 0`` and of ``theta >= 0``."""
-        return special.ndtr(-x / s), special.ndtr(x / s)
+        """Posterior probabilities of ``theta <= 0`` and of ``theta >= 0`` of checked arrays."""
+        below, above = self.blockwise(self._tails_block, x, s)
+        return below, above
+
+    def penalty(self, values: ArrayLike, s: float = 1.0) -> Array:
+        """Penalty that the prior induces, in nats (Kang and Stephens, Proposition 2).
+
+        The posterior mean minimises ``(x - l)^2 / (2 s^2) + penalty(l, s)`` over ``l``. With
+        ``x`` such that ``shrink(x) = l`` it equals
+        ``-log(sqrt(2 pi) s m(x)) - (x - l)^2 / (2 s^2)``, ``m`` being the marginal density.
+        It is infinite outside the convex hull of the prior's support.
+
+        Examples
+        --------
+        >>> from ebcd.priors import make_prior
+        >>> prior = make_prior("normal", scale=1.0)  # induces a ridge penalty
+        >>> (prior.penalty([0.0, 1.0, 2.0], s=1.0) - prior.penalty(0.0, s=1.0)).round(6)
+        array([0. , 0.5, 2. ])
+        """
+        values, s = as_values(values, s)
+        prior = self.rescaled_mixture(1 / s)
+        flat = values.ravel() / s
+        lower, upper = prior._hull()
+        result = np.full(flat.shape, np.inf)
+        inside = (flat > lower) & (flat < upper)
+        if inside.any():
+            result[inside] = prior._unit_penalty(flat[inside], lower, upper)
+        for end in {lower, upper}:
+            mass = sum(float(weights[place == end].sum()) for place, weights in prior._atoms())
+            if mass > 0:  # approached as x runs to infinity, where only this atom counts
+                result[flat == end] = -np.log(mass)
+        return result.reshape(values.shape)
+
+    def _unit_penalty(self, values: Array, lower: float, upper: float) -> Array:
+        """Penalty for unit noise at values inside the hull."""
+        x = self._inverse(values)
+        marginal = self.log_marginal(x, np.ones_like(x))
+        result = -marginal - num.LOG_SQRT_2PI - 0.5 * (x - values) ** 2
+        # near an end x is far beyond it, and the two squares cancel
+        for end, beyond in ((lower, x < lower), (upper, x > upper)):
+            if beyond.any():
+                columns = [kernel.log_excess(x[beyond, None], end) for kernel in self.kernels]
+                joint = np.concatenate(columns, axis=1) + np.log(np.maximum(self.weights, 1e-300))
+                tilt = (values[beyond] - end) * (x[beyond] - 0.5 * (values[beyond] + end))
+                result[beyond] = tilt - special.logsumexp(joint, axis=1)
+        return result
+
+    def _inverse(self, wanted: Array) -> Array:
+        """Find ``x`` with posterior mean `wanted` for unit noise: the mean rises with ``x``."""
+
+        def excess(x: Array, rows: Any = slice(None)) -> Array:
+            return np.asarray(self.posterior_moments(x, np.ones_like(x))[0] - wanted[rows])
+
+        low, high = wanted - 1.0, wanted + 1.0
+        for bound, side in ((low, -1.0), (high, 1.0)):
+            step = 1.0
+            while (outside := side * excess(bound) < 0).any() and step < 1e200:
+                bound[outside] += side * step
+                step *= 2
+        return num.rising_root(excess, low, high)
+
+    def sample(self, n: int, random_state: Any = None) -> Array:
+        """Draw `n` values from the prior.
+
+        Examples
+        --------
+        >>> from ebcd.priors import make_prior
+        >>> make_prior("point_mass", mode=3.0).sample(2, random_state=0)
+        array([3., 3.])
+        """
+        N_DRAWS.check("n", n)
+        rng = as_generator(random_state)
+        component = rng.choice(self.weights.size, size=n, p=self.weights / self.weights.sum())
+        return self._draw_each(component, lambda kernel, _: kernel.prior_draw(rng))
+
+    def sample_posterior(
+        self, x: ArrayLike, s: ArrayLike = 1.0, n: int = 1, random_state: Any = None
+    ) -> Array:
+        """Draw `n` times from the posterior of every entry; the result is n x p.
+
+        Examples
+        --------
+        >>> from ebcd.priors import make_prior
+        >>> prior = make_prior("point_normal", weight=0.5, scale=1.0)
+        >>> prior.sample_posterior([0.0, 5.0, -5.0], n=4, random_state=0).shape
+        (4, 3)
+        """
+        N_DRAWS.check("n", n)
+        x, s = as_observations(x, s)
+        rng = as_generator(random_state)
+        draws = np.empty((n, *x.shape))
+        seen = np.isfinite(s)
+        if not seen.all():
+            n_unseen = int((~seen).sum())
+            draws[:, ~seen] = self.sample(n * n_unseen, rng).reshape(n, n_unseen)
+        if seen.any():
+            x, s = x[seen], s[seen]
+            [share] = self.blockwise(lambda x, s: (self.shares(x, s),), x, s)
+            cumulative = np.cumsum(share, axis=-1)
+            size = max(1, BLOCK // cumulative.size)
+            for i in range(0, n, size):
+                threshold = rng.random((min(size, n - i), x.size, 1)) * cumulative[:, -1:]
+                component = (cumulative <= threshold).sum(axis=-1)
+                drawn = self._draw_each(
+                    component.ravel(),
+                    lambda kernel, rows: kernel.draw(x[rows % x.size], s[rows % x.size], rng),
+                )
+                draws[i : i + size, seen] = drawn.reshape(component.shape)
+        return draws
+
+    def rescaled(self, factor: float) -> FittedPrior:
+        """Return the prior of ``factor * theta``, ``factor > 0``."""
+        if factor == 1:
+            return self
+        return self._family.build(**self._family.rescale(self.parameters, factor))
+
+    def mirrored(self) -> FittedPrior:
+        """Return the prior of ``-theta``."""
+        return self._family.build(**self._family.mirror(self.parameters))
+
+    def shifted(self, offset: float) -> FittedPrior:
+        """Return the prior of ``theta + offset``."""
+        return self._family.build(**self._family.shift(self.parameters, offset))
+
+    def rescaled_mixture(self, factor: float) -> MixturePrior:
+        """Scale the components only, without the family's view of them."""
+        kernels = [kernel.scaled(factor) for kernel in self.kernels]
+        return MixturePrior(
+            self._family, self.parameters, self.weights, kernels, self._words, self._prior_sd
+        )
+
+    def shares(self, x: Array, s: Array) -> Array:
+        """Posterior probabilities of the components, entries x components."""
+        return np.asarray(special.softmax(self._joint(x, s), axis=-1))
+
+    def parts(self) -> list[tuple[AbstractKernel, slice]]:
+        """Kernels, and the numbers of their components."""
+        ends = np.cumsum([kernel.size for kernel in self.kernels])
+        return [
+            (kernel, slice(end - kernel.size, end))
+            for kernel, end in zip(self.kernels, ends, strict=True)
+        ]
+
+    def blockwise(
+        self, function: Callable[[Array, Array], tuple[Array, ...]], x: Array, s: Array
+    ) -> tuple[Array, ...]:
+        """Apply `function` to blocks of entries that keep entries x components in memory."""
+        size = max(1, BLOCK // self.weights.size)
+        if x.size <= size:
+            return function(x, s)
+        blocks = [function(x[i : i + size], s[i : i + size]) for i in range(0, x.size, size)]
+        return tuple(np.concatenate(parts) for parts in zip(*blocks, strict=True))
+
+    def _atoms(self) -> list[tuple[Array, Array]]:
+        return [
+            (kernel.location, self.weights[part])
+            for kernel, part in self.parts()
+            if isinstance(kernel, PointMass)
+        ]
+
+    def _hull(self) -> tuple[float, float]:
+        """Convex hull of the support."""
+        ends = [
+            kernel.take(np.flatnonzero(self.weights[part] > 0)).hull()
+            for kernel, part in self.parts()
+            if (self.weights[part] > 0).any()
+        ]
+        return min(low for low, _ in ends), max(high for _, high in ends)
+
+    def _joint(self, x: Array, s: Array) -> Array:
+        """Log of weight times marginal, one column per component."""
+        columns = [kernel.log_marginal(x[:, None], s[:, None]) for kernel in self.kernels]
+        with np.errstate(divide="ignore"):
+            return np.concatenate(columns, axis=1) + np.log(self.weights)
+
+    def _moments_block(self, x: Array, s: Array) -> tuple[Array, Array]:
+        share = self.shares(x, s)
+        means, variances = _joined(k.moments(x[:, None], s[:, None]) for k in self.kernels)
+        mean = (share * means).sum(axis=-1)
+        return mean, (share * (variances + (means - mean[:, None]) ** 2)).sum(axis=-1)
+
+    def _tails_block(self, x: Array, s: Array) -> tuple[Array, Array]:
+        share = self.shares(x, s)
+        below, above = _joined(k.tails(x[:, None], s[:, None]) for k in self.kernels)
+        return (share * below).sum(axis=-1), (share * above).sum(axis=-1)
+
+    def _prior_summary(self) -> tuple[float, float, float]:
+        """Mean, sd and sign rate before seeing data."""
+        unit = max(kernel.largest_parameter() for kernel in self.kernels) or 1.0
+        means, variances = _joined(k.scaled(1 / unit).prior_moments() for k in self.kernels)
+        below, above = _joined(k.prior_tails() for k in self.kernels)
+        mean = float(self.weights @ means)
+        variance = float(self.weights @ (variances + (means - mean) ** 2))
+        sd = unit * variance**0.5 if self._prior_sd is None else self._prior_sd
+        return unit * mean, sd, float(min(self.weights @ below, self.weights @ above))
+
+    def _draw_each(
+        self, component: np.ndarray, draw: Callable[[AbstractKernel, np.ndarray], Array]
+    ) -> Array:
+        result = np.empty(component.size)
+        for kernel, part in self.parts():
+            rows = np.flatnonzero((component >= part.start) & (component < part.stop))
+            result[rows] = draw(kernel.take(component[rows] - part.start), rows)
+        return result
+
+
+def _joined(pairs: Iterable[tuple[Array, Array]]) -> tuple[Array, Array]:
+    """Put the components of all kernels side by side."""
+    first, second = zip(*pairs, strict=True)
+    return np.concatenate(first, axis=-1), np.concatenate(second, axis=-1)
+
+
+class FlatPrior(MixturePrior):
+    """The improper uniform prior on the real line: no shrinkage."""
+
+    def __init__(self, family: type[AbstractPriorFamily]) -> None:
+        super().__init__(family, {}, [1.0], [Flat(np.zeros(1))], "no shrinkage")
 
     def posterior(self, x: ArrayLike, s: ArrayLike = 1.0) -> Posterior:
         """Posterior ``N(x, s^2)``."""
-        x, s = self._observed(x, s)
-        return Posterior(x.copy(), s + np.zeros_like(x), special.ndtr(-np.abs(x) / s))
-
-    def shrink(self, x: ArrayLike, s: ArrayLike = 1.0) -> Array:
-        """Posterior mean: `x` itself."""
-        return self._observed(x, s)[0].copy()
+        x, s = _observed(x, s)
+        return Posterior(x.copy(), s.copy(), special.ndtr(-np.abs(x) / s))
 
     def penalty(self, values: ArrayLike, s: float = 1.0) -> Array:
         """Zero everywhere."""
@@ -185,29 +487,16 @@ class FlatPrior(FittedPrior):
         self, x: ArrayLike, s: ArrayLike = 1.0, n: int = 1, random_state: Any = None
     ) -> Array:
         """Draw `n` times from ``N(x, s^2)``; the result is n x p."""
-        N_DRAWS.check("n", n)
-        x, s = self._observed(x, s)
-        return x + s * as_generator(random_state).standard_normal((n, *x.shape))
+        return super().sample_posterior(*_observed(x, s), n, random_state)
 
-    def rescaled(self, factor: float) -> FittedPrior:
-        """Return the same prior: it has no scale."""
-        return self
 
-    def mirrored(self) -> FittedPrior:
-        """Return the same prior: it is symmetric."""
-        return self
-
-    def shifted(self, offset: float) -> FittedPrior:
-        """Return the same prior: it has no centre."""
-        return self
-
-    @staticmethod
-    def _observed(x: ArrayLike, s: ArrayLike) -> tuple[Array, Array]:
-        x, s = as_observations(x, s)
-        if not np.isfinite(s).all():
-            first = int(np.flatnonzero(~np.isfinite(s))[0])
-            raise ValueError(
-                f"s is infinite at position {first}: an entry that was not observed has no "
-                "posterior under the flat prior; use a proper prior or leave the entry out"
-            )
-        return x, s
+def _observed(x: ArrayLike, s: ArrayLike) -> tuple[Array, Array]:
+    """Refuse entries that were not observed."""
+    x, s = as_observations(x, s)
+    if not np.isfinite(s).all():
+        first = int(np.flatnonzero(~np.isfinite(s))[0])
+        raise ValueError(
+            f"s is infinite at position {first}: an entry that was not observed has no "
+            "posterior under the flat prior; use a proper prior or leave the entry out"
+        )
+    return x, s

@@ -1,25 +1,27 @@
 """Credible intervals: quantiles of the posterior, atoms included.
 
 A posterior is a mixture of atoms and slabs: a quantile is an atom, or is searched between two. With
-one noise level it is a function of the observation alone, and is interpolated if there are many.
+one noise level it is a function of the observation alone, which is interpolated.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
 
 import numpy as np
+from numpy.polynomial import chebyshev
 from scipy import special
 
-from ebcd._numerics import Array
-from ebcd.priors._fitted import FittedPrior, FlatPrior
-from ebcd.priors._interpolated import TOLERANCE, interpolated
+from ebcd._numerics import Array, rising_root
+from ebcd.priors._fitted import FittedPrior, MixturePrior
 from ebcd.priors._kernels import PointMass
-from ebcd.priors._mixture_prior import MixturePrior
-from ebcd.priors._rising_root import rising_root
 from ebcd.priors._validation import as_observations
 
-_MANY = 1000  # entries from which interpolation pays
+TOLERANCE = 1e-9  # of an interpolated value v, times 1 + |v|
+_NODES = chebyshev.chebpts2(8)
+_BETWEEN = 0.5 * (_NODES[1:] + _NODES[:-1])  # where polynomials are tested
+_TO_COEFFICIENTS = np.linalg.inv(chebyshev.chebvander(_NODES, 7)).T
+_TO_TESTS = chebyshev.chebvander(_BETWEEN, 7).T
 
 
 def posterior_interval(
@@ -27,147 +29,130 @@ def posterior_interval(
 ) -> tuple[Array, Array]:
     """Return both ends of the equal-tailed credible interval of every entry.
 
-    Parameters
-    ----------
-    prior : FittedPrior
-    x, s : ndarray
-        Observations, and standard deviations of their noise (finite).
-    probability : float
-        Posterior probability of the interval; an atom at an end belongs to it, so that it may
-        hold more.
-
-    Returns
-    -------
-    lower, upper : ndarray
-        The smallest values that theta does not exceed with probability ``(1 - probability) / 2``
-        and ``(1 + probability) / 2`` at the least.
+    They are the smallest values that theta does not exceed with probability
+    ``(1 - probability) / 2`` and ``(1 + probability) / 2`` at the least. An atom at an end belongs
+    to the interval, so that it may hold more. The noise `s` is finite.
     """
     x, s = as_observations(x, s)
-    tail = 0.5 * (1 - probability)
-    if isinstance(prior, FlatPrior):
-        reach = special.ndtri(1 - tail) * s
-        return x - reach, x + reach
     if not isinstance(prior, MixturePrior):
         raise TypeError(f"no intervals are known for a {type(prior).__name__}")
     unit = float(np.median(s))
-    standard = prior.rescaled_mixture(1 / unit)
-    levels = (tail, 1 - tail)
-    if x.size > _MANY and (s == s[0]).all() and not _discrete(prior):
-        lower, upper = _interpolated_quantiles(standard, x / unit, levels)
+    standard, z, noise = prior.rescaled_mixture(1 / unit), x / unit, s / unit
+    discrete = all(isinstance(kernel, PointMass) for kernel in prior.kernels)
+    tail = 0.5 * (1 - probability)
+    if discrete:
+        lower, upper = (_quantiles(_discrete, standard, z, noise, p) for p in (tail, 1 - tail))
+    elif (s == s[0]).all():
+        lower, upper = (_interpolated_quantiles(standard, z, p) for p in (tail, 1 - tail))
     else:
-        lower, upper = _exact_quantiles(standard, x / unit, s / unit, levels)
+        lower, upper = (_quantiles(_continuous, standard, z, noise, p) for p in (tail, 1 - tail))
     return unit * lower, unit * upper
 
 
-def _exact_quantiles(
-    prior: MixturePrior, x: Array, s: Array, levels: tuple[float, ...]
-) -> tuple[Array, ...]:
-    def block(x: Array, s: Array) -> tuple[Array, ...]:
-        share = special.softmax(prior._joint(x, s), axis=-1)
-        if _discrete(prior):
-            return tuple(_discrete_quantile(prior, share, level) for level in levels)
-        atoms = _atoms(prior, share, x, s)
-        return tuple(_quantile(prior, share, atoms, x, s, level) for level in levels)
-
-    return prior._blockwise(block, x, s)
-
-
-def _interpolated_quantiles(
-    prior: MixturePrior, x: Array, levels: tuple[float, ...]
-) -> tuple[Array, ...]:
-    """Quantiles for unit noise, atoms exactly."""
-    found = []
-    for level in levels:
-
-        def quantile(z: Array, level: float = level) -> Array:
-            return _exact_quantiles(prior, z, np.ones_like(z), (level,))[0]
-
-        values = interpolated(quantile, x, width=2.0)  # noise blurs what is finer
-        for kernel in prior.kernels:
-            for place in kernel.location if isinstance(kernel, PointMass) else ():
-                values[np.abs(values - place) <= TOLERANCE * (1 + abs(place))] = place
-        found.append(values)
-    return tuple(found)
-
-
-def _discrete(prior: MixturePrior) -> bool:
-    return all(isinstance(kernel, PointMass) for kernel in prior.kernels)
-
-
-def _discrete_quantile(prior: MixturePrior, share: Array, probability: float) -> Array:
-    places = np.concatenate([kernel.location for kernel in prior.kernels])
-    order = np.argsort(places, kind="stable")
-    below = share[:, order].cumsum(axis=1)
-    below[:, -1] = 1.0
-    return np.asarray(places[order][(below >= probability).argmax(axis=1)])
-
-
-@dataclass(frozen=True)
-class _Atoms:
-    """Places of atoms; a row for each with its posterior masses, and those up to its place."""
-
-    places: Array
-    masses: list[Array]
-    below: list[Array]
-
-
-def _atoms(prior: MixturePrior, share: Array, x: Array, s: Array) -> _Atoms:
-    parts = [
-        (float(place), share[:, part.start + i])
-        for kernel, part in zip(prior.kernels, prior._parts(), strict=True)
-        if isinstance(kernel, PointMass)
-        for i, place in enumerate(kernel.location)
-    ]
-    below = [_below(prior, share, x, s, np.full_like(x, place)) for place, _ in parts]
-    return _Atoms(np.array([place for place, _ in parts]), [mass for _, mass in parts], below)
-
-
-def _quantile(
-    prior: MixturePrior, share: Array, atoms: _Atoms, x: Array, s: Array, probability: float
+def _quantiles(
+    method: Callable[[MixturePrior, Array, Array, float], Array],
+    prior: MixturePrior,
+    x: Array,
+    s: Array,
+    level: float,
 ) -> Array:
-    """Quantile of the posterior, in which the components have the probabilities `share`."""
-    found, open_ = np.empty_like(x), np.ones(x.size, dtype=bool)
-    low, high = np.full_like(x, -np.inf), np.full_like(x, np.inf)
-    for place, mass, below in zip(atoms.places, atoms.masses, atoms.below, strict=True):
-        here = (below >= probability) & (below - mass < probability)
-        found[here] = place  # where most entries of a sparse component end
-        open_ &= ~here
-        beyond = below < probability
-        low = np.where(beyond, np.maximum(low, place), low)
-        high = np.where(beyond, high, np.minimum(high, place))
-    rest = np.flatnonzero(open_)
-    if rest.size == 0:
-        return found
-    share, x, s, low, high = (values[rest] for values in (share, x, s, low, high))
-    found[rest] = _searched(prior, share, x, s, probability, low, high)
+    [found] = prior.blockwise(lambda x, s: (method(prior, x, s, level),), x, s)
     return found
 
 
-def _searched(
-    prior: MixturePrior,
-    share: Array,
-    x: Array,
-    s: Array,
-    probability: float,
-    low: Array,
-    high: Array,
-) -> Array:
-    """Quantiles between `low` and `high`, with no atom between those."""
-    mean, variance = prior._moments_block(x, s)
+def _interpolated_quantiles(prior: MixturePrior, x: Array, level: float) -> Array:
+    """Quantiles for unit noise, atoms exactly."""
+
+    def quantile(z: Array) -> Array:
+        return _quantiles(_continuous, prior, z, np.ones_like(z), level)
+
+    values = interpolated(quantile, x, width=2.0)  # noise blurs what is finer
+    for kernel in prior.kernels:
+        for place in kernel.location if isinstance(kernel, PointMass) else ():
+            values[np.abs(values - place) <= TOLERANCE * (1 + abs(place))] = place
+    return values
+
+
+def _discrete(prior: MixturePrior, x: Array, s: Array, level: float) -> Array:
+    """Quantiles where there are atoms only."""
+    places = np.concatenate([kernel.location for kernel in prior.kernels])
+    order = np.argsort(places, kind="stable")
+    below = prior.shares(x, s)[:, order].cumsum(axis=1)
+    below[:, -1] = 1.0
+    return np.asarray(places[order][(below >= level).argmax(axis=1)])
+
+
+def _continuous(prior: MixturePrior, x: Array, s: Array, level: float) -> Array:
+    """Quantiles of slabs and a few atoms."""
+    share = prior.shares(x, s)
+    found, searched = np.empty_like(x), np.ones(x.size, dtype=bool)
+    low, high = np.full_like(x, -np.inf), np.full_like(x, np.inf)
+    for kernel, part in prior.parts():
+        if not isinstance(kernel, PointMass):
+            continue
+        for place, mass in zip(kernel.location, share[:, part].T, strict=True):
+            below = _below(prior, share, x, s, np.full_like(x, place))
+            here = (below >= level) & (below - mass < level)
+            found[here] = place  # where most entries of a sparse component end
+            searched &= ~here
+            low = np.where(below < level, np.maximum(low, place), low)
+            high = np.where(below < level, high, np.minimum(high, place))
+    share, x, s, low, high = (values[searched] for values in (share, x, s, low, high))
+    mean, variance = prior.posterior_moments(x, s)
     # no distribution has more than this beyond so many standard deviations (Cantelli)
-    odds = max(probability, 1 - probability) / min(probability, 1 - probability)
-    reach = np.sqrt(odds * variance)
+    reach = np.sqrt(max(level, 1 - level) / min(level, 1 - level) * variance)
 
     def excess(point: Array, rows: np.ndarray) -> Array:
         below = _below(prior, share[rows], x[rows], s[rows], point)
         # on this scale a normal posterior is a straight line
         score = special.ndtri(np.clip(below, 1e-300, 1 - 1e-16))
-        return np.asarray(score - special.ndtri(probability))
+        return np.asarray(score - special.ndtri(level))
 
-    return rising_root(excess, np.maximum(low, mean - reach), np.minimum(high, mean + reach))
+    low, high = np.maximum(low, mean - reach), np.minimum(high, mean + reach)
+    found[searched] = rising_root(excess, low, high)
+    return found
 
 
 def _below(prior: MixturePrior, share: Array, x: Array, s: Array, point: Array) -> Array:
     """Posterior probability of ``theta <= point``."""
     columns = [kernel.tails(x[:, None], s[:, None], point[:, None])[0] for kernel in prior.kernels]
     return np.asarray((share * np.concatenate(columns, axis=1)).sum(axis=-1))
+
+
+def interpolated(function: Callable[[Array], Array], points: Array, width: float) -> Array:
+    """Return the values of a costly function at many points from few evaluations.
+
+    Polynomials on pieces, first of a given width, which are halved until they agree with the
+    function between their nodes. Where a piece has no more points than that costs, the function is
+    evaluated at those, so that corners of it do no harm.
+    """
+    points, back = np.unique(points, return_inverse=True)
+    values = np.empty_like(points)
+    piece, first = np.unique(np.floor(points / width), return_index=True)
+    left, right, last = width * piece, width * (piece + 1), np.append(first[1:], points.size)
+    asked = np.concatenate([_NODES, _BETWEEN])
+    while first.size:
+        few = last - first <= asked.size
+        direct = _ranges(first[few], last[few])
+        values[direct] = function(points[direct])
+        left, right, first, last = left[~few], right[~few], first[~few], last[~few]
+        middle, half = 0.5 * (left + right), 0.5 * (right - left)
+        told = function((middle[:, None] + half[:, None] * asked).ravel()).reshape(-1, asked.size)
+        coefficients, wanted = told[:, : _NODES.size] @ _TO_COEFFICIENTS, told[:, _NODES.size :]
+        error = np.abs(coefficients @ _TO_TESTS - wanted)
+        good = (error <= 0.1 * TOLERANCE * (1 + np.abs(wanted))).all(axis=1)
+        rows = _ranges(first[good], last[good])
+        piece = np.repeat(np.flatnonzero(good), (last - first)[good])
+        place = (points[rows] - middle[piece]) / half[piece]
+        values[rows] = chebyshev.chebval(place, coefficients[piece].T, tensor=False)
+        left, middle, right = left[~good], middle[~good], right[~good]
+        first, last = first[~good], last[~good]
+        cut = np.searchsorted(points, middle)
+        left, right = np.append(left, middle), np.append(middle, right)
+        first, last = np.append(first, cut), np.append(cut, last)
+    return np.asarray(values[back])
+
+
+def _ranges(first: np.ndarray, last: np.ndarray) -> np.ndarray:
+    """Return the numbers from every `first` to before its `last`, one behind the other."""
+    return np.concatenate([np.empty(0, dtype=np.intp), *map(np.arange, first, last)])

@@ -214,6 +214,33 @@ class PointMass(AbstractKernel):
 
 
 @dataclass(frozen=True, eq=False)
+class Flat(AbstractKernel):
+    """Uniform on the real line: improper, with the marginal density one by definition."""
+
+    def log_marginal(self, x: Array, s: Array) -> Array:
+        return np.zeros(np.broadcast_shapes(x.shape, self.location.shape))
+
+    def moments(self, x: Array, s: Array) -> tuple[Array, Array]:
+        return x, s * s + np.zeros_like(x)
+
+    def tails(self, x: Array, s: Array, at: Array | float = 0.0) -> tuple[Array, Array]:
+        return special.ndtr((at - x) / s), special.ndtr((x - at) / s)
+
+    def draw(self, x: Array, s: Array, rng: np.random.Generator) -> Array:
+        return x + s * rng.standard_normal(x.shape)
+
+    def hull(self) -> tuple[float, float]:
+        return -np.inf, np.inf
+
+    @property
+    def width(self) -> Array:
+        return np.full_like(self.location, np.inf)
+
+    def labels(self) -> list[str]:
+        return ["any value"] * self.size
+
+
+@dataclass(frozen=True, eq=False)
 class Normal(AbstractSlab):
     """``N(location, scale^2)``: has the share ``1 / (1 + rate^2)`` of the variance of ``z``."""
 

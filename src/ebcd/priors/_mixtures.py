@@ -1,40 +1,175 @@
-"""Nonparametric families: mixtures over a grid of scales or locations."""
+"""Nonparametric families: mixtures over a grid of scales or locations.
+
+The grid adapts: after the weights have been found, the spaces beside components that carry weight
+are halved and the weights found anew, until that gains nothing.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from abc import abstractmethod
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Self
 
 import numpy as np
+from scipy import interpolate, optimize, special
 
 from ebcd._numerics import Array
 from ebcd.priors import _kernels as kernels
-from ebcd.priors._columns import Columns
-from ebcd.priors._family import AbstractPriorFamily, Parameters
-from ebcd.priors._fitted import FittedPrior
-from ebcd.priors._grid_mixture import (
-    GridMixture,
-    location_grid,
-    most_points,
-    scale_grid,
-    thinned,
+from ebcd.priors._family import (
+    AbstractPriorFamily,
+    Columns,
+    Parameters,
+    as_mode,
+    log_likelihood,
+    register,
 )
+from ebcd.priors._fitted import FittedPrior, MixturePrior
 from ebcd.priors._kernels import AbstractKernel
-from ebcd.priors._mixture_prior import MixturePrior
-from ebcd.priors._validation import as_grid, as_mode, as_weights
+from ebcd.priors._validation import as_grid, as_weights
+from ebcd.priors._weights import Likelihoods, WeightFit, fit_weights
 
 
-def _mixture(
-    family: type[AbstractPriorFamily],
-    parameters: Parameters,
-    weights: Array,
-    parts: Sequence[AbstractKernel],
-) -> MixturePrior:
-    """Make a prior of those parts that have components."""
-    return MixturePrior(family, parameters, weights, [part for part in parts if part.size])
+@dataclass(frozen=True)
+class _Settings:
+    most_points: int = 400  # of a grid
+    most_cells: int = 40_000_000  # entries x components in memory
+    worthwhile: float = 3e-5  # gain of a refinement, in nats
+    scale_ratio: float = 2**0.25  # of neighbours on a grid of scales
+    smallest_scale: float = 0.1  # in units of the smallest noise
+    location_gap: float = 0.15  # in units of the noise
 
 
+SETTINGS = _Settings()
+
+
+@dataclass(frozen=True)
+class GridMixture(AbstractPriorFamily):
+    """Components indexed by a grid: of positive lengths, with a spike besides, or of locations."""
+
+    has_spike: ClassVar[bool] = True
+
+    grid: Any = None
+    adapts: bool = field(default=True, repr=False)
+
+    def __post_init__(self) -> None:
+        if self.grid is not None:
+            object.__setattr__(self, "grid", tuple(as_grid(self.grid, positive=self.has_spike)))
+
+    @abstractmethod
+    def _components(self, grid: Array) -> AbstractKernel:
+        """Components for grid points: one for each, or first one kind of all, then another."""
+
+    @abstractmethod
+    def _default_grid(self, column: Columns) -> Array:
+        """Grid to begin with."""
+
+    @abstractmethod
+    def _parameters(self, weights: Array, points: Array, kinds: np.ndarray) -> Parameters:
+        """Parameters of the prior with components of these kinds, the spike first at point 0."""
+
+    @abstractmethod
+    def _grid_of(self, prior: FittedPrior) -> Array:
+        """Grid points that a fitted prior uses."""
+
+    def in_units(self, unit: float) -> Self:
+        """Return the same family for data divided by `unit`."""
+        if self.grid is None:
+            return self
+        return replace(self, grid=tuple(np.asarray(self.grid) / unit))
+
+    def for_search(self) -> Self:
+        """Return the same family on a grid that does not adapt."""
+        return replace(self, adapts=False)
+
+    def fit_column(self, column: Columns, start: FittedPrior | None) -> tuple[FittedPrior, float]:
+        """Fit the only column, with the mode at zero; return the prior and its certificate."""
+        problem = _Problem(column, self)
+        if self.grid is not None:
+            fit = problem.solve(np.asarray(self.grid))
+        else:
+            fit = problem.solve(self._default_grid(column))
+            small = 0  # gains in a row
+            while self.adapts and small < 2 and (finer := problem.halved()).size:
+                before, fit = fit.log_likelihood, problem.solve(finer)
+                small = small + 1 if fit.log_likelihood - before < SETTINGS.worthwhile else 0
+            # The problem is convex, so that a start only matters where it has a better grid.
+            if start is not None and log_likelihood(start, column) > fit.log_likelihood + 1e-7:
+                fit = problem.solve(np.setdiff1d(self._grid_of(start), problem.points))
+        used = fit.weights > 0
+        used[0] |= self.has_spike
+        parameters = self._parameters(fit.weights[used], problem.points[used], problem.kinds[used])
+        return self.build(**parameters), fit.certificate
+
+
+class _Problem:
+    """Components on a growing grid, ordered by kind and grid point, and their weights."""
+
+    def __init__(self, column: Columns, family: GridMixture) -> None:
+        self._column, self._family = column, family
+        first = np.zeros(int(family.has_spike))  # the spike, at grid point zero
+        self.points, self.kinds, self._weights = first, first.astype(np.intp), first
+        self._rows = self._log_marginal(kernels.PointMass(first))
+
+    def _log_marginal(self, kernel: AbstractKernel) -> Array:
+        return kernel.log_marginal(self._column.x[0, :, None], self._column.noise[:, None]).T
+
+    def solve(self, added: Array) -> WeightFit:
+        """Add grid points and find the weights."""
+        kernel = self._family._components(added)
+        n_kinds = kernel.size // added.size
+        points = np.concatenate([self.points, np.tile(added, n_kinds)])
+        kinds = np.concatenate([self.kinds, np.repeat(np.arange(n_kinds), added.size)])
+        rows = np.concatenate([self._rows, self._log_marginal(kernel)])
+        start = np.concatenate([self._weights, np.zeros(kernel.size)])
+        order = np.lexsort((points, kinds))  # neighbours are adjacent, so that maxima can be seen
+        self.points, self.kinds, self._rows = points[order], kinds[order], rows[order]
+        likelihoods = Likelihoods(self._rows, self._column.weights[0])
+        fit = fit_weights(likelihoods, start[order] if start.any() else None)
+        self._weights = fit.weights
+        return fit
+
+    def halved(self) -> Array:
+        """Midpoints of the spaces beside grid points that carry weight."""
+        inner = slice(int(self._family.has_spike), None)
+        grid = np.unique(self.points[inner])
+        used = np.isin(grid, self.points[inner][self._weights[inner] > 0])
+        beside = used[1:] | used[:-1]
+        middle, gap = 0.5 * (grid[1:] + grid[:-1])[beside], np.diff(grid)[beside]
+        return np.asarray(middle[gap > 1e-3 * (1e-2 + np.abs(middle))])
+
+
+def _scale_grid(column: Columns) -> Array:
+    """Geometric grid from a fraction of the noise to beyond the data."""
+    bottom = SETTINGS.smallest_scale * float(column.s.min())
+    top = max(2 * float(column.largest.max()), 20 * bottom)
+    size = int(np.ceil(np.log(top / bottom) / np.log(SETTINGS.scale_ratio))) + 1
+    return np.geomspace(bottom, top, min(size, _most_points(column)))
+
+
+def _most_points(column: Columns) -> int:
+    """Grid points that fit in memory beside the data."""
+    return int(np.clip(SETTINGS.most_cells // column.x.shape[1], 20, SETTINGS.most_points))
+
+
+def _thinned(values: Array, gap: float, most: int) -> Array:
+    """Means of runs of values within about `gap`, at most `most` of them."""
+    ordered = np.unique(values)
+    while True:
+        _, cell = np.unique(np.round(ordered / gap), return_inverse=True)
+        kept = np.bincount(cell, weights=ordered) / np.bincount(cell)
+        if kept.size <= most:
+            return np.asarray(kept)
+        gap *= 1.3
+
+
+def _location_grid(column: Columns, most: int) -> Array:
+    """Places where values may be: the observations, thinned, and zero."""
+    x = column.x[0, column.weights[0] > 1e-9]
+    gap = SETTINGS.location_gap * float(np.quantile(column.s, 0.1))
+    return np.union1d(_thinned(x, gap, most - 1), 0.0 if x.min() < 0 < x.max() else x.min())
+
+
+@register
 @dataclass(frozen=True)
 class NormalScaleMixture(GridMixture):
     """Any scale mixture of normals around `mode`, with a spike there.
@@ -53,15 +188,10 @@ class NormalScaleMixture(GridMixture):
         return kernels.Normal(np.zeros_like(grid), grid)
 
     def _default_grid(self, column: Columns) -> Array:
-        return scale_grid(column)
+        return _scale_grid(column)
 
-    def _parameters(self, weights: Array, grid: Array, spike: float) -> Parameters:
-        order = np.argsort(grid)
-        return {
-            "weights": np.append(spike, weights[0, order]),
-            "scales": np.append(0.0, grid[order]),
-            "mode": 0.0,
-        }
+    def _parameters(self, weights: Array, points: Array, kinds: np.ndarray) -> Parameters:
+        return {"weights": weights, "scales": points, "mode": 0.0}
 
     def _grid_of(self, prior: FittedPrior) -> Array:
         scales = np.asarray(prior.parameters["scales"])
@@ -73,17 +203,26 @@ class NormalScaleMixture(GridMixture):
         scales = as_grid(parameters["scales"], positive=False)
         if (scales < 0).any():
             raise ValueError("scales must not be negative")
-        weights = as_weights(parameters["weights"], scales.size)
-        mode = as_mode(parameters)
+        weights, mode = as_weights(parameters["weights"], scales.size), as_mode(parameters)
+        at, spike = np.full(scales.size, mode), scales == 0
+        slabs = kernels.Normal(at[~spike], scales[~spike])
         kept = {"weights": weights, "scales": scales, "mode": mode}
-        spike = scales == 0
-        parts = [
-            kernels.PointMass(np.full(int(spike.sum()), mode)),
-            kernels.Normal(np.full(int((~spike).sum()), mode), scales[~spike]),
-        ]
-        return _mixture(cls, kept, np.append(weights[spike], weights[~spike]), parts)
+        return _mixture(cls, kept, spike, kernels.PointMass(at[spike]), slabs)
 
 
+def _mixture(
+    family: type[GridMixture],
+    parameters: Parameters,
+    spike: np.ndarray,
+    atoms: AbstractKernel,
+    slabs: AbstractKernel,
+) -> MixturePrior:
+    """Make a prior of atoms and slabs, of which there may be none."""
+    weights = np.append(parameters["weights"][spike], parameters["weights"][~spike])
+    return MixturePrior(family, parameters, weights, [part for part in (atoms, slabs) if part.size])
+
+
+@register
 @dataclass(frozen=True)
 class Unimodal(GridMixture):
     """Any distribution with a single mode: uniforms from `mode` outwards, on both sides.
@@ -100,53 +239,38 @@ class Unimodal(GridMixture):
     sides: ClassVar[tuple[tuple[float, float], ...]] = ((0.0, 1.0), (-1.0, 0.0))
 
     def _components(self, grid: Array) -> AbstractKernel:
-        lower, upper = (
-            np.concatenate([end * grid for end in ends]) for ends in zip(*self.sides, strict=True)
-        )
+        lower, upper = (np.outer(ends, grid).ravel() for ends in zip(*self.sides, strict=True))
         return kernels.Uniform(lower, upper)
 
     def _default_grid(self, column: Columns) -> Array:
-        most = most_points(column) // 2
-        edges = np.abs(column.x if column.counts is None else column.x[:, column.counts[0] > 0])
+        most = _most_points(column) // 2
+        edges = np.abs(column.x[0, column.weights[0] > 0])
         far = edges[edges > 2 * column.s.min()]
-        return np.union1d(scale_grid(column)[:most], thinned(far, 0.25 * column.s.min(), most))
+        return np.union1d(_scale_grid(column)[:most], _thinned(far, 0.25 * column.s.min(), most))
 
-    def _parameters(self, weights: Array, grid: Array, spike: float) -> Parameters:
-        lower = np.concatenate([side[0] * grid for side in self.sides])
-        upper = np.concatenate([side[1] * grid for side in self.sides])
-        flat = weights.ravel()
-        used = flat > 0
-        order = np.lexsort((upper[used], lower[used]))
-        return {
-            "weights": np.append(spike, flat[used][order]),
-            "lower": np.append(0.0, lower[used][order]),
-            "upper": np.append(0.0, upper[used][order]),
-            "mode": 0.0,
-        }
+    def _parameters(self, weights: Array, points: Array, kinds: np.ndarray) -> Parameters:
+        lower, upper = np.asarray(self.sides)[kinds].T * points + 0.0  # no minus zero
+        order = np.lexsort((upper, lower, points > 0))
+        ends = {"lower": lower[order], "upper": upper[order]}
+        return {"weights": weights[order], **ends, "mode": 0.0}
 
     def _grid_of(self, prior: FittedPrior) -> Array:
-        mode = prior.parameters["mode"]
         ends = np.append(prior.parameters["lower"], prior.parameters["upper"])
-        widths = np.unique(np.abs(ends - mode))
+        widths = np.unique(np.abs(ends - prior.parameters["mode"]))
         return widths[widths > 0]
 
     @classmethod
     def build(cls, **parameters: Any) -> FittedPrior:
         """Make the prior from `weights`, `lower`, `upper` (equal for the spike) and `mode`."""
-        lower = as_grid(parameters["lower"], positive=False)
-        upper = as_grid(parameters["upper"], positive=False)
+        lower, upper = (as_grid(parameters[end], positive=False) for end in ("lower", "upper"))
         if lower.shape != upper.shape or (lower > upper).any():
             raise ValueError("lower and upper must have one entry per component, lower <= upper")
-        weights = as_weights(parameters["weights"], lower.size)
-        mode = as_mode(parameters)
+        weights, mode = as_weights(parameters["weights"], lower.size), as_mode(parameters)
         cls._check_sides(lower - mode, upper - mode)
-        kept = {"weights": weights, "lower": lower, "upper": upper, "mode": mode}
         spike = lower == upper
-        parts = [
-            kernels.PointMass(lower[spike]),
-            kernels.Uniform(lower[~spike], upper[~spike]),
-        ]
-        return _mixture(cls, kept, np.append(weights[spike], weights[~spike]), parts)
+        slabs = kernels.Uniform(lower[~spike], upper[~spike])
+        kept = {"weights": weights, "lower": lower, "upper": upper, "mode": mode}
+        return _mixture(cls, kept, spike, kernels.PointMass(lower[spike]), slabs)
 
     @classmethod
     def _check_sides(cls, below: Array, above: Array) -> None:
@@ -154,29 +278,28 @@ class Unimodal(GridMixture):
         slack = 1e-9 * (above - below)
         if (below > slack).any() or (above < -slack).any():
             raise ValueError("every component must reach the mode: lower <= mode <= upper")
-        allowed = {
-            0: np.abs(above + below) <= slack if len(cls.sides) == 1 else np.ones_like(slack, bool),
-            1: np.abs(below) <= slack,
-            -1: np.abs(above) <= slack,
-        }[cls.side]
-        if not allowed.all():
-            k = int(np.flatnonzero(~allowed)[0])
-            rule = {0: "mode - lower = upper - mode", 1: "lower = mode", -1: "upper = mode"}
+        if cls.side:
+            end, rule = (below, "lower = mode") if cls.side > 0 else (above, "upper = mode")
+        elif len(cls.sides) == 1:
+            end, rule = above + below, "mode - lower = upper - mode"
+        else:
+            return
+        wrong = np.flatnonzero(np.abs(end) > slack)
+        if wrong.size:
+            k = int(wrong[0])
             raise ValueError(
                 f"component {k} reaches from {below[k]:g} to {above[k]:+g} about the mode; those "
-                f"of {cls.name} have {rule[cls.side]}"
+                f"of {cls.name} have {rule}"
             )
 
     @classmethod
     def mirror(cls, parameters: Parameters) -> Parameters:
         """Parameters of the prior of ``-theta``."""
-        return {
-            **super().mirror(parameters),
-            "lower": -parameters["upper"],
-            "upper": -parameters["lower"],
-        }
+        ends = {"lower": -parameters["upper"], "upper": -parameters["lower"]}
+        return {**super().mirror(parameters), **ends}
 
 
+@register
 @dataclass(frozen=True)
 class UnimodalSymmetric(Unimodal):
     """Any distribution with a single mode that is symmetric about it."""
@@ -185,6 +308,7 @@ class UnimodalSymmetric(Unimodal):
     sides: ClassVar[tuple[tuple[float, float], ...]] = ((-1.0, 1.0),)
 
 
+@register
 @dataclass(frozen=True)
 class UnimodalNonnegative(Unimodal):
     """Any distribution that is zero below `mode` and decreasing above it."""
@@ -194,6 +318,7 @@ class UnimodalNonnegative(Unimodal):
     sides: ClassVar[tuple[tuple[float, float], ...]] = ((0.0, 1.0),)
 
 
+@register
 @dataclass(frozen=True)
 class UnimodalNonpositive(Unimodal):
     """Any distribution that is zero above `mode` and increasing below it."""
@@ -203,6 +328,7 @@ class UnimodalNonpositive(Unimodal):
     sides: ClassVar[tuple[tuple[float, float], ...]] = ((-1.0, 0.0),)
 
 
+@register
 @dataclass(frozen=True)
 class NPMLE(GridMixture):
     """Any distribution at all: the nonparametric maximum-likelihood estimate, a few atoms.
@@ -219,19 +345,14 @@ class NPMLE(GridMixture):
     has_mode: ClassVar[bool] = False
     has_spike: ClassVar[bool] = False
 
-    @classmethod
-    def _positive(cls) -> bool:
-        return False
-
     def _components(self, grid: Array) -> AbstractKernel:
         return kernels.PointMass(grid)
 
     def _default_grid(self, column: Columns) -> Array:
-        return location_grid(column, most_points(column))
+        return _location_grid(column, _most_points(column))
 
-    def _parameters(self, weights: Array, grid: Array, spike: float) -> Parameters:
-        order = np.argsort(grid)
-        return {"weights": weights[0, order], "locations": grid[order]}
+    def _parameters(self, weights: Array, points: Array, kinds: np.ndarray) -> Parameters:
+        return {"weights": weights, "locations": points}
 
     def _grid_of(self, prior: FittedPrior) -> Array:
         return np.asarray(prior.parameters["locations"])
@@ -247,7 +368,129 @@ class NPMLE(GridMixture):
     @classmethod
     def mirror(cls, parameters: Parameters) -> Parameters:
         """Parameters of the prior of ``-theta``."""
-        return {
-            "weights": parameters["weights"][::-1],
-            "locations": 0.0 - parameters["locations"][::-1],  # no minus zero
-        }
+        mirrored = super().mirror(parameters)
+        return {key: values[::-1] for key, values in mirrored.items()}
+
+
+@register
+@dataclass(frozen=True)
+class Deconvolver(NPMLE):
+    """Smooth prior on a grid, ``exp(Q alpha)``, with a spike at zero (Efron, Biometrika 2016).
+
+    The columns of ``Q`` span natural cubic splines with `degrees_of_freedom` and an indicator of
+    zero; they are orthogonal with mean zero and mean square one (Efron: sum of squares one, which
+    makes the penalty depend on how fine the grid is). The penalised log-likelihood
+    ``l(alpha) - c0 ||alpha||`` is maximised; the log-likelihood reported is ``l``.
+
+    Parameters
+    ----------
+    grid : array-like, optional
+        Places where values may be. By default the observations, thinned, and zero.
+    degrees_of_freedom : int, default 5
+        Number of spline columns.
+    c0 : float, default 1.0
+        Strength of the penalty.
+    """
+
+    name: ClassVar[str] = "deconvolver"
+
+    degrees_of_freedom: int = 5
+    c0: float = 1.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.degrees_of_freedom < 1:
+            raise ValueError(
+                f"degrees_of_freedom must be at least 1, got {self.degrees_of_freedom}"
+            )
+        if not self.c0 >= 0:
+            raise ValueError(f"c0 must not be negative, got {self.c0}")
+
+    def fit_column(self, column: Columns, start: FittedPrior | None) -> tuple[FittedPrior, float]:
+        """Fit the only column."""
+        fits = [self._fit_on(grid, column, start) for grid in self._grids(column, start)]
+        _, prior = max(fits, key=lambda fit: fit[0])
+        return prior, np.nan
+
+    def cost(self, prior: FittedPrior) -> float:
+        """Penalty of a prior of this family, ``c0 ||alpha||``."""
+        return self.c0 * float(np.std(_log(prior.parameters["weights"])))
+
+    def _grids(self, column: Columns, start: FittedPrior | None) -> list[Array]:
+        """Return the grid of the start, and a new one if that may serve better.
+
+        A new grid changes what is maximised, so that the old one stays in the race: then the
+        maximum never falls from one fit to the next.
+        """
+        if self.grid is not None:
+            return [np.asarray(self.grid)]
+        grid = _location_grid(column, SETTINGS.most_points // 2)
+        known = np.asarray([] if start is None else start.parameters["locations"])
+        if known.size < 2:  # a single place is no curve
+            return [grid]
+        beyond = max(known[0] - grid[0], grid[-1] - known[-1])
+        better = beyond > float(np.median(column.s)) or grid.size > 2 * known.size
+        return [known, grid] if better else [known]
+
+    def _fit_on(
+        self, grid: Array, column: Columns, start: FittedPrior | None
+    ) -> tuple[float, FittedPrior]:
+        """Maximise the penalised likelihood on a grid; return the maximum and the prior."""
+        basis = _basis(grid, self.degrees_of_freedom)
+        log_likelihood = kernels.PointMass(grid).log_marginal(
+            column.x[0, :, None], column.noise[:, None]
+        )
+        alpha = np.full(basis.shape[1], 1e-3)
+        if start is not None and np.array_equal(start.parameters["locations"], grid):
+            # the columns of the basis are orthogonal, with mean square one
+            alpha = basis.T @ _log(start.parameters["weights"]) / grid.size
+        alpha, value = _maximise(log_likelihood, column.weights[0], basis, self.c0, alpha)
+        return value, self.build(weights=special.softmax(basis @ alpha), locations=grid)
+
+
+def _basis(grid: Array, degrees_of_freedom: int) -> Array:
+    """Natural cubic splines without intercept, and an indicator of zero, standardised."""
+    knots = np.unique(np.quantile(grid, np.linspace(0, 1, degrees_of_freedom + 1)))
+    if knots.size < 2:
+        return np.zeros((grid.size, 0))
+    splines = interpolate.CubicSpline(knots, np.eye(knots.size), bc_type="natural")(grid)
+    columns = np.column_stack([splines, grid == 0])
+    left, size, _ = np.linalg.svd(columns - columns.mean(axis=0), full_matrices=False)
+    return np.asarray(left[:, size > 1e-9 * size.max()] * np.sqrt(grid.size))
+
+
+def _log(weights: Array) -> Array:
+    """Logarithms of weights that may have underflowed."""
+    return np.asarray(np.log(np.maximum(weights, np.finfo(float).tiny)))
+
+
+def _maximise(
+    log_likelihood: Array, counts: Array, basis: Array, c0: float, start: Array
+) -> tuple[Array, float]:
+    """Maximise the penalised log-likelihood over ``alpha``; return its place and the maximum."""
+    top = log_likelihood.max(axis=1)
+    likelihood = np.exp(log_likelihood - top[:, None])
+    total = counts.sum()
+
+    def objective(alpha: Array) -> tuple[float, Array]:
+        g = special.softmax(basis @ alpha)
+        f = likelihood @ g
+        pull = g * (likelihood.T @ (counts / f) - total)
+        size = float(np.sqrt(alpha @ alpha + 1e-20))
+        value = float(counts @ np.log(f)) - c0 * size
+        return -value, -(basis.T @ pull - c0 * alpha / size)
+
+    def gradient(alpha: Array) -> Array:
+        return objective(alpha)[1]
+
+    candidates = [start]
+    if start.size > 0:
+        found = optimize.minimize(
+            objective, start, jac=True, method="BFGS", options={"gtol": 1e-7, "maxiter": 1000}
+        ).x
+        candidates += [found, optimize.root(gradient, found, tol=1e-14).x]
+    values = np.array([-objective(alpha)[0] for alpha in candidates])
+    # values that agree to rounding do not tell places apart, slopes do
+    near = np.flatnonzero(values >= values.max() - 1e-12 * (1 + total))
+    best = min(near, key=lambda i: float(np.linalg.norm(gradient(candidates[i]))))
+    return candidates[best], float(values[best] + counts @ top)

@@ -10,12 +10,18 @@ import numpy as np
 
 from ebcd._numerics import LOG_SQRT_2PI
 from ebcd.priors import _kernels as kernels
-from ebcd.priors._columns import Columns
-from ebcd.priors._family import AbstractPriorFamily, Fits, log_likelihood
-from ebcd.priors._fitted import FittedPrior, FlatPrior
-from ebcd.priors._mixture_prior import MixturePrior
-from ebcd.priors._two_group import fit_two_groups
-from ebcd.priors._validation import as_mode, as_probability, as_scale
+from ebcd.priors._family import (
+    AbstractPriorFamily,
+    Columns,
+    Fits,
+    as_mode,
+    as_scale,
+    as_weight,
+    log_likelihood,
+    register,
+)
+from ebcd.priors._fitted import FittedPrior, FlatPrior, MixturePrior
+from ebcd.priors._two_group import Slab, fit_two_groups
 
 # Where |x| / s is larger, the null's log-likelihood is so low that the sum loses digits.
 _CANCELS_FROM = 1e3
@@ -23,7 +29,7 @@ _CANCELS_FROM = 1e3
 
 @dataclass(frozen=True)
 class _TwoGroups(AbstractPriorFamily):
-    slab: ClassVar[type[kernels.AbstractSlab]]
+    slab: ClassVar[Slab]
     has_spike: ClassVar[bool] = True
     lengths: ClassVar[tuple[str, ...]] = ("scale",)
     smooth_tails: ClassVar[bool] = True
@@ -31,10 +37,9 @@ class _TwoGroups(AbstractPriorFamily):
     @classmethod
     def build(cls, **parameters: Any) -> FittedPrior:
         """Make the prior from `scale`, `mode` and, with a spike, the slab's `weight`."""
-        mode = as_mode(parameters)
-        scale = as_scale(parameters["scale"])
-        weight = as_probability(parameters["weight"]) if cls.has_spike else 1.0
-        kept = {"weight": weight} if cls.has_spike else {}
+        mode, scale = as_mode(parameters), as_scale(parameters["scale"])
+        kept = {"weight": as_weight(parameters["weight"])} if cls.has_spike else {}
+        weight = kept.get("weight", 1.0)
         kept |= {"scale": scale, "mode": mode}
         at = np.array([mode])
         if scale == 0 or weight == 0:  # a slab of no width or no weight is the spike
@@ -53,48 +58,53 @@ class _TwoGroups(AbstractPriorFamily):
     ) -> Fits:
         """Fit every column, with the mode at zero, all of them together."""
         begin = None
-        if any(starts):
+        if any(starts):  # one without a scale is searched as if cold
             found = [{"scale": 0.0} if start is None else start.parameters for start in starts]
             weight = np.array([parameters.get("weight", 1.0) for parameters in found])
             begin = weight, np.array([parameters["scale"] for parameters in found]) / unit
-        fit = fit_two_groups(self.slab, columns, self.has_spike, begin)
-        scales = (fit.scale * unit).tolist()
-        if self.has_spike:
-            pairs = zip(fit.weight.tolist(), scales, strict=True)
-            priors = [self.build(weight=weight, scale=scale) for weight, scale in pairs]
-        else:
-            priors = [self.build(scale=scale) for scale in scales]
-        value = columns.null_log_likelihood + fit.ratio
+        weight, scale, ratio, mean, variance = fit_two_groups(
+            self.slab, columns, self.has_spike, begin
+        )
+        priors = [
+            self.build(scale=b, **({"weight": w} if self.has_spike else {}))
+            for w, b in zip(weight.tolist(), (scale * unit).tolist(), strict=True)
+        ]
+        value = columns.null_log_likelihood + ratio
         if np.abs(columns.z).max() > _CANCELS_FROM:
-            value = log_likelihood([prior.rescaled(1 / unit) for prior in priors], columns)
-        return Fits(priors, value, fit.mean, fit.variance, np.full(value.shape, np.nan))
+            pairs = zip(priors, columns.each(), strict=True)
+            value = np.array([log_likelihood(prior.rescaled(1 / unit), c) for prior, c in pairs])
+        return Fits(priors, value, mean, variance, np.full(value.shape, np.nan))
 
 
+@register
 @dataclass(frozen=True)
 class PointNormal(_TwoGroups):
     """Spike and normal slab: ``(1 - weight) delta_mode + weight N(mode, scale^2)``."""
 
     name: ClassVar[str] = "point_normal"
-    slab: ClassVar[type[kernels.AbstractSlab]] = kernels.Normal
+    slab: ClassVar[Slab] = kernels.Normal
 
 
+@register
 @dataclass(frozen=True)
 class PointLaplace(_TwoGroups):
     """Spike and Laplace slab: ``(1 - weight) delta_mode + weight Laplace(mode, scale)``."""
 
     name: ClassVar[str] = "point_laplace"
-    slab: ClassVar[type[kernels.AbstractSlab]] = kernels.Laplace
+    slab: ClassVar[Slab] = kernels.Laplace
 
 
+@register
 @dataclass(frozen=True)
 class PointExponential(_TwoGroups):
     """Spike and exponential slab above it, of mean `scale`: for non-negative values."""
 
     name: ClassVar[str] = "point_exponential"
-    slab: ClassVar[type[kernels.AbstractSlab]] = kernels.Exponential
+    slab: ClassVar[Slab] = kernels.Exponential
     side: ClassVar[int] = 1
 
 
+@register
 @dataclass(frozen=True)
 class Normal(PointNormal):
     """Normal prior ``N(mode, scale^2)``."""
@@ -120,6 +130,7 @@ class Normal(PointNormal):
         return Fits(priors, value, share * columns.x, variance, np.full(value.shape, np.nan))
 
 
+@register
 @dataclass(frozen=True)
 class Laplace(PointLaplace):
     """Laplace prior with the spike left out, unlike the paper's experiments."""
@@ -128,6 +139,7 @@ class Laplace(PointLaplace):
     has_spike: ClassVar[bool] = False
 
 
+@register
 @dataclass(frozen=True)
 class Exponential(PointExponential):
     """Exponential prior of mean `scale` above `mode`."""
@@ -136,6 +148,27 @@ class Exponential(PointExponential):
     has_spike: ClassVar[bool] = False
 
 
+@register
+@dataclass(frozen=True)
+class Flat(AbstractPriorFamily):
+    """No prior: the estimate is the observation."""
+
+    name: ClassVar[str] = "flat"
+    positions: ClassVar[tuple[str, ...]] = ()
+    has_mode: ClassVar[bool] = False
+    binned: ClassVar[bool] = False
+
+    @classmethod
+    def build(cls, **parameters: Any) -> FittedPrior:
+        """Make the prior; it has no parameters."""
+        return FlatPrior(cls)
+
+    def fit_column(self, column: Columns, start: FittedPrior | None) -> tuple[FittedPrior, float]:
+        """Nothing to fit."""
+        return self.build(), 0.0
+
+
+@register
 @dataclass(frozen=True)
 class PointMass(AbstractPriorFamily):
     """All values equal `mode`."""
@@ -152,22 +185,3 @@ class PointMass(AbstractPriorFamily):
     def fit_column(self, column: Columns, start: FittedPrior | None) -> tuple[FittedPrior, float]:
         """Nothing to fit with the mode at zero."""
         return self.build(mode=0.0), 0.0
-
-
-@dataclass(frozen=True)
-class Flat(AbstractPriorFamily):
-    """No prior: the estimate is the observation."""
-
-    name: ClassVar[str] = "flat"
-    positions: ClassVar[tuple[str, ...]] = ()
-    has_mode: ClassVar[bool] = False
-    binned: ClassVar[bool] = False
-
-    @classmethod
-    def build(cls, **parameters: Any) -> FittedPrior:
-        """Make the prior; it has no parameters."""
-        return FlatPrior()
-
-    def fit_column(self, column: Columns, start: FittedPrior | None) -> tuple[FittedPrior, float]:
-        """Nothing to fit."""
-        return FlatPrior(), 0.0

@@ -12,48 +12,64 @@ from scipy import optimize, special
 from ebcd import _numerics as num
 from ebcd._numerics import Array
 from ebcd.priors import _kernels as kernels
-from ebcd.priors._columns import Columns
-from ebcd.priors._family import AbstractPriorFamily
-from ebcd.priors._fitted import FittedPrior
-from ebcd.priors._mixture_prior import BLOCK, MixturePrior
+from ebcd.priors._family import (
+    AbstractPriorFamily,
+    Columns,
+    as_mode,
+    as_positive,
+    as_scale,
+    as_weight,
+    register,
+)
+from ebcd.priors._fitted import BLOCK, FittedPrior, MixturePrior
 from ebcd.priors._two_group import best_weight, peaks
-from ebcd.priors._validation import as_mode, as_positive, as_probability, as_scale
 
-_WARM_REACH = 0.1  # a warm start moves the log length at most this far before a search is due
-
-
-class _Profile:
-    """Log-likelihood ratio of one column as a function of a log length, and its derivative."""
-
-    def __init__(self, function: Callable[[Array], tuple[Array, Array]], grid: Array) -> None:
-        self._function, self._grid = function, grid
-
-    def maximum(self, start: float | None) -> tuple[float, float]:
-        """Place and value of the maximum, from nearby if a start is given and has one."""
-        if start is not None:
-            bracket = np.array([start - _WARM_REACH, start + _WARM_REACH])
-            value, slope = self._function(np.append(bracket, start))
-            if slope[0] > 0 > slope[1] and value[2] > 0:
-                return self._polish(*bracket)
-        value, slope = self._function(self._grid)
-        best = (float(self._grid[0]), float(value[0]))
-        for i in peaks(value, 4):
-            low, high = self._grid[[max(int(i) - 1, 0), min(int(i) + 1, self._grid.size - 1)]]
-            best = max(best, self._polish(low, high), key=lambda found: found[1])
-        return best
-
-    def _polish(self, low: float, high: float) -> tuple[float, float]:
-        """Find the stationary point between two grid points, else the better end."""
-
-        def slope(place: float) -> float:
-            return float(self._function(np.array([place]))[1][0])
-
-        if slope(low) > 0 > slope(high):
-            low = high = optimize.brentq(slope, low, high, xtol=1e-13, rtol=1e-13)
-        values = self._function(np.array([low, high]))[0]
-        return (low, float(values[0])) if values[0] >= values[1] else (high, float(values[1]))
+# A start is polished if a maximum is so near, in log length; otherwise a search is due.
+_NEAR = 0.1
+Profile = Callable[[float], tuple[float, float]]
 
 
+def search(profile: Profile, grid: Array, values: Array) -> tuple[float, float]:
+    """Place and value of the maximum of a function of one variable.
+
+    `profile` returns value and slope; `values` rank the points of the grid, of which the highest
+    peaks are polished.
+    """
+    found = []
+    for i in peaks(values, 4).tolist():
+        low, high = grid[max(i - 1, 0)], grid[min(i + 1, grid.size - 1)]
+        found.append(_polish(profile, low, grid[i], high))
+    return max(found, key=lambda peak: peak[1])
+
+
+def _polish(profile: Profile, low: float, middle: float, high: float) -> tuple[float, float]:
+    """Find the stationary point beside a point, if there is one that is higher."""
+    value, slope = profile(middle)
+    a, b = (middle, high) if slope > 0 else (low, middle)
+    if a < b and profile(a)[1] > 0 > profile(b)[1]:
+        smallest = 4 * np.finfo(float).eps  # tolerance of SciPy
+        place = float(
+            optimize.brentq(lambda at: profile(at)[1], a, b, xtol=smallest * (b - a), rtol=smallest)
+        )
+        polished = profile(place)[0]
+        if polished >= value - 1e-12 * abs(value):  # up to rounding
+            return place, polished
+    return float(middle), value
+
+
+def _best_length(
+    profile: Profile, start: float, grid: Array, values: Callable[[], Array]
+) -> tuple[float, float]:
+    """Best log length and the log-likelihood ratio there, from nearby if a start has one."""
+    if start > 0:
+        first = float(np.log(start))
+        place, value = _polish(profile, first - _NEAR, first, first + _NEAR)
+        if place != first and value > 0:
+            return place, value
+    return search(profile, grid, values())
+
+
+@register
 @dataclass(frozen=True)
 class Horseshoe(AbstractPriorFamily):
     """Horseshoe: ``N(mode, (scale lambda)^2)`` with half-Cauchy ``lambda``.
@@ -81,10 +97,14 @@ class Horseshoe(AbstractPriorFamily):
         """Fit the only column, with the mode at zero."""
         low, high = float(column.s.min()), float(column.largest.max()) + float(column.s.max())
         grid = np.arange(np.log(low) - np.log(1e4), np.log(high) + 1.5, 0.7)
-        first = None
-        if start is not None and start.parameters["scale"] > 0:
-            first = float(np.log(start.parameters["scale"]))
-        place, value = _Profile(lambda b: _horseshoe_ratio(column, b), grid).maximum(first)
+
+        def profile(log_scale: float) -> tuple[float, float]:
+            return _horseshoe_ratio(column, log_scale)
+
+        first = 0.0 if start is None else start.parameters["scale"]
+        place, value = _best_length(
+            profile, first, grid, lambda: np.array([profile(b)[0] for b in grid])
+        )
         return self.build(scale=float(np.exp(place)) if value > 0 else 0.0, mode=0.0), np.nan
 
 
@@ -94,15 +114,11 @@ _LAMBDA_WEIGHTS = (_SPACING / np.pi) / np.cosh(_LOG_LAMBDA)
 _LAMBDA_WEIGHTS /= _LAMBDA_WEIGHTS.sum()
 
 
-def _horseshoe_ratio(column: Columns, log_scales: Array) -> tuple[Array, Array]:
-    """Log-likelihood ratio to the null, and its derivative, at several log scales."""
-    results = [_horseshoe_ratio_at(column, float(b)) for b in log_scales]
-    values, slopes = zip(*results, strict=True)
-    return np.array(values), np.array(slopes)
+def _horseshoe_ratio(column: Columns, log_scale: float) -> tuple[float, float]:
+    """Log-likelihood ratio to the null, and its derivative in the log scale.
 
-
-def _horseshoe_ratio_at(column: Columns, log_scale: float) -> tuple[float, float]:
-    """Integrate over ``log(scale lambda)``, so that only the weights depend on the scale."""
+    The integral is over ``log(scale lambda)``, so that only the weights depend on the scale.
+    """
     low, high = np.log(column.s.min()) - 14.0, np.log(column.largest.max() + column.s.max()) + 14.0
     places = np.arange(low - _SPACING * 2, high, _SPACING)
     distance = places - log_scale
@@ -110,8 +126,7 @@ def _horseshoe_ratio_at(column: Columns, log_scale: float) -> tuple[float, float
     # what lies below has no width, what lies above no density: it only counts as mass
     weights[0] += 2 / np.pi * np.arctan(np.exp(distance[0] - 0.5 * _SPACING))
     tilt = np.tanh(distance)  # minus the derivative of the log weights
-    z, s = column.z[0], np.broadcast_to(column.s, column.x.shape)[0]
-    counts = np.ones(z.size) if column.counts is None else column.counts[0]
+    z, s, counts = column.z[0], column.noise, column.weights[0]
     value, slope = 0.0, 0.0
     size = max(1, BLOCK // places.size)
     for part in (slice(i, i + size) for i in range(0, z.size, size)):
@@ -126,6 +141,7 @@ def _horseshoe_ratio_at(column: Columns, log_scale: float) -> tuple[float, float
     return value, slope
 
 
+@register
 @dataclass(frozen=True)
 class GeneralizedBinary(AbstractPriorFamily):
     """Nearly binary values: a spike at `mode` and a narrow bump at a positive distance.
@@ -151,7 +167,7 @@ class GeneralizedBinary(AbstractPriorFamily):
     @classmethod
     def build(cls, **parameters: Any) -> FittedPrior:
         """Make the prior from `weight`, `mean`, `spread` and `mode`."""
-        weight, mean = as_probability(parameters["weight"]), as_scale(parameters["mean"])
+        weight, mean = as_weight(parameters["weight"]), as_scale(parameters["mean"], "mean")
         spread, mode = as_positive(parameters.get("spread", 0.1), "spread"), as_mode(parameters)
         kept = {"weight": weight, "mean": mean, "spread": spread, "mode": mode}
         at = np.array([mode])
@@ -162,11 +178,14 @@ class GeneralizedBinary(AbstractPriorFamily):
 
     def fit_column(self, column: Columns, start: FittedPrior | None) -> tuple[FittedPrior, float]:
         """Fit the only column, with the spike at zero."""
-        first = None
-        if start is not None and start.parameters["mean"] > 0:
-            first = float(np.log(start.parameters["mean"]))
-        profile = _Profile(lambda b: self._ratio(column, b)[:2], self._grid(column))
-        place, value = profile.maximum(first)
+
+        def profile(log_mean: float) -> tuple[float, float]:
+            value, slope, _ = self._ratio(column, np.array([log_mean]))
+            return float(value[0]), float(slope[0])
+
+        grid = self._grid(column)
+        first = 0.0 if start is None else start.parameters["mean"]
+        place, value = _best_length(profile, first, grid, lambda: self._ratio(column, grid)[0])
         weight = float(self._ratio(column, np.array([place]))[2][0]) if value > 0 else 0.0
         mean = float(np.exp(place)) if weight > 0 else 0.0
         return self.build(weight=weight, mean=mean, spread=self.spread, mode=0.0), np.nan
@@ -203,10 +222,10 @@ class GeneralizedBinary(AbstractPriorFamily):
         )
         capped = np.minimum(log_odds, kernels.LARGEST_EXPONENT)
         odds = np.exp(capped)
-        counts = np.ones(odds.shape[1]) if wide.counts is None else wide.counts[0]
+        counts = column.weights[0]
         weight = best_weight(odds, counts)
         w = weight[:, None]
-        value = wide.sum(np.log1p(w * (odds - 1)) + np.where(w > 0, log_odds - capped, 0.0))
+        value = (np.log1p(w * (odds - 1)) + np.where(w > 0, log_odds - capped, 0.0)) @ counts
         hazard = 1 / num.mills(-edge)
         slope = (
             -share

@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ebcd._numerics import Array
-from ebcd.priors._columns import CHUNK, Columns, slices
+from ebcd.priors._family import Columns
 from ebcd.priors._kernels import AbstractSlab
 
 Slab = type[AbstractSlab]
@@ -35,25 +35,17 @@ Slab = type[AbstractSlab]
 
 @dataclass(frozen=True)
 class _Settings:
+    chunk: int = 16_384  # entries that are worked on at once: what fits into a cache
     radius: float = 1.5  # of a step in the log scale; twice that in the log weight
-    # Newton's method converges quadratically: after steps of lengths e and f the next one has about
-    # f^3 / e^2. Where that is below `accuracy`, in log weight and log scale, f is the last.
-    accuracy: float = 5e-6
-    short_step: float = 2e-3  # up to which that holds
-    first_length: float = 0.05  # of the step before the first
-    shortest_step: float = 1e-7  # below which only rounding keeps the likelihood from rising
+    # Newton's method converges quadratically: a step as short as this, in log weight and log scale,
+    # is the last.
+    short_step: float = 3e-4
     tolerance: float = 1e-12  # gain in nats that is not worth a long step
-    max_steps: int = 200
-    narrowest: float = 1e-4  # slab over noise: indistinguishable from the spike
+    narrowest: float = 0.01  # slab over noise: indistinguishable from the spike
     smallest_slab: float = 1e-6  # weight of a slab, in entries
-    # A warm start is trusted if it was near its optimum and that optimum is far from the null.
-    trusted_gain: float = 0.5
+    # A warm start is trusted if it lacks only a small share of its optimum, itself not small.
+    trusted_gain: float = 0.02
     trusted_ratio: float = 3.0
-    # Entries from which a climb with unequal noise goes most of the way on merged ones.
-    merged_from: int = 6_000
-    narrowest_searched: float = 0.1  # slab over the smallest noise
-    most_peaks: int = 3
-    rough_weight: float = 0.1  # relative accuracy of weights in the search
 
 
 SETTINGS = _Settings()
@@ -94,26 +86,8 @@ def evaluate_two_groups(
 ) -> Evaluation:
     """Evaluate (1) to (4) and the posterior of many columns in one pass.
 
-    Parameters
-    ----------
-    slab : subclass of AbstractSlab
-        Shape of the slab, ``family.slab``.
-    x : array, c x p or 1 x p
-        Observations, one normal-means problem a row, in any units.
-    s : array, 0-d, of length p, c x 1 or c x p
-        Noise standard deviations.
-    log_weight, log_scale : array, c
-        Logarithms of the weight of the slab and of its scale, in the units of `x`.
-    has_spike : bool
-        Whether there is a spike; if not, the weight is one whatever `log_weight` says.
-    slopes : bool
-        Whether derivatives of the mean are wanted.
-    counts : array, c x p, optional
-        How often each entry occurs.
-
-    Returns
-    -------
-    Evaluation
+    Rows of `x` (c x p or 1 x p) are normal-means problems, in any units, `s` is broadcast to them,
+    `counts` says how often each entry occurs. Without a spike the weight is one.
 
     Examples
     --------
@@ -133,8 +107,9 @@ def evaluate_two_groups(
     mean, variance = np.empty((2, c, n))
     by_parameter = np.empty((c, 2, n)) if slopes else None
     sums = np.zeros((7, c))
-    for rows in slices(c, max(1, CHUNK // n)):
-        for part in slices(n, CHUNK):
+    height = max(1, SETTINGS.chunk // n)
+    for rows in (slice(i, i + height) for i in range(0, c, height)):
+        for part in (slice(j, j + SETTINGS.chunk) for j in range(0, n, SETTINGS.chunk)):
             sums[:, rows] += _evaluate_block(
                 slab,
                 z[:, part] if len(z) == 1 else z[rows, part],
@@ -226,31 +201,15 @@ def _evaluate_block(
     return sums
 
 
-def newton_step(
-    at: Evaluation, log_weight: Array, radius: Array, has_spike: bool = True
+def _newton_step(
+    gradient: Array, hessian: Array, log_weight: Array, radius: Array, has_spike: bool
 ) -> tuple[Array, Array, Array]:
-    """Safeguarded Newton step of every column.
+    """Safeguarded Newton step of log weights and log scales, and the gain of the quadratic model.
 
-    Parameters
-    ----------
-    at : Evaluation
-        At the present weights and scales.
-    log_weight : array, c
-        Present log weights, which stay below zero.
-    radius : array, c
-        Longest step of the log scale; half of the longest one of the log weight.
-    has_spike : bool
-        Whether there is a weight to fit.
-
-    Returns
-    -------
-    log_weight, log_scale : array, c
-        Changes.
-    gain : array, c
-        What the quadratic model says is gained.
+    Steps of the log scale are at most `radius` long, those of the log weight twice that.
     """
-    (slope_w, slope_b), cross = at.gradient.T, at.hessian[:, 0, 1]
-    curve_w, curve_b = at.hessian[:, 0, 0], at.hessian[:, 1, 1]
+    (slope_w, slope_b), cross = gradient.T, hessian[:, 0, 1]
+    curve_w, curve_b = hessian[:, 0, 0], hessian[:, 1, 1]
     # where (1) is not concave in log w, take the curvature of the concave function of w
     curve_w = np.where(curve_w < 0, curve_w, curve_w - slope_w)
     free = (curve_w < 0) & ((log_weight < 0) | (slope_w < 0))
@@ -279,7 +238,6 @@ def _capped(slope: Array, curvature: Array, radius: Array) -> Array:
 class _State(NamedTuple):
     """Where the climbs of c columns are; c rows each."""
 
-    row: np.ndarray  # number of the column
     log_weight: Array
     log_scale: Array
     value: Array
@@ -287,17 +245,6 @@ class _State(NamedTuple):
     hessian: Array
     mean: Array
     variance: Array
-    start: Array  # value at the beginning
-    radius: Array
-    length: Array  # of the last step
-
-    @property
-    def evaluation(self) -> Evaluation:
-        return Evaluation(*self[3:8])
-
-    @property
-    def gained(self) -> Array:
-        return self.value - self.start
 
     def take(self, index: np.ndarray) -> _State:
         return _State(*(part[index] for part in self))
@@ -309,71 +256,80 @@ class _State(NamedTuple):
 
 def _climb(
     slab: Slab, columns: Columns, log_weight: Array, log_scale: Array, has_spike: bool
-) -> _State:
-    """Climb to a local maximum from the given parameters, all columns in step."""
+) -> tuple[_State, Array]:
+    """Climb to a local maximum, all columns in step; return it and what was gained."""
     c = columns.n_columns
     lowest_weight = np.log(SETTINGS.smallest_slab / columns.totals)
     lowest = math.log(SETTINGS.narrowest * float(columns.s.min()))
     highest = np.log(columns.largest + 1e-3) + 3.0
-    log_weight = np.minimum(np.maximum(log_weight, lowest_weight), 0.0)
 
-    def evaluate(row: np.ndarray, log_weight: Array, log_scale: Array) -> Evaluation:
-        part = columns if row.size == c else columns.select(row)
-        return evaluate_two_groups(
+    def evaluated(rows: np.ndarray, log_weight: Array, log_scale: Array) -> _State:
+        part = columns if rows.size == c else columns.select(rows)
+        at = evaluate_two_groups(
             slab, part.x, part.s, log_weight, log_scale, has_spike, counts=part.counts
         )
+        return _State(log_weight, log_scale, *at[:5])
 
-    at = evaluate(np.arange(c), log_weight, log_scale)
-    radius, length = np.full(c, SETTINGS.radius), np.full(c, SETTINGS.first_length)
-    start = at.value.copy()
-    state = _State(np.arange(c), log_weight, np.array(log_scale), *at[:5], start, radius, length)
-    now = state  # of the columns that still climb; the others have theirs in `state`
-    for _ in range(SETTINGS.max_steps):
-        step_w, step_b, gain = newton_step(now.evaluation, now.log_weight, now.radius, has_spike)
-        to_w = np.maximum(now.log_weight + step_w, lowest_weight[now.row])
-        to_b = np.minimum(np.maximum(now.log_scale + step_b, lowest), highest[now.row])
-        length = _length(now, to_w, to_b)
-        last = (length**3 < SETTINGS.accuracy * now.length**2) & (length < SETTINGS.short_step)
-        last &= now.radius == SETTINGS.radius
-        moves = (length > SETTINGS.shortest_step) & (last | (gain > SETTINGS.tolerance))
+    rows = np.arange(c)  # of the columns that still climb
+    state = evaluated(
+        rows, np.clip(log_weight, lowest_weight, 0.0), np.clip(log_scale, lowest, highest)
+    )
+    start = state.value.copy()
+    radius = np.full(c, SETTINGS.radius)
+    for _ in range(200):  # a few are enough unless rounding gets in the way
+        w, b, reach = state.log_weight[rows], state.log_scale[rows], radius[rows]
+        step_w, step_b, gain = _newton_step(
+            state.gradient[rows], state.hessian[rows], w, reach, has_spike
+        )
+        to_w = np.maximum(w + step_w, lowest_weight[rows])
+        to_b = np.minimum(np.maximum(b + step_b, lowest), highest[rows])
+        far = _length(w, to_w, to_b - b)
+        last = (far < SETTINGS.short_step) & (reach == SETTINGS.radius)
+        # shorter ones drown in rounding
+        moves = (far > math.sqrt(np.finfo(float).eps)) & (last | (gain > SETTINGS.tolerance))
         if not moves.all():
-            state.put(now.row, now)
-            now, last, length = now.take(moves), last[moves], length[moves]
-            to_w, to_b = to_w[moves], to_b[moves]
-            if not now.row.size:
-                return state
-        at = evaluate(now.row, to_w, to_b)
+            rows, last = rows[moves], last[moves]
+            to_w, to_b, far, reach = (part[moves] for part in (to_w, to_b, far, reach))
+            if not rows.size:
+                break
+        at = evaluated(rows, to_w, to_b)
         # a last step may gain less than rounding takes away
-        risen = last | (at.value >= now.value - 1e-14 * np.abs(now.value))
-        new = _State(now.row, to_w, to_b, *at[:5], now.start, now.radius, length)
-        longer = np.minimum(4 * now.radius, SETTINGS.radius)
-        if not risen.all():
-            longer = np.where(risen, longer, 0.25 * np.minimum(now.radius, length))
-            new.put(~risen, now.take(~risen))
-        new = new._replace(radius=longer)
-        now = new
-        done = last | (now.radius < SETTINGS.shortest_step)
-        if done.any():
-            if done.all() and now.row.size == c:
-                return now
-            state.put(now.row, now)
-            now = now.take(~done)
-            if not now.row.size:
-                return state
-    state.put(now.row, now)
-    return state
+        before = state.value[rows]
+        risen = last | (at.value >= before - 1e-14 * np.abs(before))
+        longer = np.minimum(4 * reach, SETTINGS.radius)
+        radius[rows] = np.where(risen, longer, 0.25 * np.minimum(reach, far))
+        state.put(rows[risen], at if risen.all() else at.take(risen))
+        rows = rows[~last]
+        if not rows.size:
+            break
+    return state, state.value - start
 
 
-def _length(now: _State, to_w: Array, to_b: Array) -> Array:
+def _length(log_weight: Array, to_w: Array, step_b: Array) -> Array:
     """Length of a step, relative to the smaller of spike and slab."""
-    spike = np.maximum(-np.minimum(now.log_weight, to_w), 1e-300)  # about its weight, if small
-    moved = np.abs(to_w - now.log_weight) / np.minimum(spike, 1.0)
-    return np.maximum(moved, np.abs(to_b - now.log_scale))
+    spike = np.maximum(-np.minimum(log_weight, to_w), 1e-300)  # about its weight, if small
+    return np.maximum(np.abs(to_w - log_weight) / np.minimum(spike, 1.0), np.abs(step_b))
 
 
-def _are_many(columns: Columns) -> bool:
-    """Whether to go most of the way on merged entries, where that costs little."""
-    return columns.s.size > 1 and columns.x.shape[1] >= SETTINGS.merged_from
+def _merged(columns: Columns) -> Columns:
+    """Merge entries that are alike in ``x / s`` and in ``s``, so that columns share them."""
+    log_s = np.broadcast_to(np.log(columns.s), columns.x.shape)
+    # cells of an eighth of the noise, wider where only slabs as wide as z matter
+    places = 8 * np.arcsinh(columns.z / 8), log_s
+    cell_z, cell_s = (np.floor(8 * (place - place.min())).astype(np.intp) for place in places)
+    cell = cell_z * (int(cell_s.max()) + 1) + cell_s
+    if int(cell.max()) > 4 * cell.size:  # too many to count those that are empty as well
+        cell = np.unique(cell, return_inverse=True)[1].reshape(cell.shape)
+    found = np.bincount(cell.ravel())
+    some = np.flatnonzero(found)
+    z, log_s = (
+        np.bincount(cell.ravel(), weights=part.ravel())[some] / found[some]
+        for part in (columns.z, log_s)
+    )
+    s = columns.s if columns.s.size == 1 else np.exp(log_s)[None]
+    of_column = cell + found.size * np.arange(len(cell))[:, None]
+    counts = np.bincount(of_column.ravel(), minlength=len(cell) * found.size)
+    return Columns(s * z[None], s, counts.reshape(len(cell), -1)[:, some].astype(np.float64))
 
 
 def _search(slab: Slab, columns: Columns, has_spike: bool) -> list[tuple[Array, Array]]:
@@ -381,15 +337,14 @@ def _search(slab: Slab, columns: Columns, has_spike: bool) -> list[tuple[Array, 
 
     The columns share their observations, which differ in their counts.
     """
-    low = math.log(SETTINGS.narrowest_searched * float(columns.s.min()))
+    low = math.log(10 * SETTINGS.narrowest * float(columns.s.min()))
     top = max(math.log(max(float(columns.largest.max()), 1e-300)), float(np.log(columns.s).mean()))
     log_scale = np.arange(low, top + 1.0, math.log(2.0))
-    counts = np.ones((1, columns.x.shape[1])) if columns.counts is None else columns.counts
-    counts = counts[:, None]
+    counts = columns.weights[:, None]
     odds, excess, _ = slab.ratio(columns.z, columns.s * np.exp(-log_scale)[:, None])
     weight = np.ones((columns.n_columns, log_scale.size))
     if has_spike:
-        weight = best_weight(odds, counts, SETTINGS.rough_weight)
+        weight = best_weight(odds, counts, accuracy=0.1)
     w = weight[..., None]
     log_density = np.log(w * odds + (1 - w))
     if excess is not None:
@@ -399,7 +354,7 @@ def _search(slab: Slab, columns: Columns, has_spike: bool) -> list[tuple[Array, 
     with np.errstate(divide="ignore"):  # the climb has its own lower bound of the weight
         for value, weights in zip(values, np.log(weight), strict=True):
             # peaks that are not the highest might still win between grid points
-            places = peaks(value, SETTINGS.most_peaks)
+            places = peaks(value)
             best = float(value.max())
             places = places[value[places] >= best - max(10.0, 0.2 * best)]
             found.append((weights[places], log_scale[places]))
@@ -434,65 +389,37 @@ def best_weight(odds: Array, counts: Array, accuracy: float = 1e-12) -> Array:
     return np.where(empty, 0.0, np.where(full, 1.0, np.clip(weight, 0.0, 1.0)))
 
 
-def peaks(values: Array, most: int) -> np.ndarray:
+def peaks(values: Array, most: int | None = None) -> np.ndarray:
     """Return the places of the highest local maxima; of a run of ties only the first counts."""
     ends = np.concatenate([[-np.inf], values, [-np.inf]])
     peak = np.flatnonzero((values > ends[:-2]) & (values >= ends[2:]))
     return np.sort(peak[np.argsort(-values[peak], kind="stable")[:most]])
 
 
-def _starts(slab: Slab, columns: Columns, has_spike: bool) -> list[tuple[Array, Array]]:
-    """Log weights and log scales from which to climb, for every column."""
-    if columns.s.size == 1:
-        shared = columns.spread() if columns.counts is None else columns
-        return _search(slab, shared, has_spike)
-    found = []
-    for column in columns.each():
-        column = column.merged()
-        [start] = _search(slab, column, has_spike)
-        if _are_many(columns):
-            wide = column.select(np.zeros(start[0].size, dtype=np.intp))
-            state = _climb(slab, wide, *start, has_spike)
-            # several peaks may have led to one maximum, and merged entries err by a few nats
-            ends = np.round(10 * np.array([state.log_weight, state.log_scale]))
-            state = state.take(np.unique(ends, axis=1, return_index=True)[1])
-            state = state.take(state.value >= state.value.max() - 20.0)
-            start = state.log_weight, state.log_scale
-        found.append(start)
-    return found
-
-
 def _cold(slab: Slab, columns: Columns, has_spike: bool) -> _State:
     """Search the scale of every column globally, climb from all peaks, and keep the best."""
-    starts = _starts(slab, columns, has_spike)
+    if columns.s.size > 1:
+        starts = [_search(slab, _merged(column), has_spike)[0] for column in columns.each()]
+    else:
+        starts = _search(slab, _merged(columns) if columns.counts is None else columns, has_spike)
     rows = np.repeat(np.arange(columns.n_columns), [start[0].size for start in starts])
     log_weight, log_scale = (np.concatenate(part) for part in zip(*starts, strict=True))
     wide = columns if rows.size == columns.n_columns else columns.select(rows)
-    state = _climb(slab, wide, log_weight, log_scale, has_spike)
+    state, _ = _climb(slab, wide, log_weight, log_scale, has_spike)
     order = np.lexsort((-state.value, rows))
     return state.take(order[np.unique(rows[order], return_index=True)[1]])
 
 
 def _warm(slab: Slab, columns: Columns, has_spike: bool, weight: Array, scale: Array) -> _State:
     """Climb from given parameters; search anew where they turn out to be far from the optimum."""
-    narrow, wide = 0.05 * float(columns.s.min()), 10 * columns.largest + 1
-    usable = (weight > 0) & (scale > narrow) & (scale < wide)
+    usable = (weight > 0) & (scale > SETTINGS.narrowest * float(columns.s.min()))
     if not usable.any():
         return _cold(slab, columns, has_spike)
     log_weight = np.log(np.where(usable, weight, 0.5))
     log_scale = np.log(np.where(usable, scale, columns.s.min()))
-    gained = np.zeros(weight.size)
-    if _are_many(columns):
-        for k, column in enumerate(columns.each()):
-            way = _climb(
-                slab, column.merged(), log_weight[k : k + 1], log_scale[k : k + 1], has_spike
-            )
-            log_weight[k], log_scale[k] = way.log_weight[0], way.log_scale[0]
-            gained[k] = way.gained[0]
-    state = _climb(slab, columns, log_weight, log_scale, has_spike)
-    gained += state.gained
+    state, gained = _climb(slab, columns, log_weight, log_scale, has_spike)
     doubtful = ~usable | (state.value < SETTINGS.trusted_ratio)
-    doubtful |= gained > SETTINGS.trusted_gain + 0.01 * state.value
+    doubtful |= gained > SETTINGS.trusted_gain * state.value
     if doubtful.any():
         rows = np.flatnonzero(doubtful)
         cold = _cold(slab, columns.select(rows), has_spike)
@@ -501,46 +428,26 @@ def _warm(slab: Slab, columns: Columns, has_spike: bool, weight: Array, scale: A
     return state
 
 
-class TwoGroupFit(NamedTuple):
-    """Fitted weights and scales, log-likelihood ratios to the null, posterior moments."""
-
-    weight: Array
-    scale: Array
-    ratio: Array
-    mean: Array
-    variance: Array
-
-
 def fit_two_groups(
     slab: Slab, columns: Columns, has_spike: bool, start: tuple[Array, Array] | None = None
-) -> TwoGroupFit:
-    """Fit weight and scale of every column by maximum likelihood.
+) -> tuple[Array, Array, Array, Array, Array]:
+    """Fit weight and scale of every column, from given ones or cold.
 
-    Parameters
-    ----------
-    slab : subclass of AbstractSlab
-        Shape of the slab.
-    columns : Columns
-        The observations, with the spike at zero.
-    has_spike : bool
-        Whether there is a spike; if not, the slab has weight one.
-    start : (weight, scale), optional
-        Parameters of each column to start from. A column whose start says nothing (no slab, or
-        one narrower than the noise) is searched as if cold.
-
-    Returns
-    -------
-    TwoGroupFit
-        A column that no slab improves has weight and scale zero.
+    Return weights, scales, log-likelihood ratios to the null, posterior means and variances; all
+    are zero where no slab improves on the null.
     """
     if start is None:
         state = _cold(slab, columns, has_spike)
     else:
         state = _warm(slab, columns, has_spike, *start)
-    weight = np.exp(state.log_weight) if has_spike else np.ones(columns.n_columns)
-    fit = TwoGroupFit(weight, np.exp(state.log_scale), state.value, state.mean, state.variance)
+    found = (
+        np.exp(state.log_weight),
+        np.exp(state.log_scale),
+        state.value,
+        state.mean,
+        state.variance,
+    )
     null = state.value <= 0
-    if null.any():
-        for part in fit:
-            part[null] = 0.0
-    return fit
+    for part in found:
+        part[null] = 0.0
+    return found

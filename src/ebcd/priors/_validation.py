@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
@@ -109,38 +108,6 @@ def as_values(values: ArrayLike, s: Any) -> tuple[Array, float]:
     if noise.ndim or not np.isfinite(noise):
         raise ValueError("s must be one finite number here; call penalty once for each noise level")
     return array, float(noise)
-
-
-def as_probability(value: Any) -> float:
-    """Check a weight."""
-    number = float(value)
-    if not 0 <= number <= 1:
-        raise ValueError(f"weight must lie between 0 and 1, got {number:g}")
-    return number
-
-
-def as_mode(parameters: dict[str, Any]) -> float:
-    """Check the mode among parameters of a prior; zero if it is not given."""
-    number = float(parameters.get("mode", 0.0))
-    if not math.isfinite(number):
-        raise ValueError(f"mode must be finite, got {number:g}")
-    return number
-
-
-def as_positive(value: Any, name: str) -> float:
-    """Check a positive finite number."""
-    number = float(value)
-    if not 0 < number < np.inf:
-        raise ValueError(f"{name} must be positive and finite, got {number:g}")
-    return number
-
-
-def as_scale(value: Any) -> float:
-    """Check a scale: non-negative and finite."""
-    number = float(value)
-    if not 0 <= number < np.inf:
-        raise ValueError(f"scale must be non-negative and finite, got {number:g}")
-    return number
 
 
 def as_weights(value: Any, size: int) -> Array:

@@ -29,21 +29,15 @@ class Likelihoods:
     """Likelihoods of observations (columns) under components (rows), scaled to stay in range."""
 
     def __init__(self, log_likelihood: Array, counts: Array | None) -> None:
-        self._top = log_likelihood.max(axis=0)
-        self.rows = np.exp(log_likelihood - self._top)
-        self.counts = np.ones(self._top.shape) if counts is None else counts
+        top = log_likelihood.max(axis=0)
+        self.rows = np.exp(log_likelihood - top)
+        self.counts = np.ones(top.shape) if counts is None else counts
         self.total = float(self.counts.sum())
-        self.offset = float(self.counts @ self._top)
+        self.offset = float(self.counts @ top)
 
     def value(self, density: Array) -> float:
         """Log-likelihood (1) of the scaled mixture density, less `offset`."""
         return float(self.counts @ np.log(density))
-
-    def extended(self, log_likelihood: Array) -> Likelihoods:
-        """Return the same with further components, whose log-likelihoods are in original units."""
-        with np.errstate(divide="ignore"):
-            old = np.log(self.rows) + self._top
-        return Likelihoods(np.concatenate([old, log_likelihood]), self.counts)
 
 
 class WeightFit(NamedTuple):

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ebcd.priors._rising_root import rising_root
+from ebcd._numerics import rising_root
 
 
 def test_roots_of_many_functions_at_once():
