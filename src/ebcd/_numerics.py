@@ -25,10 +25,8 @@ LOG_SQRT_2PI = 0.5 * math.log(2 * math.pi)
 MILLS_LOWER = -36.0
 # Beyond this argument differences of nearly equal numbers are replaced by their series.
 _SERIES_FROM = 16.0
-# t * (1 / R(t) - t) = sum_k (-1)^k c_k / t^(2k); c_k counts indecomposable perfect matchings.
-_MEAN_SERIES = (1.0, -2.0, 10.0, -74.0, 706.0, -8162.0, 110410.0, -1708394.0, 29752066.0)
-# The integrand exp(-a y - y^2 / 2) is cut where it has fallen by exp(-40).
-_NEGLIGIBLE_EXPONENT = 40.0
+# Entries that are worked on at once: what fits into a cache.
+CHUNK = 16_384
 _NODES, _NODE_WEIGHTS = np.polynomial.legendre.leggauss(32)
 
 
@@ -64,9 +62,11 @@ def half_line_moments(t: Array, mills_ratio: Array | None = None) -> tuple[Array
     if far.any():
         inverse = 1.0 / t[far]
         u = inverse * inverse
-        scaled_mean = np.polynomial.polynomial.polyval(u, _MEAN_SERIES)
+        # t mean = sum_k (-1)^k c_k / t^(2k); c_k counts indecomposable perfect matchings
+        series = np.array([1, -2, 10, -74, 706, -8162, 110410, -1708394, 29752066])
+        scaled_mean = np.polynomial.polynomial.polyval(u, series)
         # variance = 1 - t mean - mean^2, with the leading 1 cancelled by hand
-        deficit = np.polynomial.polynomial.polyval(u, tuple(-c for c in _MEAN_SERIES[1:]))
+        deficit = np.polynomial.polynomial.polyval(u, -series[1:])
         mean, variance = np.asarray(mean), np.asarray(variance)
         mean[far] = scaled_mean * inverse
         variance[far] = u * (deficit - scaled_mean**2)
@@ -125,7 +125,8 @@ def log_interval_probability(lower: Array, upper: Array, width: Array | None = N
 
 def _tail_piece(a: Array, width: Array) -> tuple[Array, Array, Array]:
     """Log mass, mean and variance of ``exp(-a y - y^2 / 2)`` on ``[0, width]``, ``a >= 0``."""
-    reach = 2 * _NEGLIGIBLE_EXPONENT / (a + np.sqrt(a * a + 2 * _NEGLIGIBLE_EXPONENT))
+    # cut where the integrand is below all precision, at exp(-40)
+    reach = 80 / (a + np.sqrt(a * a + 80))
     length = np.minimum(width, reach)
     y = 0.5 * length[..., None] * (1 + _NODES)
     density = np.exp(-y * (a[..., None] + 0.5 * y)) * (0.5 * _NODE_WEIGHTS)
@@ -179,6 +180,11 @@ def interval_sample(
     draw = np.where(remote, near + exponential, -special.ndtri_exp(np.minimum(log_survival, 0.0)))
     draw = np.clip(draw, near, far)
     return np.where(flip, -draw, draw)
+
+
+def chunks(n: int, size: int = CHUNK) -> list[slice]:
+    """Cut n entries into pieces of at most `size`."""
+    return [slice(i, i + size) for i in range(0, n, size)]
 
 
 def typical(s: Array) -> float:

@@ -1,5 +1,6 @@
 """Every kernel against quadrature of its density, which is written out here again."""
 
+import mpmath as mp
 import numpy as np
 import pytest
 from brute_force import moments, panels, posterior_of_points
@@ -168,14 +169,14 @@ class TestPrior:
         theta, weights = prior_rule(case)
         log_mass, mean, variance, _, _ = moments(theta, weights * case.density(theta))
         assert log_mass == pytest.approx(0, abs=1e-12)
-        found_mean, found_variance = case.kernel.prior_moments()
+        found_mean, found_variance = case.kernel.moments(*case.kernel.unseen())
         np.testing.assert_allclose(found_mean, mean, rtol=1e-10, atol=1e-12)
         np.testing.assert_allclose(found_variance, variance, rtol=1e-10)
 
     def test_tails(self, case):
         theta, weights = prior_rule(case)
         *_, below, above = moments(theta, weights * case.density(theta))
-        found_below, found_above = case.kernel.prior_tails()
+        found_below, found_above = case.kernel.tails(*case.kernel.unseen())
         np.testing.assert_allclose(found_below, below, rtol=1e-9, atol=1e-13)
         np.testing.assert_allclose(found_above, above, rtol=1e-9, atol=1e-13)
 
@@ -184,7 +185,7 @@ class TestPrior:
         many = case.kernel.take(np.zeros(n, dtype=np.intp))
         theta, weights = prior_rule(case)
         truth = moments(theta, weights * case.density(theta))
-        check_draws(many.prior_draw(np.random.default_rng(1)), truth, case.support)
+        check_draws(many.draw(*many.unseen(), np.random.default_rng(1)), truth, case.support)
 
     def test_hull(self, case):
         assert case.kernel.hull() == case.support
@@ -224,11 +225,14 @@ class TestPointMass:
         mean, variance = self.at.moments(X[:, None], np.ones((X.size, 1)))
         np.testing.assert_array_equal(mean, np.tile([-1.5, 0, 2], (X.size, 1)))
         np.testing.assert_array_equal(variance, 0)
-        for below, above in (self.at.tails(X[:, None], np.ones((1, 1))), self.at.prior_tails()):
+        for below, above in (
+            self.at.tails(X[:, None], np.ones((1, 1))),
+            self.at.tails(*self.at.unseen()),
+        ):
             np.testing.assert_array_equal(np.atleast_2d(below)[0], [1, 1, 0])
             np.testing.assert_array_equal(np.atleast_2d(above)[0], [0, 1, 1])
-        np.testing.assert_array_equal(self.at.prior_moments()[0], [-1.5, 0, 2])
-        np.testing.assert_array_equal(self.at.prior_moments()[1], 0)
+        np.testing.assert_array_equal(self.at.moments(*self.at.unseen())[0], [-1.5, 0, 2])
+        np.testing.assert_array_equal(self.at.moments(*self.at.unseen())[1], 0)
 
     def test_log_marginal(self):
         found = self.at.log_marginal(X[:, None], np.array(0.7))
@@ -238,7 +242,7 @@ class TestPointMass:
     def test_draws(self):
         rng = np.random.default_rng(0)
         np.testing.assert_array_equal(self.at.draw(np.ones(3), np.ones(3), rng), [-1.5, 0, 2])
-        np.testing.assert_array_equal(self.at.prior_draw(rng), [-1.5, 0, 2])
+        np.testing.assert_array_equal(self.at.draw(*self.at.unseen(), rng), [-1.5, 0, 2])
 
     def test_transformations(self):
         assert self.at.hull() == (-1.5, 2)
@@ -306,7 +310,7 @@ class TestNoiseFarFromTheScale:
     def test_narrow_prior_is_a_point(self, kind, ratio):
         """The marginal is that of the noise; the posterior is the prior."""
         kernel, s = one(kind, 0.0, ratio), np.array(1.0)
-        prior_mean, prior_variance = (value[0] for value in kernel.prior_moments())
+        prior_mean, prior_variance = (value[0] for value in kernel.moments(*kernel.unseen()))
         expected = stats.norm.logpdf(self.z) + self.z * prior_mean
         np.testing.assert_allclose(kernel.log_marginal(self.z, s), expected, rtol=1e-10)
         mean, variance = kernel.moments(self.z, s)
@@ -332,3 +336,16 @@ class TestNoiseFarFromTheScale:
         below, above = kernel.tails(x, s)
         np.testing.assert_allclose(below, stats.norm.sf(x), rtol=1e-6)
         np.testing.assert_allclose(above, stats.norm.cdf(x), rtol=1e-6)
+
+
+@pytest.mark.parametrize("rate", [0.5, 10.9, 11.0, 11.9, 12.0, 13.0])
+@pytest.mark.parametrize("z", [-31.0, 29.9, 30.0, 60.0])
+def test_ratio_of_a_narrow_laplace_slab_and_strong_entries(z, rate):
+    """The long and the short formulas, where they meet: against the marginal of the mixture."""
+    ratio = kernels.Laplace.ratio(np.array([z]), np.array([rate]))
+    found = np.log(ratio.odds[0]) + (0.0 if ratio.excess is None else ratio.excess[0])
+    with mp.workdps(60):
+        size, scaled = mp.mpf(abs(z)), mp.mpf(rate)
+        sides = [mp.ncdf(-t) / mp.npdf(t) for t in (scaled - size, scaled + size)]
+        expected = mp.log(scaled * sum(sides) / 2)
+    assert found == pytest.approx(float(expected), rel=1e-10)

@@ -1,5 +1,18 @@
 """Families of priors, fitted priors, and the normal-means solver `ebnm`."""
 
+# PRIORS has families in the order of these imports.
+from ebcd.priors._parametric import (
+    Exponential,
+    Flat,
+    Laplace,
+    Normal,
+    PointExponential,
+    PointLaplace,
+    PointMass,
+    PointNormal,
+)
+
+# isort: split
 from ebcd.priors import _kernels as kernels
 from ebcd.priors._ebnm import EBNMResult, ebnm
 from ebcd.priors._family import PRIORS, AbstractPriorFamily, make_family, make_prior, register
@@ -12,16 +25,6 @@ from ebcd.priors._mixtures import (
     UnimodalNonnegative,
     UnimodalNonpositive,
     UnimodalSymmetric,
-)
-from ebcd.priors._parametric import (
-    Exponential,
-    Flat,
-    Laplace,
-    Normal,
-    PointExponential,
-    PointLaplace,
-    PointMass,
-    PointNormal,
 )
 from ebcd.priors._profiled import GeneralizedBinary, Horseshoe
 

@@ -21,7 +21,6 @@ from ebcd._parameters import (
 )
 from ebcd.priors._family import AbstractPriorFamily, Fits, as_prior
 from ebcd.priors._fitted import FittedPrior
-from ebcd.priors._parametric import Flat
 from ebcd.priors._profiled import search
 from ebcd.priors._solve import sign_rates, solve_columns
 from ebcd.priors._validation import as_noise, as_vector, check_ratio
@@ -140,7 +139,7 @@ def ebnm(
     check_parameters({"prior": prior, "mode": mode, "start": start}, _DECLARED)
     x = as_vector(x)
     s = as_noise(s, x.size)
-    seen = np.isfinite(s) if s.ndim else np.full(x.shape, bool(np.isfinite(s)))
+    seen = np.broadcast_to(np.isfinite(s), x.shape)
     every = bool(seen.all())
     x_seen, s_seen = (x, s) if every else (x[seen], s[seen] if s.ndim else s)
     check_ratio(x_seen, s_seen)
@@ -149,23 +148,15 @@ def ebnm(
     begin = _as_start(start, fixed_or_family)
     if not seen.any():
         raise ValueError("s is infinite everywhere: nothing was observed, so nothing can be fitted")
-    if not every and isinstance(fixed_or_family, Flat):
-        fixed_or_family.build().posterior(x, s)  # says where, and what to do
     fit = _solve(x_seen, _common(s_seen), fixed_or_family, centre, begin)
     found = fit.priors[0]
     mean, sd = fit.mean[0], np.sqrt(fit.variance[0], out=fit.variance[0])
     if not every:
-        rest = found.posterior(np.zeros(1), np.inf)
-        mean, sd = _filled(seen, mean, rest.mean), _filled(seen, sd, rest.sd)
-    return EBNMResult(
-        prior=found,
-        mean=mean,
-        sd=sd,
-        log_likelihood=float(fit.log_likelihood[0]),
-        certificate=float(fit.certificates[0]),
-        _x=x,
-        _s=s,
-    )
+        filled = found.posterior(x, s)
+        filled.mean[seen], filled.sd[seen] = mean, sd
+        mean, sd = filled.mean, filled.sd
+    value, certificate = float(fit.log_likelihood[0]), float(fit.certificates[0])
+    return EBNMResult(found, mean, sd, value, certificate, x, s)
 
 
 _DECLARED: dict[str, Constraint | Parsed] = {
@@ -175,13 +166,6 @@ _DECLARED: dict[str, Constraint | Parsed] = {
     | instance("a result of ebnm", EBNMResult)
     | NONE,
 }
-
-
-def _filled(seen: np.ndarray, values: Array, rest: Array) -> Array:
-    """Spread values over the entries that were seen; the others all have the value `rest`."""
-    full = np.full(seen.shape, rest[0])
-    full[seen] = values
-    return full
 
 
 def _common(s: Array) -> Array:

@@ -64,11 +64,29 @@ class FittedPrior(ABC):
 
     @abstractmethod
     def log_likelihood(self, x: ArrayLike, s: ArrayLike = 1.0) -> float:
-        """Log-likelihood of ``x`` under the prior plus normal noise of sd `s`."""
+        """Log-likelihood of ``x`` under the prior plus normal noise of sd `s`.
+
+        Entries with infinite `s` are not observed and contribute nothing.
+
+        Examples
+        --------
+        >>> from ebcd.priors import make_prior
+        >>> prior = make_prior("normal", scale=2.0)
+        >>> round(prior.log_likelihood([1.0, -3.0], s=1.0), 4)
+        -4.4473
+        """
 
     @abstractmethod
     def posterior(self, x: ArrayLike, s: ArrayLike = 1.0) -> Posterior:
-        """Posterior mean, sd and local false sign rate of every entry."""
+        """Posterior mean, sd and local false sign rate of every entry.
+
+        Examples
+        --------
+        >>> from ebcd.priors import make_prior
+        >>> prior = make_prior("point_laplace", weight=0.1, scale=2.0)
+        >>> prior.posterior([0.5, 6.0], s=1.0).mean.round(3)
+        array([0.017, 5.5  ])
+        """
 
     @abstractmethod
     def log_marginal(self, x: Array, s: Array) -> Array:
@@ -95,17 +113,45 @@ class FittedPrior(ABC):
 
     @abstractmethod
     def penalty(self, values: ArrayLike, s: float = 1.0) -> Array:
-        """Penalty that the prior induces, in nats."""
+        """Penalty that the prior induces, in nats (Kang and Stephens, Proposition 2).
+
+        The posterior mean minimises ``(x - l)^2 / (2 s^2) + penalty(l, s)`` over ``l``. With
+        ``x`` such that ``shrink(x) = l`` it equals
+        ``-log(sqrt(2 pi) s m(x)) - (x - l)^2 / (2 s^2)``, ``m`` being the marginal density.
+        It is infinite outside the convex hull of the prior's support.
+
+        Examples
+        --------
+        >>> from ebcd.priors import make_prior
+        >>> prior = make_prior("normal", scale=1.0)  # induces a ridge penalty
+        >>> (prior.penalty([0.0, 1.0, 2.0], s=1.0) - prior.penalty(0.0, s=1.0)).round(6)
+        array([0. , 0.5, 2. ])
+        """
 
     @abstractmethod
     def sample(self, n: int, random_state: Any = None) -> Array:
-        """Draw `n` values from the prior."""
+        """Draw `n` values from the prior.
+
+        Examples
+        --------
+        >>> from ebcd.priors import make_prior
+        >>> make_prior("point_mass", mode=3.0).sample(2, random_state=0)
+        array([3., 3.])
+        """
 
     @abstractmethod
     def sample_posterior(
         self, x: ArrayLike, s: ArrayLike = 1.0, n: int = 1, random_state: Any = None
     ) -> Array:
-        """Draw `n` times from the posterior of every entry; the result is n x p."""
+        """Draw `n` times from the posterior of every entry; the result is n x p.
+
+        Examples
+        --------
+        >>> from ebcd.priors import make_prior
+        >>> prior = make_prior("point_normal", weight=0.5, scale=1.0)
+        >>> prior.sample_posterior([0.0, 5.0, -5.0], n=4, random_state=0).shape
+        (4, 3)
+        """
 
     @abstractmethod
     def rescaled(self, factor: float) -> FittedPrior:
@@ -191,7 +237,6 @@ class MixturePrior(FittedPrior):
         self._prior_sd = prior_sd
 
     def describe(self) -> str:
-        """Say in words what the prior is."""
         if self._words is not None:
             return self._words
         labels = [label for kernel in self.kernels for label in kernel.labels()]
@@ -202,38 +247,17 @@ class MixturePrior(FittedPrior):
         return ", ".join(said + rest)
 
     def log_likelihood(self, x: ArrayLike, s: ArrayLike = 1.0) -> float:
-        """Log-likelihood of ``x`` under the prior plus normal noise of sd `s`.
-
-        Entries with infinite `s` are not observed and contribute nothing.
-
-        Examples
-        --------
-        >>> from ebcd.priors import make_prior
-        >>> prior = make_prior("normal", scale=2.0)
-        >>> round(prior.log_likelihood([1.0, -3.0], s=1.0), 4)
-        -4.4473
-        """
         x, s = as_observations(x, s)
         seen = np.isfinite(s)
         return float(self.log_marginal(x[seen], s[seen]).sum())
 
     def log_marginal(self, x: Array, s: Array) -> Array:
-        """Log marginal density of every entry of the checked arrays `x` and `s`."""
         [result] = self.blockwise(
             lambda x, s: (special.logsumexp(self._joint(x, s), axis=-1),), x, s
         )
         return result
 
     def posterior(self, x: ArrayLike, s: ArrayLike = 1.0) -> Posterior:
-        """Posterior mean, sd and local false sign rate of every entry.
-
-        Examples
-        --------
-        >>> from ebcd.priors import make_prior
-        >>> prior = make_prior("point_laplace", weight=0.1, scale=2.0)
-        >>> prior.posterior([0.5, 6.0], s=1.0).mean.round(3)
-        array([0.017, 5.5  ])
-        """
         x, s = as_observations(x, s)
         seen = np.isfinite(s)
         mean, sd, lfsr = np.empty((3, x.size))
@@ -247,30 +271,14 @@ class MixturePrior(FittedPrior):
         return Posterior(mean, sd, lfsr)
 
     def posterior_moments(self, x: Array, s: Array) -> tuple[Array, Array]:
-        """Posterior mean and variance of checked arrays, without the sign rates."""
         mean, variance = self.blockwise(self._moments_block, x, s)
         return mean, variance
 
     def tails(self, x: Array, s: Array) -> tuple[Array, Array]:
-        """Posterior probabilities of ``theta <= 0`` and of ``theta >= 0`` of checked arrays."""
         below, above = self.blockwise(self._tails_block, x, s)
         return below, above
 
     def penalty(self, values: ArrayLike, s: float = 1.0) -> Array:
-        """Penalty that the prior induces, in nats (Kang and Stephens, Proposition 2).
-
-        The posterior mean minimises ``(x - l)^2 / (2 s^2) + penalty(l, s)`` over ``l``. With
-        ``x`` such that ``shrink(x) = l`` it equals
-        ``-log(sqrt(2 pi) s m(x)) - (x - l)^2 / (2 s^2)``, ``m`` being the marginal density.
-        It is infinite outside the convex hull of the prior's support.
-
-        Examples
-        --------
-        >>> from ebcd.priors import make_prior
-        >>> prior = make_prior("normal", scale=1.0)  # induces a ridge penalty
-        >>> (prior.penalty([0.0, 1.0, 2.0], s=1.0) - prior.penalty(0.0, s=1.0)).round(6)
-        array([0. , 0.5, 2. ])
-        """
         values, s = as_values(values, s)
         prior = self.rescaled_mixture(1 / s)
         flat = values.ravel() / s
@@ -314,31 +322,14 @@ class MixturePrior(FittedPrior):
         return num.rising_root(excess, low, high)
 
     def sample(self, n: int, random_state: Any = None) -> Array:
-        """Draw `n` values from the prior.
-
-        Examples
-        --------
-        >>> from ebcd.priors import make_prior
-        >>> make_prior("point_mass", mode=3.0).sample(2, random_state=0)
-        array([3., 3.])
-        """
         N_DRAWS.check("n", n)
         rng = as_generator(random_state)
         component = rng.choice(self.weights.size, size=n, p=self.weights / self.weights.sum())
-        return self._draw_each(component, lambda kernel, _: kernel.prior_draw(rng))
+        return self._draw_each(component, lambda kernel, _: kernel.draw(*kernel.unseen(), rng))
 
     def sample_posterior(
         self, x: ArrayLike, s: ArrayLike = 1.0, n: int = 1, random_state: Any = None
     ) -> Array:
-        """Draw `n` times from the posterior of every entry; the result is n x p.
-
-        Examples
-        --------
-        >>> from ebcd.priors import make_prior
-        >>> prior = make_prior("point_normal", weight=0.5, scale=1.0)
-        >>> prior.sample_posterior([0.0, 5.0, -5.0], n=4, random_state=0).shape
-        (4, 3)
-        """
         N_DRAWS.check("n", n)
         x, s = as_observations(x, s)
         rng = as_generator(random_state)
@@ -363,17 +354,14 @@ class MixturePrior(FittedPrior):
         return draws
 
     def rescaled(self, factor: float) -> FittedPrior:
-        """Return the prior of ``factor * theta``, ``factor > 0``."""
         if factor == 1:
             return self
         return self._family.build(**self._family.rescale(self.parameters, factor))
 
     def mirrored(self) -> FittedPrior:
-        """Return the prior of ``-theta``."""
         return self._family.build(**self._family.mirror(self.parameters))
 
     def shifted(self, offset: float) -> FittedPrior:
-        """Return the prior of ``theta + offset``."""
         return self._family.build(**self._family.shift(self.parameters, offset))
 
     def rescaled_mixture(self, factor: float) -> MixturePrior:
@@ -402,7 +390,7 @@ class MixturePrior(FittedPrior):
         size = max(1, BLOCK // self.weights.size)
         if x.size <= size:
             return function(x, s)
-        blocks = [function(x[i : i + size], s[i : i + size]) for i in range(0, x.size, size)]
+        blocks = [function(x[part], s[part]) for part in num.chunks(x.size, size)]
         return tuple(np.concatenate(parts) for parts in zip(*blocks, strict=True))
 
     def _atoms(self) -> list[tuple[Array, Array]]:
@@ -441,8 +429,9 @@ class MixturePrior(FittedPrior):
     def _prior_summary(self) -> tuple[float, float, float]:
         """Mean, sd and sign rate before seeing data."""
         unit = max(kernel.largest_parameter() for kernel in self.kernels) or 1.0
-        means, variances = _joined(k.scaled(1 / unit).prior_moments() for k in self.kernels)
-        below, above = _joined(k.prior_tails() for k in self.kernels)
+        scaled = [kernel.scaled(1 / unit) for kernel in self.kernels]
+        means, variances = _joined(kernel.moments(*kernel.unseen()) for kernel in scaled)
+        below, above = _joined(kernel.tails(*kernel.unseen()) for kernel in scaled)
         mean = float(self.weights @ means)
         variance = float(self.weights @ (variances + (means - mean) ** 2))
         sd = unit * variance**0.5 if self._prior_sd is None else self._prior_sd
@@ -486,7 +475,6 @@ class FlatPrior(MixturePrior):
     def sample_posterior(
         self, x: ArrayLike, s: ArrayLike = 1.0, n: int = 1, random_state: Any = None
     ) -> Array:
-        """Draw `n` times from ``N(x, s^2)``; the result is n x p."""
         return super().sample_posterior(*_observed(x, s), n, random_state)
 
 

@@ -11,6 +11,7 @@ special functions once and take everything else from them by algebra: fits spend
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, fields, replace
 from typing import ClassVar, NamedTuple, Self
@@ -21,10 +22,11 @@ from scipy import special
 from ebcd import _numerics as num
 from ebcd._numerics import Array
 
-# Noise over the width of a kernel at which its posterior is the prior to the last digit.
-_OVERWHELMING = 1e9
-# Noise over the scale of a Laplace kernel from which its short formulas would cancel.
-_NARROW = 12.0
+# Noise over the size of a kernel at which its posterior is the prior to the last digit.
+_OVERWHELMING = 10 / math.sqrt(np.finfo(float).eps)
+# Noise over the scale of a Laplace kernel from which its short formulas would cancel; and beyond
+# half of 709 / _STRONG they would overflow.
+_NARROW = 11.0
 # |z| up to which exp(z^2 / 2) stays in range, and beyond which the far side is nothing.
 _STRONG = 30.0
 LARGEST_EXPONENT = 0.5 * _STRONG**2
@@ -59,30 +61,18 @@ class AbstractKernel(ABC):
     def draw(self, x: Array, s: Array, rng: np.random.Generator) -> Array:
         """One posterior draw of ``theta``; all arguments and parameters have one shape."""
 
-    @abstractmethod
     def hull(self) -> tuple[float, float]:
         """Smallest interval that holds the support of every component."""
+        return -np.inf, np.inf
 
     @abstractmethod
     def labels(self) -> list[str]:
         """Describe each component in words."""
 
-    @property
-    @abstractmethod
-    def width(self) -> Array:
-        """Distance from `location` at which a component has most of its mass."""
-
-    def prior_moments(self) -> tuple[Array, Array]:
-        """Mean and variance before seeing data: with noise that drowns everything."""
-        return self.moments(self.location, _OVERWHELMING * self.width)
-
-    def prior_tails(self) -> tuple[Array, Array]:
-        """Probabilities of ``theta <= 0`` and of ``theta >= 0`` before seeing data."""
-        return self.tails(self.location, _OVERWHELMING * self.width)
-
-    def prior_draw(self, rng: np.random.Generator) -> Array:
-        """One prior draw for every component."""
-        return self.draw(self.location, _OVERWHELMING * self.width, rng)
+    def unseen(self) -> tuple[Array, Array]:
+        """Observations that say nothing, with noise that drowns everything: one per component."""
+        size = np.max([np.abs(getattr(self, f.name)) for f in fields(self)], axis=0)
+        return self.location, _OVERWHELMING * np.where(size > 0, size, 1.0)
 
     @property
     def size(self) -> int:
@@ -154,10 +144,34 @@ class AbstractSlab(AbstractKernel):
     def mean_slope(z: Array, rate: Array, ratio: Ratio, variance: Array) -> Array:
         """Differentiate the posterior mean under the slab by the log scale; a new array."""
 
-    @property
-    def width(self) -> Array:
-        """Distance from `location` at which a component has most of its mass."""
-        return np.abs(self.scale)
+
+class AbstractHalfLine(AbstractKernel):
+    """A kernel on one side of its location, with a truncated normal posterior."""
+
+    @abstractmethod
+    def half_line(self, x: Array, s: Array) -> tuple[Array, Array, Array]:
+        """Direction, unit and ``t``: away from `location` the posterior is ``N(-t, 1)`` above 0."""
+
+    def moments(self, x: Array, s: Array) -> tuple[Array, Array]:
+        sign, unit, t = self.half_line(x, s)
+        mean, variance = num.half_line_moments(t)
+        return self.location + sign * unit * mean, unit * unit * variance
+
+    def tails(self, x: Array, s: Array, at: Array | float = 0.0) -> tuple[Array, Array]:
+        sign, unit, t = self.half_line(x, s)
+        distance = sign * ((at - self.location) / unit)
+        beyond = num.half_line_survival(t, distance)
+        within = np.where(distance <= 0, 0.0, 1.0 - beyond)
+        return np.where(sign > 0, within, beyond), np.where(sign > 0, beyond, within)
+
+    def draw(self, x: Array, s: Array, rng: np.random.Generator) -> Array:
+        sign, unit, t = self.half_line(x, s)
+        return self.location + sign * unit * num.half_line_sample(t, rng)
+
+    def hull(self) -> tuple[float, float]:
+        sign = self.half_line(self.location, np.ones(()))[0]
+        lower = -np.inf if (sign < 0).any() else float(self.location.min())
+        return lower, np.inf if (sign > 0).any() else float(self.location.max())
 
 
 def _from(location: float) -> str:
@@ -205,10 +219,6 @@ class PointMass(AbstractKernel):
     def hull(self) -> tuple[float, float]:
         return float(self.location.min()), float(self.location.max())
 
-    @property
-    def width(self) -> Array:
-        return np.ones_like(self.location)
-
     def labels(self) -> list[str]:
         return [f"exactly {at:.4g}" for at in self.location]
 
@@ -228,13 +238,6 @@ class Flat(AbstractKernel):
 
     def draw(self, x: Array, s: Array, rng: np.random.Generator) -> Array:
         return x + s * rng.standard_normal(x.shape)
-
-    def hull(self) -> tuple[float, float]:
-        return -np.inf, np.inf
-
-    @property
-    def width(self) -> Array:
-        return np.full_like(self.location, np.inf)
 
     def labels(self) -> list[str]:
         return ["any value"] * self.size
@@ -300,15 +303,12 @@ class Normal(AbstractSlab):
         mean, sd = self.posterior(x, s)
         return mean + sd * rng.standard_normal(mean.shape)
 
-    def hull(self) -> tuple[float, float]:
-        return -np.inf, np.inf
-
     def labels(self) -> list[str]:
         return [f"N({m:.4g}, {b:.4g}^2)" for m, b in zip(self.location, self.scale, strict=True)]
 
 
 @dataclass(frozen=True, eq=False)
-class Exponential(AbstractSlab):
+class Exponential(AbstractHalfLine, AbstractSlab):
     """``location`` plus an exponential variable of mean ``|scale|``, downwards if negative.
 
     With ``t = rate - z`` along the direction the posterior is ``N(-t, 1)`` above zero.
@@ -344,44 +344,20 @@ class Exponential(AbstractSlab):
         _, z, rate = self.standard(x, s)
         return _log_marginal(self.ratio(z, rate), z, rate) - np.log(s)
 
-    def moments(self, x: Array, s: Array) -> tuple[Array, Array]:
+    def half_line(self, x: Array, s: Array) -> tuple[Array, Array, Array]:
         sign, z, rate = self.standard(x, s)
-        mean, variance = num.half_line_moments(rate - z)
-        return self.location + sign * s * mean, s * s * variance
-
-    def tails(self, x: Array, s: Array, at: Array | float = 0.0) -> tuple[Array, Array]:
-        sign, z, rate = self.standard(x, s)
-        return _half_line_tails(rate - z, sign, (at - self.location) / s)
+        return sign, s, rate - z
 
     def log_excess(self, x: Array, end: float) -> Array:
         _, z, rate = self.standard(x, np.ones(()))
         shift = (self.location - end) * (x - 0.5 * (self.location + end))
         return np.log(rate) + num.log_mills(rate - z) + shift
 
-    def draw(self, x: Array, s: Array, rng: np.random.Generator) -> Array:
-        sign, z, rate = self.standard(x, s)
-        return self.location + sign * s * num.half_line_sample(rate - z, rng)
-
-    def hull(self) -> tuple[float, float]:
-        return _half_line_hull(self.location, self.scale)
-
     def labels(self) -> list[str]:
         return [
             f"{_from(m)}{'-' if b < 0 else ''}Exponential(mean {abs(b):.4g})"
             for m, b in zip(self.location, self.scale, strict=True)
         ]
-
-
-def _half_line_tails(t: Array, sign: Array, at: Array) -> tuple[Array, Array]:
-    """Tails at `at` of ``sign`` times ``N(-t, 1)`` restricted to the positive half line."""
-    beyond = num.half_line_survival(t, sign * at)
-    within = np.where(sign * at <= 0, 0.0, 1.0 - beyond)
-    return np.where(sign > 0, within, beyond), np.where(sign > 0, beyond, within)
-
-
-def _half_line_hull(location: Array, direction: Array) -> tuple[float, float]:
-    lower = -np.inf if (direction < 0).any() else float(location.min())
-    return lower, np.inf if (direction > 0).any() else float(location.max())
 
 
 def _half_lines(size: Array, rate: Array) -> tuple[tuple[Array, Array], tuple[Array, Array]]:
@@ -530,9 +506,6 @@ class Laplace(AbstractSlab):
         upward = rng.random(x.shape) < self._shares(x, s)[1]
         return Exponential(self.location, np.where(upward, 1, -1) * self.scale).draw(x, s, rng)
 
-    def hull(self) -> tuple[float, float]:
-        return -np.inf, np.inf
-
     def labels(self) -> list[str]:
         return [
             f"{_from(m)}Laplace(scale {b:.4g})"
@@ -589,10 +562,6 @@ class Uniform(AbstractKernel):
     def hull(self) -> tuple[float, float]:
         return float(self.location.min()), float(self.upper.max())
 
-    @property
-    def width(self) -> Array:
-        return self.upper - self.location
-
     def labels(self) -> list[str]:
         return [
             f"Uniform({a:.4g}, {b:.4g})" for a, b in zip(self.location, self.upper, strict=True)
@@ -600,7 +569,7 @@ class Uniform(AbstractKernel):
 
 
 @dataclass(frozen=True, eq=False)
-class TruncatedNormal(AbstractKernel):
+class TruncatedNormal(AbstractHalfLine):
     """``location`` plus ``|N(mean, sd^2)|`` restricted to one side: upwards if ``mean > 0``."""
 
     mean: Array
@@ -626,25 +595,9 @@ class TruncatedNormal(AbstractKernel):
             - special.log_ndtr(size / self.sd)
         )
 
-    def moments(self, x: Array, s: Array) -> tuple[Array, Array]:
+    def half_line(self, x: Array, s: Array) -> tuple[Array, Array, Array]:
         sign, _, centre, sd = self._standard(x, s)
-        mean, variance = num.half_line_moments(-centre / sd)
-        return self.location + sign * sd * mean, sd * sd * variance
-
-    def tails(self, x: Array, s: Array, at: Array | float = 0.0) -> tuple[Array, Array]:
-        sign, _, centre, sd = self._standard(x, s)
-        return _half_line_tails(-centre / sd, sign, (at - self.location) / sd)
-
-    def draw(self, x: Array, s: Array, rng: np.random.Generator) -> Array:
-        sign, _, centre, sd = self._standard(x, s)
-        return self.location + sign * sd * num.half_line_sample(-centre / sd, rng)
-
-    def hull(self) -> tuple[float, float]:
-        return _half_line_hull(self.location, self.mean)
-
-    @property
-    def width(self) -> Array:
-        return np.abs(self.mean) + self.sd
+        return sign, sd, -centre / sd
 
     def labels(self) -> list[str]:
         return [

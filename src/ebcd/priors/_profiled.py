@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -57,21 +58,37 @@ def _polish(profile: Profile, low: float, middle: float, high: float) -> tuple[f
     return float(middle), value
 
 
-def _best_length(
-    profile: Profile, start: float, grid: Array, values: Callable[[], Array]
-) -> tuple[float, float]:
-    """Best log length and the log-likelihood ratio there, from nearby if a start has one."""
-    if start > 0:
-        first = float(np.log(start))
-        place, value = _polish(profile, first - _NEAR, first, first + _NEAR)
-        if place != first and value > 0:
-            return place, value
-    return search(profile, grid, values())
+class _OneLength(AbstractPriorFamily):
+    """A family with one length to fit, whose logarithm has a likelihood with several maxima."""
+
+    @abstractmethod
+    def _grid(self, column: Columns) -> Array:
+        """Log lengths to begin with."""
+
+    @abstractmethod
+    def _ratio(self, column: Columns, log_lengths: Array) -> Array:
+        """Log-likelihood ratio to the null, and its derivative, at several log lengths."""
+
+    def _best(self, column: Columns, start: FittedPrior | None) -> tuple[float, float]:
+        """Best log length, and the ratio there; from nearby if a start has one."""
+
+        def profile(log_length: float) -> tuple[float, float]:
+            value, slope = self._ratio(column, np.array([log_length]))[:, 0]
+            return float(value), float(slope)
+
+        length = 0.0 if start is None else start.parameters[self.lengths[0]]
+        if length > 0:
+            first = float(np.log(length))
+            place, value = _polish(profile, first - _NEAR, first, first + _NEAR)
+            if place != first and value > 0:
+                return place, value
+        grid = self._grid(column)
+        return search(profile, grid, self._ratio(column, grid)[0])
 
 
 @register
 @dataclass(frozen=True)
-class Horseshoe(AbstractPriorFamily):
+class Horseshoe(_OneLength):
     """Horseshoe: ``N(mode, (scale lambda)^2)`` with half-Cauchy ``lambda``.
 
     The integral over ``log lambda`` is done by the trapezoidal rule, which is exact to 1e-11 there;
@@ -95,17 +112,15 @@ class Horseshoe(AbstractPriorFamily):
 
     def fit_column(self, column: Columns, start: FittedPrior | None) -> tuple[FittedPrior, float]:
         """Fit the only column, with the mode at zero."""
-        low, high = float(column.s.min()), float(column.largest.max()) + float(column.s.max())
-        grid = np.arange(np.log(low) - np.log(1e4), np.log(high) + 1.5, 0.7)
-
-        def profile(log_scale: float) -> tuple[float, float]:
-            return _horseshoe_ratio(column, log_scale)
-
-        first = 0.0 if start is None else start.parameters["scale"]
-        place, value = _best_length(
-            profile, first, grid, lambda: np.array([profile(b)[0] for b in grid])
-        )
+        place, value = self._best(column, start)
         return self.build(scale=float(np.exp(place)) if value > 0 else 0.0, mode=0.0), np.nan
+
+    def _grid(self, column: Columns) -> Array:
+        low, high = float(column.s.min()), float(column.largest.max()) + float(column.s.max())
+        return np.arange(np.log(low) - np.log(1e4), np.log(high) + 1.5, 0.7)
+
+    def _ratio(self, column: Columns, log_lengths: Array) -> Array:
+        return np.array([_horseshoe_ratio(column, b) for b in log_lengths]).T
 
 
 _SPACING = 0.2
@@ -129,7 +144,7 @@ def _horseshoe_ratio(column: Columns, log_scale: float) -> tuple[float, float]:
     z, s, counts = column.z[0], column.noise, column.weights[0]
     value, slope = 0.0, 0.0
     size = max(1, BLOCK // places.size)
-    for part in (slice(i, i + size) for i in range(0, z.size, size)):
+    for part in num.chunks(z.size, size):
         ratio = np.exp(places)[:, None] / s[part]
         share = ratio**2 / (1 + ratio**2)
         log_odds = 0.5 * (share * z[part] ** 2 - np.log1p(ratio**2))
@@ -143,7 +158,7 @@ def _horseshoe_ratio(column: Columns, log_scale: float) -> tuple[float, float]:
 
 @register
 @dataclass(frozen=True)
-class GeneralizedBinary(AbstractPriorFamily):
+class GeneralizedBinary(_OneLength):
     """Nearly binary values: a spike at `mode` and a narrow bump at a positive distance.
 
     ``(1 - weight) delta_mode + weight (mode + N(mean, (spread mean)^2) restricted above 0)``.
@@ -178,15 +193,8 @@ class GeneralizedBinary(AbstractPriorFamily):
 
     def fit_column(self, column: Columns, start: FittedPrior | None) -> tuple[FittedPrior, float]:
         """Fit the only column, with the spike at zero."""
-
-        def profile(log_mean: float) -> tuple[float, float]:
-            value, slope, _ = self._ratio(column, np.array([log_mean]))
-            return float(value[0]), float(slope[0])
-
-        grid = self._grid(column)
-        first = 0.0 if start is None else start.parameters["mean"]
-        place, value = _best_length(profile, first, grid, lambda: self._ratio(column, grid)[0])
-        weight = float(self._ratio(column, np.array([place]))[2][0]) if value > 0 else 0.0
+        place, value = self._best(column, start)
+        weight = float(self._profile(column, np.array([place]))[2, 0]) if value > 0 else 0.0
         mean = float(np.exp(place)) if weight > 0 else 0.0
         return self.build(weight=weight, mean=mean, spread=self.spread, mode=0.0), np.nan
 
@@ -198,43 +206,34 @@ class GeneralizedBinary(AbstractPriorFamily):
         places = np.sinh(u) * noise / self.spread
         return np.asarray(np.log(np.union1d(places[places > low], [low, high])))
 
-    def _ratio(self, column: Columns, log_means: Array) -> tuple[Array, Array, Array]:
-        """Ratio to the null, its derivative, and the best weight, at several log distances."""
+    def _ratio(self, column: Columns, log_lengths: Array) -> Array:
         size = max(1, BLOCK // column.x.shape[1])
-        parts = [
-            self._ratio_block(column, log_means[i : i + size])
-            for i in range(0, log_means.size, size)
-        ]
-        values, slopes, weights = (np.concatenate(part) for part in zip(*parts, strict=True))
-        return values, slopes, weights
+        blocks = (log_lengths[part] for part in num.chunks(log_lengths.size, size))
+        return np.concatenate([self._profile(column, block)[:2] for block in blocks], axis=1)
 
-    def _ratio_block(self, column: Columns, log_means: Array) -> tuple[Array, Array, Array]:
-        wide = column.select(np.zeros(log_means.size, dtype=np.intp))
-        mean = np.exp(log_means)[:, None] / wide.s
+    def _profile(self, column: Columns, log_means: Array) -> Array:
+        """Ratio to the null, its derivative, and the best weight, at several log distances."""
+        mean, z, counts = np.exp(log_means)[:, None] / column.s, column.z, column.weights[0]
         rest = 1 / (1 + (self.spread * mean) ** 2)  # share of the noise in the variance
         share = 1 - rest
-        gap = wide.z - mean
-        edge = (1 / self.spread + self.spread * mean * wide.z) * np.sqrt(rest)
+        gap = z - mean
+        edge = (1 / self.spread + self.spread * mean * z) * np.sqrt(rest)
         log_odds = (
-            0.5 * (np.log(rest) - gap**2 * rest + wide.z**2)
+            0.5 * (np.log(rest) - gap**2 * rest + z**2)
             + special.log_ndtr(edge)
             - special.log_ndtr(1 / self.spread)
         )
         capped = np.minimum(log_odds, kernels.LARGEST_EXPONENT)
         odds = np.exp(capped)
-        counts = column.weights[0]
         weight = best_weight(odds, counts)
         w = weight[:, None]
         value = (np.log1p(w * (odds - 1)) + np.where(w > 0, log_odds - capped, 0.0)) @ counts
-        hazard = 1 / num.mills(-edge)
         slope = (
             -share
             + gap * mean * rest
             + gap**2 * rest * share
-            + hazard * (self.spread * mean * wide.z * np.sqrt(rest) - edge * share)
+            + (self.spread * mean * z * np.sqrt(rest) - edge * share) / num.mills(-edge)
         )
         with np.errstate(divide="ignore"):
-            log_weight = np.log(weight)[:, None]
-            log_rest = np.log1p(-weight)[:, None]
-        q = special.expit(log_weight - log_rest + log_odds)
-        return value, wide.dot(q, slope), weight
+            q = special.expit(np.log(w) - np.log1p(-w) + log_odds)
+        return np.array([value, (q * slope) @ counts, weight])

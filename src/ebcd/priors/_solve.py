@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ebcd._numerics import Array, typical
+from ebcd._numerics import Array, chunks, typical
 from ebcd.priors._family import PRIORS, AbstractPriorFamily, Columns, Fits, evaluate
 from ebcd.priors._fitted import FittedPrior, FlatPrior
 
@@ -211,7 +211,7 @@ class Binned:
         out: Array = np.empty((len(tables), *self._places.shape))
         for column in range(out.shape[1]):
             powers = np.ascontiguousarray(coefficients[:, :, column])
-            for part in _chunks(out.shape[2]):
+            for part in chunks(out.shape[2]):
                 cell, d = _cells(self._places[column, part])
                 for table in range(len(out)):
                     value = powers[-1, table].take(cell)
@@ -231,7 +231,7 @@ class Binned:
 def _node_weights(places: Array, n_nodes: int) -> Array:
     """Sum the interpolation weights of the entries of one column at every node."""
     powers = np.zeros((6, n_nodes))  # sums of powers of the offset in each cell
-    for part in _chunks(places.size):
+    for part in chunks(places.size):
         cell, d = _cells(places[part])
         power = np.ones_like(d)
         for j in range(6):
@@ -239,11 +239,6 @@ def _node_weights(places: Array, n_nodes: int) -> Array:
             power *= d
     spread = _LAGRANGE @ powers
     return np.asarray(np.sum([np.pad(spread[j, : n_nodes - j], (j, 0)) for j in range(6)], axis=0))
-
-
-def _chunks(n: int, size: int = 16_384) -> list[slice]:
-    """Entries that are worked on at once: what fits into a cache."""
-    return [slice(i, i + size) for i in range(0, n, size)]
 
 
 def _cells(places: Array) -> tuple[NDArray[np.intp], Array]:

@@ -26,7 +26,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ebcd._numerics import Array
+from ebcd._numerics import CHUNK, Array, chunks
 from ebcd.priors._family import Columns
 from ebcd.priors._kernels import AbstractSlab
 
@@ -35,7 +35,6 @@ Slab = type[AbstractSlab]
 
 @dataclass(frozen=True)
 class _Settings:
-    chunk: int = 16_384  # entries that are worked on at once: what fits into a cache
     radius: float = 1.5  # of a step in the log scale; twice that in the log weight
     # Newton's method converges quadratically: a step as short as this, in log weight and log scale,
     # is the last.
@@ -54,16 +53,9 @@ SETTINGS = _Settings()
 class Evaluation(NamedTuple):
     """The log-likelihood ratio (1) of c columns, its derivatives, and posterior moments.
 
-    Attributes
-    ----------
-    value : array, c
-        Log-likelihood ratio to the null, in which all values are zero.
-    gradient, hessian : array, c x 2 and c x 2 x 2
-        Derivatives in log weight and log scale. Those in the weight are zero without a spike.
-    mean, variance : array, c x p
-        Posterior moments, in the units of the data.
-    slopes : array, c x 2 x p, optional
-        Derivatives of the mean in log weight and log scale, if they were asked for.
+    Gradient (c x 2) and Hessian (c x 2 x 2) are in log weight and log scale; those in the weight
+    are zero without a spike. Means and variances (c x p) are in the units of the data, as are the
+    derivatives of the mean in log weight and log scale (c x 2 x p), if they were asked for.
     """
 
     value: Array
@@ -88,17 +80,6 @@ def evaluate_two_groups(
 
     Rows of `x` (c x p or 1 x p) are normal-means problems, in any units, `s` is broadcast to them,
     `counts` says how often each entry occurs. Without a spike the weight is one.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from ebcd.priors import PointLaplace
-    >>> from ebcd.priors._two_group import evaluate_two_groups
-    >>> x = np.array([[0.3, -0.5, 8.0], [0.1, 0.2, -0.4]])
-    >>> w, b = np.log([0.3, 0.1]), np.log([5.0, 1.0])
-    >>> found = evaluate_two_groups(PointLaplace.slab, x, 1.0, w, b)
-    >>> found.value.round(2), found.mean[0].round(2)
-    (array([27.31, -0.1 ]), array([ 0.02, -0.04,  7.8 ]))
     """
     s = np.atleast_2d(np.asarray(s, dtype=np.float64))
     z, rate = x / s, s * np.exp(-log_scale)[:, None]  # all in units of the noise
@@ -107,9 +88,8 @@ def evaluate_two_groups(
     mean, variance = np.empty((2, c, n))
     by_parameter = np.empty((c, 2, n)) if slopes else None
     sums = np.zeros((7, c))
-    height = max(1, SETTINGS.chunk // n)
-    for rows in (slice(i, i + height) for i in range(0, c, height)):
-        for part in (slice(j, j + SETTINGS.chunk) for j in range(0, n, SETTINGS.chunk)):
+    for rows in chunks(c, max(1, CHUNK // n)):
+        for part in chunks(n):
             sums[:, rows] += _evaluate_block(
                 slab,
                 z[:, part] if len(z) == 1 else z[rows, part],

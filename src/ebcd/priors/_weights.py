@@ -20,9 +20,7 @@ from scipy import linalg, optimize
 from ebcd._numerics import Array
 
 _GOAL = 1e-14  # certificate per observation at which to stop
-_NEARLY = 1e-7
-_MAX_STEPS = 300
-_EM_STEPS = 5
+_NEARLY = 1e-7  # below which what is left to gain drowns in rounding of the value
 
 
 class Likelihoods:
@@ -49,14 +47,7 @@ class WeightFit(NamedTuple):
 
 
 def fit_weights(likelihoods: Likelihoods, start: Array | None = None) -> WeightFit:
-    """Maximise (1).
-
-    Parameters
-    ----------
-    likelihoods : Likelihoods
-    start : array, optional
-        Weights to start from. The result is never worse.
-    """
+    """Maximise (1), from given weights if there are any; the result is never worse."""
     rows, counts = likelihoods.rows, likelihoods.counts
     weights = _em_start(likelihoods) if start is None else start / start.sum()
     density = weights @ rows
@@ -65,13 +56,13 @@ def fit_weights(likelihoods: Likelihoods, start: Array | None = None) -> WeightF
         density = weights @ rows
     value = likelihoods.value(density)
     certificate = np.inf
-    for _ in range(_MAX_STEPS):
+    for _ in range(300):  # tens are enough
         derivative = rows @ (counts / density)
         certificate = float(derivative.max() / likelihoods.total - 1)
         if certificate <= _GOAL:
             break
         direction = _newton_direction(likelihoods, weights, density, derivative)
-        if certificate < _NEARLY:  # what is left to gain drowns in rounding of the value
+        if certificate < _NEARLY:
             new = np.maximum(weights + direction, 0.0)
             new /= new.sum()
             new_density = new @ rows
@@ -93,7 +84,7 @@ def fit_weights(likelihoods: Likelihoods, start: Array | None = None) -> WeightF
 
 def _em_start(likelihoods: Likelihoods) -> Array:
     weights = np.full(likelihoods.rows.shape[0], 1.0 / likelihoods.rows.shape[0])
-    for _ in range(_EM_STEPS):
+    for _ in range(5):
         derivative = likelihoods.rows @ (likelihoods.counts / (weights @ likelihoods.rows))
         weights = np.maximum(weights * derivative, 0.0)
         weights /= weights.sum()
