@@ -38,9 +38,10 @@ class _Settings:
     radius: float = 1.5  # of a step in the log scale; twice that in the log weight
     # Newton's method converges quadratically: a step as short as this, in log weight and log scale,
     # is the last.
-    short_step: float = 3e-4
+    short_step: float = 1e-3
     tolerance: float = 1e-12  # gain in nats that is not worth a long step
-    narrowest: float = 0.01  # slab over noise: indistinguishable from the spike
+    narrowest: float = 1e-4  # slab over noise: indistinguishable from the spike
+    searched_from: float = 0.1  # slab over the smallest noise
     smallest_slab: float = 1e-6  # weight of a slab, in entries
     # A warm start is trusted if it lacks only a small share of its optimum, itself not small.
     trusted_gain: float = 0.02
@@ -292,24 +293,27 @@ def _length(log_weight: Array, to_w: Array, step_b: Array) -> Array:
 
 
 def _merged(columns: Columns) -> Columns:
-    """Merge entries that are alike in ``x / s`` and in ``s``, so that columns share them."""
-    log_s = np.broadcast_to(np.log(columns.s), columns.x.shape)
-    # cells of an eighth of the noise, wider where only slabs as wide as z matter
-    places = 8 * np.arcsinh(columns.z / 8), log_s
-    cell_z, cell_s = (np.floor(8 * (place - place.min())).astype(np.intp) for place in places)
-    cell = cell_z * (int(cell_s.max()) + 1) + cell_s
-    if int(cell.max()) > 4 * cell.size:  # too many to count those that are empty as well
-        cell = np.unique(cell, return_inverse=True)[1].reshape(cell.shape)
-    found = np.bincount(cell.ravel())
-    some = np.flatnonzero(found)
-    z, log_s = (
-        np.bincount(cell.ravel(), weights=part.ravel())[some] / found[some]
-        for part in (columns.z, log_s)
-    )
-    s = columns.s if columns.s.size == 1 else np.exp(log_s)[None]
-    of_column = cell + found.size * np.arange(len(cell))[:, None]
-    counts = np.bincount(of_column.ravel(), minlength=len(cell) * found.size)
-    return Columns(s * z[None], s, counts.reshape(len(cell), -1)[:, some].astype(np.float64))
+    """Spread entries over points that columns share, linearly in ``x / s``, with rounded ``s``."""
+    # eight points per unit of noise, fewer far out, where only slabs as wide as z matter
+    place = 64 * np.arcsinh(columns.z / 8)
+    floor = np.floor(place)
+    cell_s = np.floor(16 * np.log(np.broadcast_to(columns.s, columns.x.shape)))
+    first, lowest = floor.min(), cell_s.min()
+    n_s = int(cell_s.max() - lowest) + 1
+    cell = ((floor - first) * n_s + (cell_s - lowest)).astype(np.intp)
+    ends, share = np.stack([cell, cell + n_s]), np.stack([1 - (place - floor), place - floor])
+    size = int(ends.max()) + 1
+    if size > 4 * ends.size:  # too many to count those that are empty as well
+        used, ends = np.unique(ends, return_inverse=True)
+    else:
+        used = np.arange(size)
+    index = ends.reshape(share.shape) + used.size * np.arange(len(cell))[:, None]
+    total = np.bincount(index.ravel(), share.ravel(), minlength=len(cell) * used.size)
+    counts = np.asarray(total.reshape(len(cell), -1), dtype=np.float64)
+    some = np.flatnonzero(counts.any(axis=0))
+    z = 8 * np.sinh((used[some] // n_s + first) / 64)
+    s = np.exp((used[some] % n_s + lowest + 0.5) / 16)[None] if columns.s.size > 1 else columns.s
+    return Columns(s * z, s, counts[:, some])
 
 
 def _search(slab: Slab, columns: Columns, has_spike: bool) -> list[tuple[Array, Array]]:
@@ -317,7 +321,7 @@ def _search(slab: Slab, columns: Columns, has_spike: bool) -> list[tuple[Array, 
 
     The columns share their observations, which differ in their counts.
     """
-    low = math.log(10 * SETTINGS.narrowest * float(columns.s.min()))
+    low = math.log(SETTINGS.searched_from * float(columns.s.min()))
     top = max(math.log(max(float(columns.largest.max()), 1e-300)), float(np.log(columns.s).mean()))
     log_scale = np.arange(low, top + 1.0, math.log(2.0))
     counts = columns.weights[:, None]
