@@ -29,6 +29,7 @@ from ebcd.fitting._decompose import Fit, Problem, State, decompose, nothing
 from ebcd.fitting._noise import NOISES
 from ebcd.fitting._progress import AbstractDisplay, Monitor, Printer
 from ebcd.fitting._rotation import score_map
+from ebcd.fitting._scores import SCORES, Moments, population, score_weights
 from ebcd.fitting._shrinkers import side_of
 from ebcd.priors._family import as_priors
 from ebcd.priors._fitted import FittedPrior
@@ -138,6 +139,7 @@ class EBCD(Readable):
         "n_components": COUNT | choice("auto", "paper"),
         "prior": Parsed(as_priors),
         "noise": choice(*NOISES),
+        "scores": choice(*SCORES),
         "start": choice("auto", "greedy", "svd", "varimax") | LOADINGS,
         "tol": NON_NEGATIVE | NONE,
         "max_time": MAX_TIME,
@@ -151,6 +153,7 @@ class EBCD(Readable):
         *,
         prior: Any = "point_laplace",
         noise: str = "constant",
+        scores: str = "orthogonal",
         center: bool = True,
         scale: bool = False,
         start: Any = "auto",
@@ -165,6 +168,7 @@ class EBCD(Readable):
         self.n_components = n_components
         self.prior = prior
         self.noise = noise
+        self.scores = scores
         self.center = center
         self.scale = scale
         self.start = start
@@ -230,7 +234,8 @@ class EBCD(Readable):
         rows = [priors[min(i, len(priors) - 1)] for i in range(k)]
         entries = covariance.n_samples * covariance.n_features
         tol = max(_TOLERANCE, _TOLERANCE_PER_ENTRY * entries) if self.tol is None else self.tol
-        return Problem(covariance, noise, rows, tol, self.max_iter, monitor)
+        scores = SCORES[self.scores]
+        return Problem(covariance, noise, rows, tol, self.max_iter, monitor, scores and scores())
 
     def _how_many(self, covariance: AbstractCovariance, data: Input, monitor: Monitor) -> int:
         if covariance.trace() == 0:
@@ -271,12 +276,19 @@ class EBCD(Readable):
         covariance, as_given = problem.covariance, isinstance(self.prior, list | tuple)
         state = _ordered(fit.state, data.scale, as_given)
         back = data.scale * covariance.unit
-        maps, _ = score_map(covariance, state.mean, state.precision)
+        if problem.scores is None or not len(state.mean):
+            maps, _ = score_map(covariance, state.mean, state.precision)
+        else:
+            maps = score_weights(covariance, problem.scores, state)
         self._score_map = maps / back[:, None]
+        if problem.scores is not None and len(state.mean):
+            state = population(problem.scores, state, covariance.n_samples)
         self._posterior = (state.b, state.noise, back)
         self.components_ = state.mean * back
-        self.components_sd_ = np.sqrt(state.variance) * back
-        self.__dict__.pop("lfsr_", None)
+        for name in ("components_sd_", "lfsr_"):
+            self.__dict__.pop(name, None)
+        if problem.scores is None:
+            self.components_sd_ = np.sqrt(state.variance) * back
         self._working_priors = list(state.fitted)
         self.priors_ = [prior.rescaled(covariance.unit) for prior in state.fitted]
         variance = back**2 / state.precision
@@ -289,11 +301,19 @@ class EBCD(Readable):
         self.n_iter_, self.converged_ = fit.n_iter, fit.converged
 
     @cached_property
+    def components_sd_(self) -> Array:
+        """Standard deviations of the loadings, computed when they are first looked at."""
+        means = [self._normal_means(k) for k in range(self.n_components_)]
+        sds = [prior.posterior(x, s).sd * back for prior, x, s, back in means]
+        return np.reshape(sds, self.components_.shape)
+
+    @cached_property
     def lfsr_(self) -> Array:
         """Local false sign rates of the loadings, computed when they are first looked at."""
         b, noise, _ = self._posterior
-        pairs = zip(self._working_priors, b, strict=True)
-        return np.array([sign_rates(row, noise, g) for g, row in pairs]).reshape(b.shape)
+        rows = zip(self._working_priors, b, np.broadcast_to(noise, (len(b), noise.shape[-1])))
+        rates = [sign_rates(x, s[0] if s.size == 1 else s, g) for g, x, s in rows]
+        return np.array(rates).reshape(b.shape)
 
     def _warn(self, fit: Fit, problem: Problem) -> None:
         if self.n_components_ == 0:
@@ -316,7 +336,8 @@ class EBCD(Readable):
 
     def _normal_means(self, k: int) -> tuple[FittedPrior, Array, Array, Array]:
         b, noise, back = self._posterior
-        return self._working_priors[k], b[k], np.broadcast_to(noise, back.shape), back
+        noise = np.broadcast_to(noise, b.shape)[k]
+        return self._working_priors[k], b[k], noise, back
 
 
 def _ordered(state: State, scale: Array, keep_order: bool) -> State:
@@ -330,11 +351,24 @@ def _ordered(state: State, scale: Array, keep_order: bool) -> State:
     for i, k in enumerate(order):
         if sizes[k, np.abs(sizes[k]).argmax()] < 0 and not side_of(fitted[i]):
             signs[i], fitted[i] = -1.0, fitted[i].mirrored()
+    noise, moments = state.noise, state.moments
+    if moments is not None:
+        noise = noise[order]
+        pairs = np.ix_(order, order)
+        second, weights, term, spread = moments
+        moments = Moments(
+            signs * second[pairs] * signs.T,
+            signs * weights[pairs] * signs.T,
+            term,
+            signs * spread[pairs] * signs.T,
+        )
     return state._replace(
         b=signs * state.b[order],
         mean=signs * state.mean[order],
         variance=state.variance[order],
+        noise=noise,
         fitted=fitted,
+        moments=moments,
     )
 
 

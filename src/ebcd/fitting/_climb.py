@@ -127,8 +127,7 @@ def _newton_step(
     factor, c, shrunk = model.factor, states.coordinates, states.shrunk
     m, k, r = c.shape
     inverse = 1 / states.noise**2
-    unit = inverse.mean(axis=-1)[:, None, None]  # (1) is in units of this
-    inverse = inverse[:, None, :]
+    unit = inverse.mean(axis=-1, keepdims=True)  # (1) is in units of this
     rows = (shrunk.mean * (inverse / unit)).reshape(m * k, -1)
     residual = (rows @ factor.T).reshape(m, k, r)
     curved = shrunk.variance * (inverse * inverse / unit)

@@ -16,10 +16,19 @@ from ebcd.fitting._greedy import Begin, greedy_components
 from ebcd.fitting._growth import climb_growing, grown
 from ebcd.fitting._noise import AbstractNoise
 from ebcd.fitting._progress import Monitor
+from ebcd.fitting._scores import (
+    AbstractScores,
+    Moments,
+    Point,
+    point_of,
+    settle,
+    settle_growing,
+    with_solved_priors,
+)
 from ebcd.fitting._search import look_around, principal_coordinates, search
 from ebcd.fitting._shrinkers import AbstractShrinker, NormalMeansShrinker, SpikeSlabShrinker
 from ebcd.fitting._starts import varimax
-from ebcd.fitting._states import Model, States
+from ebcd.fitting._states import Model, States, together
 from ebcd.priors._fitted import FittedPrior
 from ebcd.priors._solve import Prior
 
@@ -46,8 +55,9 @@ SMALL_STEPS = ClimbSettings(radius=0.03, settled=0.0)
 class State(NamedTuple):
     """A fit: rotated data, posterior moments of the loadings (k x p), noise and priors.
 
-    ``noise`` is the standard deviation of ``b`` that the shrinkage assumed, ``precision`` that of
-    the data; both have length 1 or p.
+    ``noise`` (k or 1 x p or 1) is the standard deviation of ``b`` that the shrinkage assumed,
+    ``precision`` (p or 1) that of the data. ``moments`` are those of the scores, None if they are
+    the paper's.
     """
 
     b: Array
@@ -57,6 +67,7 @@ class State(NamedTuple):
     precision: Array
     fitted: list[FittedPrior]
     value: float
+    moments: Moments | None = None
 
 
 class Fit(NamedTuple):
@@ -84,6 +95,8 @@ class Problem:
     max_iter : int
         Most iterations, not counting those of the search.
     monitor : Monitor
+    scores : AbstractScores, optional
+        The score model; None is the paper's.
     """
 
     covariance: AbstractCovariance
@@ -92,6 +105,7 @@ class Problem:
     tol: float
     max_iter: int
     monitor: Monitor
+    scores: AbstractScores | None = None
 
 
 def decompose(
@@ -114,7 +128,7 @@ def decompose(
         monitor.path[:], monitor.started = saved["path"][:-1], True
         fitted = [FittedPrior.from_dict(prior) for prior in saved["priors"]]
         begin = Begin(saved["loadings"], fitted, saved["precision"], saved["b"])
-        return _fit_from(problem, begin, start)
+        return _fit_from(problem, begin, start, saved.get("spread"))
     monitor.stage("looking for a start")
     if not isinstance(start, str):
         begin = Begin(start, None, 1 / np.maximum(noise.variances, noise.floor))
@@ -124,17 +138,17 @@ def decompose(
         return _fit_from(problem, begin, start)
     model, exact = _model(problem)
     problem = replace(problem, priors=problem.priors[: len(model.factor)])
+    coordinates = principal_coordinates(model, len(problem.priors))
+    if start != "svd":
+        coordinates = varimax(coordinates @ model.factor) @ coordinates
+    states = model.start(coordinates[None]) if start != "auto" or problem.scores else None
     if start == "auto":
-        states = _searched(problem, model, rng)
-    else:
-        coordinates = principal_coordinates(model, len(problem.priors))
-        if start == "varimax":
-            coordinates = varimax(coordinates @ model.factor) @ coordinates
-        states = model.start(coordinates[None])
+        found = _searched(problem, model, rng)
+        states = found if states is None else together([found, states])
     return _finished(problem, model, exact, states, start)
 
 
-def _fit_from(problem: Problem, begin: Begin, start: Any) -> Fit:
+def _fit_from(problem: Problem, begin: Begin, start: Any, spread: Array | None = None) -> Fit:
     """Fit from given loadings."""
     if not len(begin.loadings):
         return nothing(problem)
@@ -150,6 +164,9 @@ def _fit_from(problem: Problem, begin: Begin, start: Any) -> Fit:
     model = replace(model, shrinker=NormalMeansShrinker(problem.priors))
     fitted = np.empty((1, len(problem.priors)), dtype=object)
     fitted[0] = begin.fitted[: len(problem.priors)]
+    if spread is not None:
+        point = Point(begin.loadings[None], spread[None], begin.precision[None], fitted)
+        return _finished(problem, model, exact, point, start)
     states = model.at(coordinates, begin.precision[None], fitted)
     return _finished(problem, model, exact, states, start)
 
@@ -161,7 +178,7 @@ def nothing(problem: Problem) -> Fit:
     precision = noise.precision(noise.variances)
     value = float(noise.value(precision, noise.variances))
     s = np.sqrt(1 / (noise.n_samples * precision))
-    return Fit(State(empty, empty, empty, s, precision, [], value), [value], 0, True)
+    return Fit(State(empty, empty, empty, s[None], precision, [], value), [value], 0, True)
 
 
 def _model(problem: Problem, directions: Array | None = None) -> tuple[Model, bool]:
@@ -235,65 +252,140 @@ def _searched(problem: Problem, model: Model, rng: np.random.Generator) -> State
     return climb(model, states, monitor, tol=SIZES.coarse_tol, max_iter=problem.max_iter).states
 
 
-def _with_exact_priors(model: Model, states: States, priors: Sequence[Prior]) -> States:
+def _with_exact_priors(model: Model, states: Any, priors: Sequence[Prior]) -> Any:
     """Solve the normal-means problems of the components to the end."""
     exact = replace(model, shrinker=NormalMeansShrinker(priors))
     fitted = model.shrinker.fitted(states.shrunk.priors)
+    if not isinstance(states, States):
+        return with_solved_priors(exact, states, fitted)
     return exact.shrink(states.coordinates, states.b, states.precision, fitted)
 
 
-def _finished(
-    problem: Problem,
-    model: Model,
-    exact: bool,
-    states: States,
-    start: Any,
-) -> Fit:
-    """Climb to the end, with priors at their optimum and without empty components.
+class _Orthogonal:
+    """How fits with the paper's scores go on.
 
     Whoever asks for the start of the paper wants to see where its algorithm ends, so that from
     there steps are small. From other given starts a better optimum near by is looked for; the
     search has done so already.
     """
-    greedy, auto = (isinstance(start, str) and start == name for name in ("greedy", "auto"))
-    settings, look = SMALL_STEPS if greedy else ClimbSettings(), not (greedy or auto)
-    monitor, priors, stage = problem.monitor, list(problem.priors), "fitting"
+
+    def __init__(self, problem: Problem, exact: bool, start: Any) -> None:
+        self._problem, self._exact = problem, exact
+        greedy, auto = (isinstance(start, str) and start == name for name in ("greedy", "auto"))
+        self._settings = SMALL_STEPS if greedy else ClimbSettings()
+        self._looks = not (greedy or auto)
+
+    def climb(self, model: Model, states: States, max_iter: int) -> Climbed:
+        """Climb as far as the number of iterations allows."""
+        problem, tol = self._problem, self._problem.tol
+        if self._exact:
+            return climb(
+                model, states, problem.monitor, tol=tol, max_iter=max_iter, settings=self._settings
+            )
+        return climb_growing(
+            problem.covariance,
+            model,
+            states,
+            problem.monitor,
+            tol=tol,
+            max_iter=max_iter,
+            climb_settings=self._settings,
+        )
+
+    def only(self, model: Model, states: States, alive: Array) -> States:
+        """Go on with some of the components."""
+        return model.shrink(
+            states.coordinates[:, alive],
+            states.b[:, alive],
+            states.precision,
+            states.shrunk.priors[:, alive],
+        )
+
+    def better(self, model: Model, states: States) -> States | None:
+        """Look for a better optimum."""
+        if not self._looks:
+            return None
+        monitor, tol = self._problem.monitor, self._problem.tol
+        monitor.stage("looking for other optima near by")
+        near = look_around(model, states, tol, monitor)
+        monitor.stage("fitting", tol)
+        return near if _gain(near, states) >= SIZES.worth_climbing else None
+
+    def describe(self, states: Any) -> dict[str, Any]:
+        """Return what to store of states beside loadings, precisions and priors."""
+        return {"b": states.b[0]}
+
+
+class _Scored:
+    """How fits with other score models go on."""
+
+    def __init__(self, problem: Problem, exact: bool, scores: AbstractScores) -> None:
+        self._problem, self._exact, self._scores = problem, exact, scores
+
+    def climb(self, model: Model, states: Any, max_iter: int) -> Climbed:
+        """Iterate as far as the number of iterations allows."""
+        problem, scores = self._problem, self._scores
+        model = replace(model, shrinker=model.shrinker.without_slopes())
+        point = states if isinstance(states, Point) else point_of(states)
+        left: Any = {"tol": problem.tol, "max_iter": max_iter}
+        if self._exact:
+            climbed = settle(model, scores, point, problem.monitor, **left)
+        else:
+            climbed = settle_growing(
+                problem.covariance, model, scores, point, problem.monitor, **left
+            )
+        return climbed._replace(states=climbed.states.take(slice(1)))
+
+    def only(self, model: Model, states: Any, alive: Array) -> Point:
+        """Go on with some of the components."""
+        return point_of(states).only(alive)
+
+    def better(self, model: Model, states: Any) -> None:
+        """Look no further: both optima of the paper's scores have been started from."""
+
+    def describe(self, states: Any) -> dict[str, Any]:
+        """Return what to store of states beside loadings, precisions and priors."""
+        spread = getattr(point_of(states), "spread", None)
+        return {"b": states.b[0], "spread": spread[0]}
+
+
+def _finished(problem: Problem, model: Model, exact: bool, states: Any, start: Any) -> Fit:
+    """Climb to the end, with priors at their optimum and without empty components."""
+    monitor, priors = problem.monitor, list(problem.priors)
+    route: Any = (
+        _Orthogonal(problem, exact, start)
+        if problem.scores is None
+        else _Scored(problem, exact, problem.scores)
+    )
     monitor.describe = lambda states: {
-        "b": states.b[0],
+        **route.describe(states),
         "loadings": states.shrunk.mean[0],
         "precision": states.precision[0],
         "priors": [g.to_dict() for g in model.shrinker.fitted(states.shrunk.priors)[0]],
         "path": list(monitor.path),
     }
     monitor.started |= not monitor.out_of_time()
-    monitor.stage(stage, problem.tol)
-    monitor(states)
+    monitor.stage("fitting", problem.tol)
+    if problem.scores is None:
+        monitor(states)
     while True:
-        states, converged, _ = _climb(problem, model, exact, states, settings)
+        states, converged, _ = route.climb(model, states, problem.max_iter - len(monitor.path))
         before = states
         states = _with_exact_priors(model, states, priors)
         alive = states.shrunk.mean[0].any(axis=-1)
         if not alive.any():
             return nothing(problem)._replace(converged=monitor.started)
         if alive.all() and (not converged or _gain(states, before) < SIZES.worth_climbing):
-            if not (look and converged):
+            better = route.better(model, before) if converged else None
+            if better is None:
                 break
-            monitor.stage("looking for other optima near by")
-            near = look_around(model, before, problem.tol, monitor)
-            monitor.stage(stage, problem.tol)
-            if _gain(near, before) < SIZES.worth_climbing:
-                break
-            states = near
+            states = better
             continue
         priors = [prior for prior, lives in zip(priors, alive, strict=True) if lives]
         model = replace(model, shrinker=NormalMeansShrinker(priors))
-        states = model.shrink(
-            states.coordinates[:, alive],
-            states.b[:, alive],
-            states.precision,
-            states.shrunk.priors[:, alive],
-        )
+        states = route.only(model, states, alive)
     shrunk, value = states.shrunk, float(states.value[0])
+    moments = None if problem.scores is None else Moments(*(m[0] for m in states.moments))
     state = State(
         states.b[0],
         shrunk.mean[0],
@@ -302,23 +394,11 @@ def _finished(
         states.precision[0],
         list(shrunk.priors[0]),
         value,
+        moments,
     )
     path = [*monitor.path[:-1], value]
     return Fit(state, path, len(path), converged and monitor.started)
 
 
-def _gain(states: States, before: States) -> float:
+def _gain(states: Any, before: Any) -> float:
     return float(states.value[0] - before.value[0])
-
-
-def _climb(
-    problem: Problem, model: Model, exact: bool, states: States, settings: ClimbSettings
-) -> Climbed:
-    """Climb as far as the number of iterations allows."""
-    monitor = problem.monitor
-    left: Any = {"tol": problem.tol, "max_iter": problem.max_iter - len(monitor.path)}
-    if exact:
-        return climb(model, states, monitor, settings=settings, **left)
-    return climb_growing(
-        problem.covariance, model, states, monitor, climb_settings=settings, **left
-    )

@@ -97,7 +97,7 @@ def _next_component(
     for step in range(settings.steps):
         b = _rotated(covariance, loading * precision, b_found, settings.least)
         s = np.sqrt(1 / (noise.n_samples * precision))
-        shrunk = shrinker.shrink(b[None, None], s[None], fitted)
+        shrunk = shrinker.shrink(b[None, None], s[None, None], fitted)
         mean, fitted = shrunk.mean[0, 0], shrunk.priors
         if not mean.any():
             return None

@@ -10,6 +10,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -72,6 +73,20 @@ class Shrunk:
         parts: list[Any] = [None if c[0] is None else np.concatenate(c) for c in columns]
         return Shrunk(*parts)
 
+    @staticmethod
+    def side_by_side(items: list[Shrunk]) -> Shrunk:
+        """Join what was found for several components."""
+        columns = zip(*(item._parts for item in items), strict=True)
+        mean, variance, fit, objective, *rest = columns
+        joined: list[Any] = [None if c[0] is None else np.concatenate(c, axis=1) for c in rest]
+        return Shrunk(
+            np.concatenate(mean, axis=1),
+            np.concatenate(variance, axis=1),
+            sum(fit),
+            sum(objective),
+            *joined,
+        )
+
     @property
     def _parts(self) -> list[Any]:
         return [getattr(self, field.name) for field in fields(self)]
@@ -96,13 +111,24 @@ class AbstractShrinker(ABC):
         leans = np.sign((rows**3).sum(axis=-1))
         return np.where(self.sides * leans < 0, -1.0, 1.0)[..., None]
 
+    def only(self, which: Any) -> AbstractShrinker:
+        """Return what shrinks some of the components."""
+        return self
+
+    def without_slopes(self) -> AbstractShrinker:
+        """Return the same without derivatives of the mean in the priors, if it has any."""
+        return self
+
     @abstractmethod
     def first(self, b: Array, noise: Array) -> Any:
         """Return priors to begin with."""
 
     @abstractmethod
     def shrink(self, b: Array, noise: Array, priors: Any) -> Shrunk:
-        """Shrink ``b`` (m x k x p), whose noise has standard deviation `noise` (m x 1 or m x p)."""
+        """Shrink ``b`` (m x k x p), whose noise has standard deviation `noise`.
+
+        That is m x 1 or k x 1 or p: one for all, or one for each component or feature.
+        """
 
     @abstractmethod
     def fitted(self, priors: Any) -> Any:
@@ -133,16 +159,20 @@ class SpikeSlabShrinker(AbstractShrinker):
     ----------
     family : prior family
         With a ``slab``, maybe a spike.
+    slopes : bool
+        Whether the derivatives of the mean are wanted, for Newton steps of the scores.
     """
 
-    def __init__(self, family: Any, settings: PriorSettings = PriorSettings()) -> None:
-        self._family, self._settings = family, settings
+    def __init__(
+        self, family: Any, slopes: bool = True, settings: PriorSettings = PriorSettings()
+    ) -> None:
+        self._family, self._slopes, self._settings = family, slopes, settings
         self._slab, self._has_spike = family.slab, family.has_spike
         self.sides = np.array([family.side])
 
     def first(self, b: Array, noise: Array) -> Any:
         """Match the second and fourth moments of each row."""
-        variance = (noise**2).mean(axis=-1)[:, None]
+        variance = (noise**2).mean(axis=-1)
         square = b * b
         second = np.maximum(square.mean(axis=-1) - variance, 0.1 * variance)
         fourth = np.vecdot(square, square) / b.shape[-1] - 6 * variance * second - 3 * variance**2
@@ -156,24 +186,29 @@ class SpikeSlabShrinker(AbstractShrinker):
     def shrink(self, b: Array, noise: Array, priors: Any) -> Shrunk:
         """Evaluate the ELBO, the posterior, and Newton's step of weight and scale."""
         m, k, p = b.shape
-        s = np.repeat(noise, k, axis=0)
+        s = np.broadcast_to(noise, (m, k, noise.shape[-1])).reshape(m * k, -1)
         log_weight, log_scale = priors.reshape(m * k, 2).T
         at: Any = evaluate_two_groups(
-            self._slab, b.reshape(m * k, p), s, log_weight, log_scale, self._has_spike, True
+            self._slab,
+            b.reshape(m * k, p),
+            s,
+            log_weight,
+            log_scale,
+            self._has_spike,
+            self._slopes,
         )
         mean, variance = at.mean.reshape(b.shape), at.variance.reshape(b.shape)
-        fit = _fit(b, mean, variance)
-        divergence = (fit / noise**2).sum(axis=-1)
-        objective = at.value.reshape(m, k).sum(axis=1) + 0.5 * divergence
+        change = _change(b, mean, variance)
+        objective = at.value.reshape(m, k).sum(axis=1) + 0.5 * _weighted(change, noise)
         step, spread = self._newton(at.gradient, at.hessian, log_weight)
         return Shrunk(
             mean,
             variance,
-            fit,
+            change.sum(axis=1),
             objective,
             priors,
             step.reshape(m, k, 2),
-            at.slopes.reshape(m, k, 2, p),
+            at.slopes.reshape(m, k, 2, p) if self._slopes else None,
             spread.reshape(m, k, 2, 2),
         )
 
@@ -198,6 +233,10 @@ class SpikeSlabShrinker(AbstractShrinker):
         spread = np.stack([free / a + cross * mixed / a, mixed, mixed, 1 / c], axis=-1)
         return step, spread.reshape(-1, 2, 2)
 
+    def without_slopes(self) -> AbstractShrinker:
+        """Return the same, at a lower price, for steps that do not follow the priors."""
+        return SpikeSlabShrinker(self._family, False, self._settings)
+
     def fitted(self, priors: Any) -> Any:
         """Build the priors of the family."""
         found = np.empty(priors.shape[:2], dtype=object)
@@ -214,7 +253,7 @@ class SpikeSlabShrinker(AbstractShrinker):
         priors = states.shrunk.priors + np.clip(states.shrunk.step + change, -longest, longest)
         smallest = math.log(at.smallest_slab / b.shape[-1])
         np.clip(priors[..., 0], smallest, 0.0, out=priors[..., 0])
-        low = np.log(at.narrowest * noise.min(axis=-1))[:, None]
+        low = np.log(at.narrowest * noise.min(axis=-1))
         high = np.log(at.widest * np.maximum(b.max(axis=-1), -b.min(axis=-1)) + 1e-300)
         np.clip(priors[..., 1], low, np.maximum(low, high), out=priors[..., 1])
         return priors
@@ -235,6 +274,10 @@ class NormalMeansShrinker(AbstractShrinker):
         self.priors = list(priors)
         self.sides = np.array([side_of(prior) for prior in priors])
 
+    def only(self, which: Any) -> AbstractShrinker:
+        """Return what shrinks some of the components."""
+        return NormalMeansShrinker([self.priors[k] for k in np.arange(len(self.priors))[which]])
+
     def first(self, b: Array, noise: Array) -> Any:
         """Start cold."""
         return np.full(b.shape[:2], None, dtype=object)
@@ -242,20 +285,24 @@ class NormalMeansShrinker(AbstractShrinker):
     def shrink(self, b: Array, noise: Array, priors: Any) -> Shrunk:
         """Solve a normal-means problem for each row."""
         mean, variance = np.empty(b.shape), np.empty(b.shape)
-        fitted, objective = np.empty(b.shape[:2], dtype=object), np.empty(len(b))
-        for i, rows in enumerate(b):
-            s = noise[i, 0] if noise.shape[-1] == 1 else noise[i]
-            found = solve_columns(rows, np.asarray(s), self.priors, list(priors[i]))
-            mean[i], variance[i], fitted[i] = found.mean, found.variance, found.priors
+        fitted, objective = np.empty(b.shape[:2], dtype=object), np.zeros(len(b))
+        k = b.shape[1]
+        # components that share their noise are solved in one call
+        groups = [slice(k)] if noise.shape[1] == 1 else [slice(i, i + 1) for i in range(k)]
+        for i, group in product(range(len(b)), groups):
+            rows, s, of = b[i, group], noise[i, group][0], self.priors[group]
+            found = solve_columns(rows, s[0] if s.size == 1 else s, of, list(priors[i, group]))
+            mean[i, group], variance[i, group] = found.mean, found.variance
+            fitted[i, group] = found.priors
             cost = sum(
                 prior.cost(g)
-                for prior, g in zip(self.priors, found.priors, strict=True)
+                for prior, g in zip(of, found.priors, strict=True)
                 if not isinstance(prior, FittedPrior)
             )
-            surprise = (((rows - mean[i]) ** 2 + variance[i]) / noise[i] ** 2).sum()
-            constants = 2 * np.log(math.sqrt(2 * math.pi) * noise[i]).mean() * rows.size
-            objective[i] = found.log_likelihood.sum() + 0.5 * (surprise + constants) - cost
-        return Shrunk(mean, variance, _fit(b, mean, variance), objective, fitted)
+            surprise = (((rows - found.mean) ** 2 + found.variance) / s**2).sum()
+            constants = 2 * np.log(math.sqrt(2 * math.pi) * s).mean() * rows.size
+            objective[i] += found.log_likelihood.sum() + 0.5 * (surprise + constants) - cost
+        return Shrunk(mean, variance, _change(b, mean, variance).sum(axis=1), objective, fitted)
 
     def fitted(self, priors: Any) -> Any:
         """They are fitted ones."""
@@ -271,9 +318,16 @@ def side_of(prior: Prior) -> int:
     return PRIORS[prior.family if isinstance(prior, FittedPrior) else prior.name].side
 
 
-def _fit(b: Array, mean: Array, variance: Array) -> Array:
-    """Sum ``mean^2 - 2 b mean + variance`` over components."""
+def _change(b: Array, mean: Array, variance: Array) -> Array:
+    """Return ``mean^2 - 2 b mean + variance``."""
     change = mean - 2 * b
     change *= mean
     change += variance
-    return np.asarray(change.sum(axis=1))
+    return np.asarray(change)
+
+
+def _weighted(change: Array, noise: Array) -> Array:
+    """Sum changes over components and features, in units of the noise."""
+    if noise.shape[-1] == 1:
+        return np.asarray((change.sum(axis=-1) / noise[..., 0] ** 2).sum(axis=-1))
+    return np.asarray((change / noise**2).sum(axis=(1, 2)))

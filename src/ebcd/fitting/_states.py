@@ -28,7 +28,7 @@ class States:
         The scores.
     b : array, m x k x p
         The data rotated to them.
-    noise : array, m x 1 or m x p
+    noise : array, m x 1 x 1 or m x 1 x p
         Standard deviation of the noise of ``b`` that the shrinkage assumed.
     shrunk : Shrunk
         Posterior moments of the loadings, and the priors.
@@ -92,7 +92,7 @@ class Model:
 
     def shrink(self, coordinates: Array, b: Array, precision: Array, priors: Any) -> States:
         """Do the shrinkage and precision steps at given scores; cold if there are no priors."""
-        noise = np.sqrt(1 / (self.noise.n_samples * precision))
+        noise = np.sqrt(1 / (self.noise.n_samples * precision))[:, None]
         priors = self.shrinker.first(b, noise) if priors is None else priors
         shrunk = self.shrinker.shrink(b, noise, priors)
         residual = np.maximum(self.diagonal + shrunk.fit, 0.0)

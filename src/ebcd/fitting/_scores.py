@@ -1,0 +1,487 @@
+"""Score models other than the paper's: scores that are correlated by chance, or uncertain.
+
+The paper fixes ``Z'Z = n I``. Here the scores are normal, and either estimated ("relaxed") or
+integrated out ("integrated"). Either way a fit needs two of their moments only,
+
+    (1)  C = E[Z'Z] / n  (k x k)   and   B = E[Z]'X / n = W L T S  (k x p),
+
+where rows of ``L`` are posterior means of loadings, ``T`` is the diagonal matrix of the precisions
+of the features, and the weights ``W`` (k x k) follow from
+
+    (2)  A = L T S T L',   G = L T L' + diag(sum_j t_j V_kj),   V the variances of the loadings.
+
+Given these moments, each component is a normal-means problem,
+
+    (3)  x_k = (B_k - sum_{i != k} C_ki l_i) / C_kk   with noise   s_kj^2 = 1 / (n t_j C_kk),
+
+and the mean squared residuals of the features are
+
+    (4)  diag S + sum_k (C L - 2 B)_k o L_k + sum_k C_kk V_k.
+
+The objective is the log-likelihood of the residuals, plus a `term` of the score model, minus the
+divergences of the loadings' posteriors from their priors. Every step of an iteration maximises it
+over something while the rest is fixed, so that it cannot fall.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, fields, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ebcd._numerics import Array
+from ebcd.data import AbstractCovariance
+from ebcd.fitting._climb import Callback, Climbed
+from ebcd.fitting._growth import GrowthSettings, grown
+from ebcd.fitting._rotation import inverse_root
+from ebcd.fitting._shrinkers import Shrunk
+from ebcd.fitting._states import Model
+
+
+class Moments(NamedTuple):
+    """Moments of the scores of m fits, and what they add to the objective.
+
+    Attributes
+    ----------
+    second : array, m x k x k
+        ``C`` of (1).
+    weights : array, m x k x k
+        ``W`` of (1).
+    term : array of length m
+    spread : array, m x k x k
+        Posterior covariance of the scores of a sample; zero if they are estimated.
+    """
+
+    second: Array
+    weights: Array
+    term: Array
+    spread: Array
+
+
+class AbstractScores(ABC):
+    """A model of the scores."""
+
+    @abstractmethod
+    def moments(self, gram: Array, energy: Array, n_samples: int) -> Moments:
+        """Return the best moments of the scores, given ``G`` and ``A`` of (2), m x k x k each."""
+
+    @abstractmethod
+    def lengths(self, loadings: Array, precision: Array) -> Array:
+        """Return what to multiply components by (k), so that they have population lengths."""
+
+    @abstractmethod
+    def known(self, moments: Moments) -> Array:
+        """Return the second moments (k x k) of what is known of the scores."""
+
+
+class RelaxedScores(AbstractScores):
+    """Scores are estimated; their covariance has the Wishart law of normal ones.
+
+    With ``a = (n - k - 1) / n`` the objective is, but for constants,
+    ``n a/2 log det C - n/2 tr C + n tr(Y A^(1/2)) - n/2 tr(C G)`` for ``C = Y'Y``. In terms of
+    ``N = Y K`` with ``K = (G + I)^(1/2)`` its maximum has the singular vectors of
+    ``A^(1/2) K^(-1) = U diag(d) R'`` and singular values ``y`` with ``d - y + a/y = 0``.
+    """
+
+    def moments(self, gram: Array, energy: Array, n_samples: int) -> Moments:
+        """See the class."""
+        k = gram.shape[-1]
+        a = (n_samples - k - 1) / n_samples
+        back = inverse_root(gram + np.eye(k))
+        root = _root(energy)
+        u, d, right = np.linalg.svd(root @ back)
+        y = (u * (0.5 * (d + np.sqrt(d * d + 4 * a)))[..., None, :]) @ right @ back
+        second = y.swapaxes(-1, -2) @ y
+        trace = np.trace(second, axis1=-2, axis2=-1)
+        term = 0.5 * n_samples * (a * np.linalg.slogdet(second)[1] - trace + k)
+        weights = y.swapaxes(-1, -2) @ inverse_root(energy)
+        return Moments(second, weights, term, np.zeros_like(second))
+
+    def lengths(self, loadings: Array, precision: Array) -> Array:
+        """Take out the noise of estimated scores."""
+        return shortening(loadings, precision)
+
+    def known(self, moments: Moments) -> Array:
+        """Estimates are all there is."""
+        return moments.second
+
+
+class IntegratedScores(AbstractScores):
+    """Scores are normal, independent between samples and components, and integrated out.
+
+    Those of a sample ``x`` have the posterior covariance ``(I + G)^(-1)``, and its product with
+    ``L T x`` as posterior mean. The objective is a lower bound of the log-likelihood.
+    """
+
+    def moments(self, gram: Array, energy: Array, n_samples: int) -> Moments:
+        """See the class."""
+        k = gram.shape[-1]
+        spread = np.linalg.inv(np.eye(k) + gram)
+        second = spread + spread @ energy @ spread
+        trace = np.trace(second, axis1=-2, axis2=-1)
+        term = 0.5 * n_samples * (np.linalg.slogdet(spread)[1] + k - trace)
+        return Moments(second, spread, term, spread)
+
+    def lengths(self, loadings: Array, precision: Array) -> Array:
+        """Leave them as they are."""
+        return np.ones(len(loadings))
+
+    def known(self, moments: Moments) -> Array:
+        """Leave out the posterior covariance."""
+        return moments.second - moments.spread
+
+
+SCORES: dict[str, type[AbstractScores] | None] = {
+    "orthogonal": None,  # the paper's: scores are coordinates, see `States`
+    "relaxed": RelaxedScores,
+    "integrated": IntegratedScores,
+}
+
+
+@dataclass(frozen=True)
+class ScoredStates:
+    """Where fits from m starts stand; attributes as those of `States`.
+
+    Attributes
+    ----------
+    moments : Moments
+    rotated : array, m x k x p
+        ``B`` of (1).
+    b : array, m x k x p
+        What is observed of the loadings, ``x`` of (3).
+    noise : array, m x k x 1 or p
+        Its noise, ``s`` of (3).
+    shrunk : Shrunk
+    precision : array, m x 1 or p
+    value : array of length m
+        The objective.
+    """
+
+    moments: Moments
+    rotated: Array
+    b: Array
+    noise: Array
+    shrunk: Shrunk
+    precision: Array
+    value: Array
+
+    def __len__(self) -> int:
+        return len(self.value)
+
+    def take(self, index: Any) -> ScoredStates:
+        """Return some of the starts."""
+        return ScoredStates(
+            Moments(*(part[index] for part in self.moments)),
+            self.rotated[index],
+            self.b[index],
+            self.noise[index],
+            self.shrunk.take(index),
+            self.precision[index],
+            self.value[index],
+        )
+
+    def put(self, index: Any, other: ScoredStates) -> None:
+        """Overwrite some of the starts by those of other states, in place."""
+        for mine, theirs in zip(self.moments, other.moments, strict=True):
+            mine[index] = theirs[index]
+        self.shrunk.put(index, other.shrunk)
+        for field in fields(self):
+            if field.name not in ("moments", "shrunk"):
+                getattr(self, field.name)[index] = getattr(other, field.name)[index]
+
+
+class Point(NamedTuple):
+    """What an iteration starts from: loadings, ``sum_j t_j V_kj``, precisions and priors."""
+
+    loadings: Array
+    spread: Array
+    precision: Array
+    priors: Any
+
+    def take(self, index: Any) -> Point:
+        """Return some of the starts."""
+        return Point(*(part[index] for part in self))
+
+    def only(self, alive: Array) -> Point:
+        """Return some of the components."""
+        loadings, spread, priors = self.loadings[:, alive], self.spread[:, alive], self.priors
+        return Point(loadings, spread, self.precision, priors[:, alive])
+
+
+def point_of(states: Any) -> Point:
+    """Return where the next iteration of states starts from."""
+    shrunk, precision = states.shrunk, states.precision
+    spread = (shrunk.variance * precision[:, None]).sum(axis=-1)
+    return Point(shrunk.mean, spread, precision, shrunk.priors)
+
+
+def iterate(
+    model: Model,
+    scores: AbstractScores,
+    start: Point,
+    product: Array | None = None,
+    one_by_one: bool = False,
+) -> ScoredStates:
+    """Do one iteration: moments of the scores, shrinkage and precision steps.
+
+    `product` is ``L T S``, by default with the model's factor in place of ``S``.
+    """
+    moments, rotated = scores_given(model, scores, start, product)
+    return shrink_given(model, moments, rotated, start, one_by_one)
+
+
+def scores_given(
+    model: Model, scores: AbstractScores, start: Point, product: Array | None = None
+) -> tuple[Moments, Array]:
+    """Return the moments (1) of the scores."""
+    loadings = start.loadings
+    weighted = loadings * start.precision[:, None]
+    gram = weighted @ loadings.swapaxes(1, 2)
+    gram += start.spread[:, :, None] * np.eye(loadings.shape[1])
+    n = model.noise.n_samples
+    if product is None:
+        coordinates = weighted @ model.factor.T
+        moments = scores.moments(gram, coordinates @ coordinates.swapaxes(1, 2), n)
+        return moments, (moments.weights @ coordinates) @ model.factor
+    energy = product @ weighted.swapaxes(1, 2)
+    moments = scores.moments(gram, 0.5 * (energy + energy.swapaxes(1, 2)), n)
+    return moments, moments.weights @ product
+
+
+def shrink_given(
+    model: Model, moments: Moments, rotated: Array, start: Point, one_by_one: bool
+) -> ScoredStates:
+    """Do the shrinkage and precision steps at given scores.
+
+    Components are shrunk together, which may overshoot where scores are correlated, or one by one.
+    """
+    second, n = moments.second, model.noise.n_samples
+    own = np.diagonal(second, axis1=1, axis2=2)[:, :, None]
+    others = second - own * np.eye(second.shape[1])
+    noise = np.sqrt(1 / (n * start.precision[:, None] * own))
+    if one_by_one:
+        x, shrunk = _shrink_one_by_one(model, rotated, others, own, noise, start)
+    else:
+        x = (rotated - others @ start.loadings) / own
+        shrunk = model.shrinker.shrink(x, noise, start.priors)
+    mean = shrunk.mean
+    residual = ((second @ mean - 2 * rotated) * mean + own * shrunk.variance).sum(axis=1)
+    residual = np.maximum(model.diagonal + residual, 0.0)
+    precision = model.noise.precision(residual)
+    value = model.noise.value(precision, residual) + moments.term + shrunk.objective
+    return ScoredStates(moments, rotated, x, noise, shrunk, precision, value)
+
+
+def _shrink_one_by_one(
+    model: Model, b: Array, others: Array, own: Array, noise: Array, start: Point
+) -> tuple[Array, Shrunk]:
+    """Shrink each component given those before it, as they are now."""
+    loadings, x, parts = start.loadings.copy(), np.empty_like(b), []
+    for k in range(b.shape[1]):
+        at = slice(k, k + 1)
+        x[:, at] = (b[:, at] - others[:, at] @ loadings) / own[:, at]
+        part = model.shrinker.only(at).shrink(x[:, at], noise[:, at], start.priors[:, at])
+        loadings[:, at] = part.mean
+        parts.append(part)
+    return x, Shrunk.side_by_side(parts)
+
+
+def _root(matrices: Array) -> Array:
+    values, vectors = np.linalg.eigh(matrices)
+    return (vectors * np.sqrt(np.maximum(values, 0.0))[..., None, :]) @ vectors.swapaxes(-1, -2)
+
+
+def shortening(loadings: Array, precision: Array) -> Array:
+    """Return the factors (k) that take components with estimated scores to population lengths.
+
+    The estimated score of a sample has noise of variance ``1 / l'Tl``. Since scores are held to
+    mean square one, the noise makes loadings longer: ``l'Tl`` grows by ``p / (p - k)``, which is
+    one but for the directions that the other components take up.
+    """
+    k, p = loadings.shape
+    strength = (loadings**2 * precision).sum(axis=1)
+    noise = p / max(p - k, 1)
+    return np.asarray(np.sqrt(np.maximum(1 - noise / np.maximum(strength, noise), 0.0)))
+
+
+def population(scores: AbstractScores, state: Any, n_samples: int) -> Any:
+    """Return a state with lengths and noise that are about the population, not this sample.
+
+    To the noise of the loadings given the scores come three terms:
+
+    (5)  s_kj^2 = [K^-1]_kk (1/t_j + l_j' E l_j) / n + l_kj^2 / (2n) + sum_{i != k} l_ij^2 / (2n),
+
+    ``l_j`` the loadings of feature j. The first is a regression on the scores, with ``K`` the
+    second moments of what is known of them, and ``E = (I + L T L')^-1`` the covariance of what is
+    not, which adds to the residuals. The second is that a sample of n scores has mean square
+    ``1 +- sqrt(2/n)``, half of which goes into the length of the loadings. The third is that scores
+    are correlated by chance, ``0 +- 1/sqrt(n)``, of which one of two components takes up all and
+    the other nothing, or something in between; on average that is half of the square.
+    """
+    lengths = scores.lengths(state.mean, state.precision)
+    mean = lengths[:, None] * state.mean
+    weighted = mean * state.precision
+    error = np.linalg.inv(np.eye(len(mean)) + weighted @ mean.T)
+    known = lengths**2 * np.diagonal(np.linalg.inv(scores.known(state.moments)))
+    residual = 1 / state.precision + (mean * (error @ mean)).sum(axis=0)
+    chance = 0.5 * (mean**2).sum(axis=0)
+    return state._replace(
+        b=lengths[:, None] * state.b,
+        mean=mean,
+        noise=np.sqrt((known[:, None] * residual + chance) / n_samples),
+        fitted=[g.rescaled(float(f)) for g, f in zip(state.fitted, lengths, strict=True)],
+    )
+
+
+@dataclass(frozen=True)
+class ScoreSettings:
+    """How fits with other score models go on."""
+
+    memory: int = 6  # iterations that an extrapolation combines
+    ridge: float = 1e-10  # share of the residuals: keeps the weights of the combination finite
+    radius: float = 0.5  # step of priors, as in `ClimbSettings`
+    rounding: float = 1e-12  # share of the objective by which it may seem to fall
+    behind: float = 2.0  # nats: a start that is behind the best by more than this,
+    hope: float = 5.0  # and so many times what it gained last, is given up
+
+
+def settle(
+    model: Model,
+    scores: AbstractScores,
+    start: Point,
+    callback: Callback,
+    *,
+    tol: float,
+    max_iter: int,
+    settings: ScoreSettings = ScoreSettings(),
+) -> Climbed:
+    """Iterate from some points until each gains less than `tol` twice; the best first.
+
+    Iterations are extrapolated by Anderson's method: the next one starts from the combination of
+    the last few results whose changes nearly cancel. An iteration that lowers the objective is
+    repeated from the last result, with priors as they were and components one by one, which
+    cannot lower it.
+    """
+    states = iterate(model, scores, start, one_by_one=True)
+    history: list[tuple[Point, Array]] = []
+    quiet = np.zeros(len(states), dtype=int)
+    stops = callback(states)
+    for iteration in range(1, max_iter):
+        if stops:
+            return Climbed(_best_first(states), False, iteration)
+        point = _mixed(_next_point(model, states, settings), history, settings)
+        new = iterate(model, scores, point)
+        fell = ~(new.value >= states.value - settings.rounding * np.abs(states.value))
+        if fell.any():
+            new.put(fell, iterate(model, scores, point_of(states), one_by_one=True))
+            history = []
+        else:
+            image = _next_point(model, new, settings)
+            change = (image.loadings - point.loadings) * np.sqrt(point.precision)[:, None]
+            history = [*history, (image, change.reshape(len(states), -1))][-settings.memory :]
+        gain = new.value - states.value
+        quiet = np.where(gain < tol, quiet + 1, 0)
+        states, stops = new, callback(new)
+        if (quiet > 1).all():
+            return Climbed(_best_first(states), True, iteration + 1)
+        lost = states.value.max() - states.value > settings.behind + settings.hope * gain
+        if iteration > 1 and lost.any():
+            states, quiet = states.take(~lost), quiet[~lost]
+            history = [(point.take(~lost), change[~lost]) for point, change in history]
+    return Climbed(_best_first(states), False, max_iter)
+
+
+def settle_growing(
+    covariance: AbstractCovariance,
+    model: Model,
+    scores: AbstractScores,
+    start: Point,
+    callback: Callback,
+    *,
+    tol: float,
+    max_iter: int,
+    settings: GrowthSettings = GrowthSettings(),
+) -> Climbed:
+    """Settle on a factor that grows, until an iteration with the whole covariance gains nothing."""
+    states, _, used = settle(
+        model, scores, start, callback, tol=settings.inner_gain, max_iter=max_iter
+    )
+    while used < max_iter:
+        states = states.take(slice(1))
+        point = point_of(states)
+        directions = point.loadings[0] * point.precision[0]
+        if not directions.any():
+            return Climbed(states, True, used)
+        product = np.ascontiguousarray(covariance.matmul(directions.T).T)
+        new = iterate(model, scores, point, product[None], one_by_one=True)
+        gain = float(new.value[0] - states.value[0])
+        states, used = new, used + 1
+        if callback(states):
+            break
+        if gain < tol:
+            return Climbed(states, True, used)
+        model = replace(model, factor=grown(model.factor, directions, product, settings))
+        inner = max(settings.inner_tol * tol, settings.inner_gain * gain)
+        states, _, n_iter = settle(
+            model, scores, point_of(states), callback, tol=inner, max_iter=max_iter - used
+        )
+        used += n_iter
+    return Climbed(states, False, used)
+
+
+def with_solved_priors(model: Model, states: ScoredStates, fitted: Any) -> ScoredStates:
+    """Solve the normal-means problems of the components to the end, at the same scores."""
+    start = point_of(states)._replace(priors=fitted)
+    # the noise of the normal means is that of the precision that the scores were found with
+    before = 1 / (model.noise.n_samples * states.noise[:, 0] ** 2)
+    before /= np.diagonal(states.moments.second, axis1=1, axis2=2)[:, :1]
+    start = start._replace(precision=before)
+    return shrink_given(model, states.moments, states.rotated, start, one_by_one=True)
+
+
+def _best_first(states: ScoredStates) -> ScoredStates:
+    return states.take(np.argsort(-states.value, kind="stable"))
+
+
+def _next_point(model: Model, states: ScoredStates, settings: ScoreSettings) -> Point:
+    radii = np.full(len(states), settings.radius)
+    return point_of(states)._replace(priors=model.shrinker.next_priors(states, 0.0, radii))
+
+
+def _mixed(plain: Point, history: list[tuple[Point, Array]], settings: ScoreSettings) -> Point:
+    """Combine earlier results so that their changes nearly cancel, in the units of the noise."""
+    if len(history) < 2:
+        return plain
+    changes = np.stack([change for _, change in history], axis=1)
+    gram = changes @ changes.swapaxes(1, 2)
+    h = gram.shape[1]
+    size = np.maximum(np.trace(gram, axis1=1, axis2=2), 1e-300)[:, None, None]
+    weights = np.linalg.solve(gram / size + settings.ridge * np.eye(h), np.ones((h, 1)))[..., 0]
+    weights /= weights.sum(axis=1, keepdims=True)
+
+    def mix(parts: list[Array]) -> Array:
+        stacked = np.stack(parts, axis=1)
+        shape = (len(weights), h) + (1,) * (stacked.ndim - 2)
+        return np.asarray((weights.reshape(shape) * stacked).sum(axis=1))
+
+    points = [point for point, _ in history]
+    loadings = mix([p.loadings for p in points])
+    spread = np.exp(mix([np.log(np.maximum(p.spread, 1e-300)) for p in points]))
+    precision = np.exp(mix([np.log(p.precision) for p in points]))
+    priors = plain.priors
+    if priors.dtype != object:
+        priors = mix([p.priors for p in points])
+        priors[..., 0] = np.minimum(priors[..., 0], 0.0)
+    return Point(loadings, spread, precision, priors)
+
+
+def score_weights(covariance: AbstractCovariance, scores: AbstractScores, state: Any) -> Array:
+    """Return the matrix ``T L' W'`` (p x k) whose product with the data are their scores."""
+    weighted = state.mean * state.precision
+    spread = (state.variance * state.precision).sum(axis=-1)
+    energy = weighted @ covariance.matmul(weighted.T)
+    gram = weighted @ state.mean.T + np.diag(spread)
+    moments = scores.moments(gram[None], energy[None], covariance.n_samples)
+    return np.asarray((moments.weights[0] @ weighted).T)
