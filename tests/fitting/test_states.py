@@ -36,7 +36,7 @@ def stack(model, m=M, seed=1):
 
 def elbo(X, states, i, fitted, noise):
     """The ELBO written out for the i-th state: residuals of the data, and divergences."""
-    b, s = states.b[i], np.broadcast_to(states.noise[i], P)
+    b, s = states.b[i], np.broadcast_to(states.noise[i, 0], P)
     mean, variance = states.shrunk.mean[i], states.shrunk.variance[i]
     Z = np.sqrt(N) * states.coordinates[i].T
     tau = np.broadcast_to(states.precision[i], P)

@@ -160,6 +160,9 @@ class Decomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
     def transform(self, X: Any) -> Any:
         """Return the scores of data: a linear map, equal to the fitted scores on training data.
 
+        `ebcd.EBCD` with ``scores="integrated"`` returns their posterior means, whose mean square is
+        below one: what is uncertain about a score is shrunk towards zero.
+
         Parameters
         ----------
         X : array-like, sparse matrix, data frame, memory map, Chunks, chunks or Dask

@@ -30,10 +30,10 @@ from ebcd.fitting._noise import NOISES
 from ebcd.fitting._progress import AbstractDisplay, Monitor, Printer
 from ebcd.fitting._rotation import score_map
 from ebcd.fitting._scores import SCORES, Moments, population, score_weights
-from ebcd.fitting._shrinkers import side_of
+from ebcd.fitting._shrinkers import in_units, side_of
 from ebcd.priors._family import as_priors
 from ebcd.priors._fitted import FittedPrior
-from ebcd.priors._solve import Prior, sign_rates
+from ebcd.priors._solve import sign_rates
 
 _TOLERANCE = 1e-5
 _TOLERANCE_PER_ENTRY = 4e-10
@@ -59,6 +59,13 @@ class EBCD(Readable):
     noise : "constant" or "per_feature", default "constant"
         Whether all features have the same noise variance. With "per_feature" each feature counts as
         seen in a further fifth of the samples as pure noise, which bounds its precision.
+    scores : "orthogonal", "relaxed" or "integrated", default "orthogonal"
+        What is assumed of the scores. "orthogonal" is the paper's model: they are estimated and
+        exactly uncorrelated in the sample; uncertainties are given the scores and too small where
+        those matter. "relaxed" estimates normal scores, which may be correlated by chance.
+        "integrated" integrates normal scores out; the weakest components may be dropped. With the
+        last two, components have the lengths of the population and uncertainties are about the
+        population.
     center : bool, default True
         Whether to subtract the mean of every feature.
     scale : bool, default False
@@ -95,9 +102,10 @@ class EBCD(Readable):
     components_ : ndarray of shape (k, p)
         Posterior means of the loadings, ``L'``.
     components_sd_ : ndarray of shape (k, p)
-        Their posterior standard deviations.
+        Standard deviations of the loadings: given the scores with ``scores="orthogonal"``, about
+        the population otherwise.
     lfsr_ : ndarray of shape (k, p)
-        Their local false sign rates, computed when they are first looked at.
+        Their local false sign rates, likewise, computed when they are first looked at.
     priors_ : list of FittedPrior
         The priors that were found (of the scaled data if ``scale=True``).
     noise_variance_ : float or ndarray of shape (p,)
@@ -107,7 +115,9 @@ class EBCD(Readable):
     elbo_ : float
         Evidence lower bound; ``elbo_path_`` has it at the start and after every recorded step. It
         includes the prior of the precisions if there is one per feature, and the penalty of the
-        family "deconvolver".
+        family "deconvolver". Values can be compared between numbers of components only if scores
+        are integrated out: estimated ones fit better with every component. With relaxed scores it
+        includes the density of their covariance.
     n_iter_ : int
         Number of iterations, at most `max_iter`; those that search for a start do not count. A step
         may take several, of which some are undone or only look for another optimum near by.
@@ -208,6 +218,8 @@ class EBCD(Readable):
         k = found.get("n_components")
         if k is None:
             k = self._how_many(covariance, data, monitor)
+        if self.scores == "relaxed":  # their covariance has no density otherwise
+            k = self._at_most(k, covariance.n_samples - 2)
         monitor.note("n_components", lambda: k)
         covariance = covariance.best_route(max(k, 1))
         monitor.shift = covariance.n_samples * float(np.log(data.scale * covariance.unit).sum())
@@ -222,6 +234,14 @@ class EBCD(Readable):
         self._warn(fit, problem)
         return self
 
+    def _at_most(self, k: int, most: int) -> int:
+        if k > most and not isinstance(self.n_components, str):
+            raise ValueError(
+                f'scores="relaxed" needs two samples more than components, got n_components={k} '
+                f"and {most + 2} samples; use fewer components or other scores"
+            )
+        return max(min(k, most), 0)
+
     def _check_parameters(self) -> None:
         super()._check_parameters()
         count = len(as_priors(self.prior))
@@ -229,13 +249,13 @@ class EBCD(Readable):
             raise ValueError(f"prior has {count} entries, but n_components={self.n_components}")
 
     def _problem(self, covariance: AbstractCovariance, k: int, monitor: Monitor) -> Problem:
-        priors = [_in_working_units(prior, covariance.unit) for prior in as_priors(self.prior)]
+        priors = [in_units(prior, covariance.unit) for prior in as_priors(self.prior)]
         noise = NOISES[self.noise](covariance.n_samples, covariance.diagonal())
         rows = [priors[min(i, len(priors) - 1)] for i in range(k)]
         entries = covariance.n_samples * covariance.n_features
         tol = max(_TOLERANCE, _TOLERANCE_PER_ENTRY * entries) if self.tol is None else self.tol
         scores = SCORES[self.scores]
-        return Problem(covariance, noise, rows, tol, self.max_iter, monitor, scores and scores())
+        return Problem(covariance, noise, rows, tol, self.max_iter, monitor, scores)
 
     def _how_many(self, covariance: AbstractCovariance, data: Input, monitor: Monitor) -> int:
         if covariance.trace() == 0:
@@ -311,7 +331,8 @@ class EBCD(Readable):
     def lfsr_(self) -> Array:
         """Local false sign rates of the loadings, computed when they are first looked at."""
         b, noise, _ = self._posterior
-        rows = zip(self._working_priors, b, np.broadcast_to(noise, (len(b), noise.shape[-1])))
+        noise = np.broadcast_to(noise, (len(b), noise.shape[-1]))
+        rows = zip(self._working_priors, b, noise, strict=True)
         rates = [sign_rates(x, s[0] if s.size == 1 else s, g) for g, x, s in rows]
         return np.array(rates).reshape(b.shape)
 
@@ -370,7 +391,3 @@ def _ordered(state: State, scale: Array, keep_order: bool) -> State:
         fitted=fitted,
         moments=moments,
     )
-
-
-def _in_working_units(prior: Prior, unit: float) -> Prior:
-    return prior.rescaled(1 / unit) if isinstance(prior, FittedPrior) else prior.in_units(unit)

@@ -29,7 +29,7 @@ from ebcd._numerics import Array
 from ebcd.fitting._states import Model, States, together
 
 _NO_CURVATURE = 1e-100  # of a state all of whose components are empty: not to divide by zero
-Callback = Callable[[States], bool]
+Callback = Callable[[Any], bool]
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class ClimbSettings:
 class Climbed(NamedTuple):
     """States after a climb, the best first, whether all came to rest, and after how long."""
 
-    states: States
+    states: Any
     converged: bool
     n_iter: int
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from ebcd._numerics import Array
 from ebcd.data import AbstractCovariance
-from ebcd.fitting._climb import Climbed, ClimbSettings, climb
+from ebcd.fitting._climb import Callback, Climbed, ClimbSettings, climb
 from ebcd.fitting._components import Standardized
 from ebcd.fitting._greedy import Begin, greedy_components
 from ebcd.fitting._growth import climb_growing, grown
@@ -20,14 +20,15 @@ from ebcd.fitting._scores import (
     AbstractScores,
     Moments,
     Point,
+    ScoredStates,
     point_of,
     settle,
     settle_growing,
     with_solved_priors,
 )
-from ebcd.fitting._search import look_around, principal_coordinates, search
+from ebcd.fitting._search import SearchSettings, look_around, principal_coordinates, search
 from ebcd.fitting._shrinkers import AbstractShrinker, NormalMeansShrinker, SpikeSlabShrinker
-from ebcd.fitting._starts import varimax
+from ebcd.fitting._starts import promax, varimax
 from ebcd.fitting._states import Model, States, together
 from ebcd.priors._fitted import FittedPrior
 from ebcd.priors._solve import Prior
@@ -138,14 +139,19 @@ def decompose(
         return _fit_from(problem, begin, start)
     model, exact = _model(problem)
     problem = replace(problem, priors=problem.priors[: len(model.factor)])
-    coordinates = principal_coordinates(model, len(problem.priors))
-    if start != "svd":
-        coordinates = varimax(coordinates @ model.factor) @ coordinates
-    states = model.start(coordinates[None]) if start != "auto" or problem.scores else None
     if start == "auto":
-        found = _searched(problem, model, rng)
-        states = found if states is None else together([found, states])
+        states = _searched(problem, model, rng)
+    else:
+        states = _principal(model, len(problem.priors), rotated=start == "varimax")
     return _finished(problem, model, exact, states, start)
+
+
+def _principal(model: Model, k: int, rotated: bool) -> States:
+    """Start from the principal components, as they are or rotated by varimax."""
+    coordinates = principal_coordinates(model, k)
+    if rotated:
+        coordinates = varimax(coordinates @ model.factor) @ coordinates
+    return model.start(coordinates[None])
 
 
 def _fit_from(problem: Problem, begin: Begin, start: Any, spread: Array | None = None) -> Fit:
@@ -225,11 +231,20 @@ def _shrinker(priors: Sequence[Prior], p: int) -> AbstractShrinker:
 
 
 def _searched(problem: Problem, model: Model, rng: np.random.Generator) -> States:
-    """Search among many starts, on some of the features first if there are many."""
+    """Search among many starts, on some of the features first if there are many.
+
+    For other score models than the paper's there is a second start, varimax, which is better where
+    scores are correlated.
+    """
     p, k, monitor = model.factor.shape[1], len(problem.priors), problem.monitor
     exchangeable = all(getattr(prior, "exchangeable", True) for prior in problem.priors)
+
+    def searched(model: Model) -> States:
+        found = search(model, k, rng, problem.tol, monitor)
+        return found if problem.scores is None else together([found, _principal(model, k, True)])
+
     if p < 2 * SIZES.features or not exchangeable:
-        return search(model, k, rng, problem.tol, monitor)
+        return searched(model)
     principal = principal_coordinates(model, k) @ model.factor
     by_size = np.argsort(-(principal**2).sum(axis=0), kind="stable")
     half = SIZES.features // 2
@@ -242,14 +257,41 @@ def _searched(problem: Problem, model: Model, rng: np.random.Generator) -> State
         type(model.noise)(model.noise.n_samples, model.noise.variances[features]),
         _shrinker(problem.priors, features.size),
     )
-    best = search(part, k, rng, problem.tol, monitor)
+    best = searched(part)
+    if problem.scores is not None:
+        best = _better(part, problem.scores, best, monitor)
     found = _with_exact_priors(part, best, problem.priors)
     if not found.shrunk.mean.any(axis=-1).all():  # these features do not tell them all from noise
-        return search(model, k, rng, problem.tol, monitor)
+        return searched(model)
     monitor.stage("best start, on all features")
     stepwise = isinstance(model.shrinker, SpikeSlabShrinker)
     states = model.start(found.coordinates, (best if stepwise else found).shrunk.priors)
+    if problem.scores is not None:
+        return states
     return climb(model, states, monitor, tol=SIZES.coarse_tol, max_iter=problem.max_iter).states
+
+
+def _with_oblique(states: Any) -> Point:
+    """Return the points of states; if they are starts, another one with correlated scores."""
+    point = point_of(states)
+    if not isinstance(states, States) or len(states) == 1:
+        return point
+    last = point.take(slice(-1, None))
+    oblique = last._replace(loadings=promax(states.b[-1])[None])
+    return Point(*(np.concatenate(parts) for parts in zip(point, oblique, strict=True)))
+
+
+def _better(model: Model, scores: AbstractScores, states: States, callback: Callback) -> States:
+    """Return the start that is the better one for a score model, a little further on."""
+    settings = SearchSettings()
+    plain = replace(model, shrinker=model.shrinker.without_slopes())
+    settled = settle(
+        plain, scores, _with_oblique(states), callback, tol=settings.tol, max_iter=settings.max_iter
+    )
+    best: ScoredStates = settled.states.take(slice(1))
+    directions = best.shrunk.mean * best.precision[:, None]
+    coordinates = best.moments.weights @ model.nearest(directions)
+    return model.start(np.asarray(coordinates), best.shrunk.priors)
 
 
 def _with_exact_priors(model: Model, states: Any, priors: Sequence[Prior]) -> Any:
@@ -326,13 +368,19 @@ class _Scored:
         """Iterate as far as the number of iterations allows."""
         problem, scores = self._problem, self._scores
         model = replace(model, shrinker=model.shrinker.without_slopes())
-        point = states if isinstance(states, Point) else point_of(states)
+        point = states if isinstance(states, Point) else _with_oblique(states)
         left: Any = {"tol": problem.tol, "max_iter": max_iter}
         if self._exact:
             climbed = settle(model, scores, point, problem.monitor, **left)
         else:
             climbed = settle_growing(
-                problem.covariance, model, scores, point, problem.monitor, **left
+                problem.covariance,
+                model,
+                scores,
+                point,
+                problem.monitor,
+                first_tol=SIZES.coarse_tol,
+                **left,
             )
         return climbed._replace(states=climbed.states.take(slice(1)))
 
@@ -345,8 +393,7 @@ class _Scored:
 
     def describe(self, states: Any) -> dict[str, Any]:
         """Return what to store of states beside loadings, precisions and priors."""
-        spread = getattr(point_of(states), "spread", None)
-        return {"b": states.b[0], "spread": spread[0]}
+        return {"b": states.b[0], "spread": point_of(states).spread[0]}
 
 
 def _finished(problem: Problem, model: Model, exact: bool, states: Any, start: Any) -> Fit:

@@ -118,7 +118,7 @@ class IntegratedScores(AbstractScores):
     def moments(self, gram: Array, energy: Array, n_samples: int) -> Moments:
         """See the class."""
         k = gram.shape[-1]
-        spread = np.linalg.inv(np.eye(k) + gram)
+        spread = np.asarray(np.linalg.inv(np.eye(k) + gram), dtype=np.float64)
         second = spread + spread @ energy @ spread
         trace = np.trace(second, axis1=-2, axis2=-1)
         term = 0.5 * n_samples * (np.linalg.slogdet(spread)[1] + k - trace)
@@ -133,10 +133,10 @@ class IntegratedScores(AbstractScores):
         return moments.second - moments.spread
 
 
-SCORES: dict[str, type[AbstractScores] | None] = {
+SCORES: dict[str, AbstractScores | None] = {
     "orthogonal": None,  # the paper's: scores are coordinates, see `States`
-    "relaxed": RelaxedScores,
-    "integrated": IntegratedScores,
+    "relaxed": RelaxedScores(),
+    "integrated": IntegratedScores(),
 }
 
 
@@ -290,7 +290,8 @@ def _shrink_one_by_one(
 
 def _root(matrices: Array) -> Array:
     values, vectors = np.linalg.eigh(matrices)
-    return (vectors * np.sqrt(np.maximum(values, 0.0))[..., None, :]) @ vectors.swapaxes(-1, -2)
+    size = np.sqrt(np.maximum(values, 0.0))[..., None, :]
+    return np.asarray((vectors * size) @ vectors.swapaxes(-1, -2))
 
 
 def shortening(loadings: Array, precision: Array) -> Array:
@@ -345,6 +346,7 @@ class ScoreSettings:
     rounding: float = 1e-12  # share of the objective by which it may seem to fall
     behind: float = 2.0  # nats: a start that is behind the best by more than this,
     hope: float = 5.0  # and so many times what it gained last, is given up
+    same: float = 0.9999  # cosine between the loadings of two starts that are one
 
 
 def settle(
@@ -355,16 +357,20 @@ def settle(
     *,
     tol: float,
     max_iter: int,
+    least: Array | None = None,
+    patience: int = 2,
     settings: ScoreSettings = ScoreSettings(),
 ) -> Climbed:
-    """Iterate from some points until each gains less than `tol` twice; the best first.
+    """Iterate until each gains less than `tol`, `patience` times in a row; the best first.
 
     Iterations are extrapolated by Anderson's method: the next one starts from the combination of
     the last few results whose changes nearly cancel. An iteration that lowers the objective is
     repeated from the last result, with priors as they were and components one by one, which
-    cannot lower it.
+    cannot lower it. `least` is the value of the objective that the points have reached.
     """
-    states = iterate(model, scores, start, one_by_one=True)
+    states = iterate(model, scores, start)
+    if least is not None and not (states.value >= least).all():
+        states = iterate(model, scores, start, one_by_one=True)
     history: list[tuple[Point, Array]] = []
     quiet = np.zeros(len(states), dtype=int)
     stops = callback(states)
@@ -384,9 +390,11 @@ def settle(
         gain = new.value - states.value
         quiet = np.where(gain < tol, quiet + 1, 0)
         states, stops = new, callback(new)
-        if (quiet > 1).all():
+        if (quiet >= patience).all():
             return Climbed(_best_first(states), True, iteration + 1)
         lost = states.value.max() - states.value > settings.behind + settings.hope * gain
+        if len(states) > 1:
+            lost |= _repeats(states, settings.same)
         if iteration > 1 and lost.any():
             states, quiet = states.take(~lost), quiet[~lost]
             history = [(point.take(~lost), change[~lost]) for point, change in history]
@@ -402,12 +410,14 @@ def settle_growing(
     *,
     tol: float,
     max_iter: int,
+    first_tol: float,
     settings: GrowthSettings = GrowthSettings(),
 ) -> Climbed:
     """Settle on a factor that grows, until an iteration with the whole covariance gains nothing."""
     states, _, used = settle(
-        model, scores, start, callback, tol=settings.inner_gain, max_iter=max_iter
+        model, scores, start, callback, tol=first_tol, max_iter=max_iter, patience=1
     )
+    reached = -np.inf
     while used < max_iter:
         states = states.take(slice(1))
         point = point_of(states)
@@ -415,17 +425,25 @@ def settle_growing(
         if not directions.any():
             return Climbed(states, True, used)
         product = np.ascontiguousarray(covariance.matmul(directions.T).T)
-        new = iterate(model, scores, point, product[None], one_by_one=True)
-        gain = float(new.value[0] - states.value[0])
-        states, used = new, used + 1
+        new = iterate(model, scores, point, product[None])
+        if not new.value[0] >= states.value[0]:
+            new = iterate(model, scores, point, product[None], one_by_one=True)
+        gain, before = float(new.value[0] - states.value[0]), reached
+        states, used, reached = new, used + 1, float(new.value[0])
         if callback(states):
             break
-        if gain < tol:
+        if gain < tol or reached - before < tol:  # the factor is exact but for rounding
             return Climbed(states, True, used)
         model = replace(model, factor=grown(model.factor, directions, product, settings))
-        inner = max(settings.inner_tol * tol, settings.inner_gain * gain)
         states, _, n_iter = settle(
-            model, scores, point_of(states), callback, tol=inner, max_iter=max_iter - used
+            model,
+            scores,
+            point_of(states),
+            callback,
+            tol=max(settings.inner_tol * tol, settings.inner_gain * gain),
+            max_iter=max_iter - used,
+            least=states.value,
+            patience=1,
         )
         used += n_iter
     return Climbed(states, False, used)
@@ -439,6 +457,15 @@ def with_solved_priors(model: Model, states: ScoredStates, fitted: Any) -> Score
     before /= np.diagonal(states.moments.second, axis1=1, axis2=2)[:, :1]
     start = start._replace(precision=before)
     return shrink_given(model, states.moments, states.rotated, start, one_by_one=True)
+
+
+def _repeats(states: ScoredStates, same: float) -> Array:
+    """Whether the loadings of each state are those of the best one."""
+    best = int(states.value.argmax())
+    means = states.shrunk.mean
+    units = means / np.maximum(np.linalg.norm(means, axis=-1, keepdims=True), 1e-300)
+    alike = np.abs(units @ units[best].T).max(axis=-1) > same
+    return np.asarray(alike.all(axis=-1) & (np.arange(len(states)) != best))
 
 
 def _best_first(states: ScoredStates) -> ScoredStates:

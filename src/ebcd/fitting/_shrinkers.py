@@ -10,14 +10,13 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from itertools import product
 from typing import Any
 
 import numpy as np
 
 from ebcd._numerics import Array
-from ebcd.priors._family import PRIORS
-from ebcd.priors._fitted import FittedPrior
+from ebcd.priors._family import PRIORS, Fits
+from ebcd.priors._fitted import FittedPrior, FlatPrior
 from ebcd.priors._solve import Prior, solve_columns
 from ebcd.priors._two_group import evaluate_two_groups
 
@@ -286,23 +285,40 @@ class NormalMeansShrinker(AbstractShrinker):
         """Solve a normal-means problem for each row."""
         mean, variance = np.empty(b.shape), np.empty(b.shape)
         fitted, objective = np.empty(b.shape[:2], dtype=object), np.zeros(len(b))
-        k = b.shape[1]
-        # components that share their noise are solved in one call
-        groups = [slice(k)] if noise.shape[1] == 1 else [slice(i, i + 1) for i in range(k)]
-        for i, group in product(range(len(b)), groups):
-            rows, s, of = b[i, group], noise[i, group][0], self.priors[group]
-            found = solve_columns(rows, s[0] if s.size == 1 else s, of, list(priors[i, group]))
-            mean[i, group], variance[i, group] = found.mean, found.variance
-            fitted[i, group] = found.priors
+        for i, rows in enumerate(b):
+            found = self._solved(rows, noise[i], list(priors[i]))
+            mean[i], variance[i], fitted[i] = found.mean, found.variance, found.priors
             cost = sum(
                 prior.cost(g)
-                for prior, g in zip(of, found.priors, strict=True)
+                for prior, g in zip(self.priors, found.priors, strict=True)
                 if not isinstance(prior, FittedPrior)
             )
-            surprise = (((rows - found.mean) ** 2 + found.variance) / s**2).sum()
-            constants = 2 * np.log(math.sqrt(2 * math.pi) * s).mean() * rows.size
-            objective[i] += found.log_likelihood.sum() + 0.5 * (surprise + constants) - cost
-        return Shrunk(mean, variance, _change(b, mean, variance).sum(axis=1), objective, fitted)
+            surprise = (((rows - mean[i]) ** 2 + variance[i]) / noise[i] ** 2).sum()
+            constants = 2 * np.log(math.sqrt(2 * math.pi) * noise[i]).mean() * rows.size
+            objective[i] = found.log_likelihood.sum() + 0.5 * (surprise + constants) - cost
+        change = _change(b, mean, variance)
+        return Shrunk(mean, variance, change.sum(axis=1), objective, fitted)
+
+    def _solved(self, rows: Array, noise: Array, starts: list[Any]) -> Fits:
+        """Solve the normal-means problems of one start, k x p; noise is 1 or k x 1 or p."""
+        if noise.shape == (1, 1):
+            return solve_columns(rows, noise[0, 0], self.priors, starts)
+        if len(noise) == 1:
+            return solve_columns(rows, noise[0], self.priors, starts)
+        # in units of the noise of its component each has the same noise
+        units = [float(unit) for unit in np.sqrt((noise**2).mean(axis=1))]
+        shared = noise[0] / units[0]
+        priors = [in_units(prior, unit) for prior, unit in zip(self.priors, units, strict=True)]
+        begin = [
+            None if g is None else g.rescaled(1 / unit)
+            for g, unit in zip(starts, units, strict=True)
+        ]
+        size = np.array(units)[:, None]
+        found = solve_columns(rows / size, shared[0] if shared.size == 1 else shared, priors, begin)
+        back = [g.rescaled(unit) for g, unit in zip(found.priors, units, strict=True)]
+        proper = [isinstance(g, FlatPrior) for g in back]
+        value = found.log_likelihood - np.where(proper, 0.0, rows.shape[1] * np.log(units))
+        return Fits(back, value, size * found.mean, size**2 * found.variance, found.certificates)
 
     def fitted(self, priors: Any) -> Any:
         """They are fitted ones."""
@@ -311,6 +327,11 @@ class NormalMeansShrinker(AbstractShrinker):
     def next_priors(self, states: Any, change: Any, radius: Array) -> Any:
         """Start the next solution from the last one."""
         return states.shrunk.priors
+
+
+def in_units(prior: Prior, unit: float) -> Prior:
+    """Return a family or a fitted prior for data in other units."""
+    return prior.rescaled(1 / unit) if isinstance(prior, FittedPrior) else prior.in_units(unit)
 
 
 def side_of(prior: Prior) -> int:

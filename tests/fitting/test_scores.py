@@ -1,0 +1,252 @@
+"""Score models: closed forms against numerical optimisation, and the objective never falls."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import optimize
+
+from ebcd import EBCD
+from ebcd.fitting._noise import NOISES
+from ebcd.fitting._scores import (
+    SCORES,
+    IntegratedScores,
+    RelaxedScores,
+    iterate,
+    point_of,
+    settle,
+    shortening,
+)
+from ebcd.fitting._search import principal_coordinates
+from ebcd.fitting._shrinkers import NormalMeansShrinker, SpikeSlabShrinker
+from ebcd.fitting._states import Model
+from ebcd.metrics import component_angles
+from ebcd.priors import PRIORS
+from ebcd.priors._ebnm import as_priors
+
+N, P, K = 40, 12, 2
+NAMES = ("relaxed", "integrated")
+
+
+def draw(n=N, p=P, k=K, seed=0, correlation=0.0, strength=2.0):
+    rng = np.random.default_rng(seed)
+    L = strength * rng.laplace(size=(k, p)) * (rng.random((k, p)) < 0.5)
+    mixing = np.linalg.cholesky((1 - correlation) * np.eye(k) + correlation)
+    return rng.normal(size=(n, k)) @ mixing.T @ L + rng.normal(size=(n, p)), L
+
+
+def model_of(X, prior="point_laplace", noise="constant", k=K, stepwise=True):
+    variances = (X**2).mean(axis=0)
+    family = as_priors(prior)[0]
+    stepwise = stepwise and hasattr(family, "slab")
+    shrinker = SpikeSlabShrinker(family, False) if stepwise else NormalMeansShrinker([family] * k)
+    return Model(X / np.sqrt(len(X)), variances, NOISES[noise](len(X), variances), shrinker)
+
+
+def start_of(model, k=K):
+    return point_of(model.start(principal_coordinates(model, k)[None]))
+
+
+def moments_given(X, loadings, variance, tau, scores):
+    S = X.T @ X / len(X)
+    gram = tau * (loadings @ loadings.T + np.diag(variance.sum(axis=1)))
+    energy = tau**2 * loadings @ S @ loadings.T
+    found = scores.moments(gram[None], energy[None], len(X))
+    return found._replace(**{name: getattr(found, name)[0] for name in found._fields}), S
+
+
+def expected_likelihood(S, n, tau, loadings, variance, second, rotated):
+    """Expected log-likelihood of the data, but for a constant."""
+    gram = loadings @ loadings.T + np.diag(variance.sum(axis=1))
+    residual = np.trace(S) - 2 * (rotated * loadings).sum() + (second * gram).sum()
+    return -0.5 * n * tau * residual
+
+
+@pytest.fixture
+def given_loadings():
+    X, L = draw()
+    rng = np.random.default_rng(1)
+    return X, L + 0.1 * rng.normal(size=L.shape), 0.02 * rng.random(L.shape), 0.8
+
+
+def test_integrated_scores_are_those_of_bayes_theorem(given_loadings):
+    X, loadings, variance, tau = given_loadings
+    found, S = moments_given(X, loadings, variance, tau, IntegratedScores())
+    spread = np.linalg.inv(
+        np.eye(K) + tau * (loadings @ loadings.T + np.diag(variance.sum(axis=1)))
+    )
+    means = tau * X @ loadings.T @ spread
+    np.testing.assert_allclose(found.second, means.T @ means / N + spread, rtol=1e-10)
+    np.testing.assert_allclose(found.weights @ (tau * loadings @ S), means.T @ X / N, rtol=1e-9)
+    # minus the divergence of N(mean, spread) from N(0, I), summed over samples
+    divergence = 0.5 * (
+        N * (np.trace(spread) - K - np.linalg.slogdet(spread)[1]) + (means**2).sum()
+    )
+    np.testing.assert_allclose(found.term, -divergence, rtol=1e-10)
+
+
+def test_relaxed_scores_maximise_the_objective(given_loadings):
+    X, loadings, variance, tau = given_loadings
+    found, S = moments_given(X, loadings, variance, tau, RelaxedScores())
+    weights = found.weights @ (tau * loadings)  # scores are X weights'
+    Z = X @ weights.T
+    np.testing.assert_allclose(Z.T @ Z / N, found.second, rtol=1e-9)
+
+    def objective(z):
+        Z = z.reshape(N, K)
+        second = Z.T @ Z / N
+        log_det = np.linalg.slogdet(second)[1]
+        term = 0.5 * (N - K - 1) * log_det - 0.5 * N * (np.trace(second) - K)
+        value = expected_likelihood(S, N, tau, loadings, variance, second, Z.T @ X / N)
+        return -(value + term)
+
+    best = optimize.minimize(objective, Z.ravel(), method="L-BFGS-B", options={"maxiter": 500})
+    np.testing.assert_allclose(objective(Z.ravel()), best.fun, rtol=1e-9)
+    away = optimize.minimize(
+        objective, Z.ravel() + 0.3, method="L-BFGS-B", options={"maxiter": 2000, "ftol": 1e-14}
+    )
+    np.testing.assert_allclose(away.fun, objective(Z.ravel()), rtol=1e-6)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_value_is_the_bound_written_out(name):
+    X, _ = draw()
+    model = model_of(X, "normal", stepwise=False)
+    state = iterate(model, SCORES[name], start_of(model), one_by_one=True)
+    second, term = state.moments.second[0], state.moments.term[0]
+    mean, variance = state.shrunk.mean[0], state.shrunk.variance[0]
+    tau = state.precision[0, 0]
+    S = X.T @ X / N
+    value = 0.5 * N * P * np.log(tau / (2 * np.pi)) + term
+    value += expected_likelihood(S, N, tau, mean, variance, second, state.rotated[0])
+    for k, g in enumerate(state.shrunk.priors[0]):
+        scale = g.parameters["scale"] if "scale" in g.parameters else g.parameters["sd"]
+        ratio = variance[k] / scale**2
+        value -= 0.5 * (ratio - 1 - np.log(ratio) + mean[k] ** 2 / scale**2).sum()
+    np.testing.assert_allclose(state.value[0], value, rtol=1e-9)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_empty_component_changes_nothing(name):
+    X, _ = draw()
+    model = model_of(X, "point_laplace", stepwise=False)
+    point = start_of(model)
+    one = point.only(np.array([True, False]))
+    alone = iterate(model_of(X, k=1, stepwise=False), SCORES[name], one)
+    loadings = np.concatenate([one.loadings, np.zeros_like(one.loadings)], axis=1)
+    both = iterate(
+        model, SCORES[name], point._replace(loadings=loadings, spread=one.spread * [1.0, 0.0])
+    )
+    if name == "integrated":
+        np.testing.assert_allclose(both.value, alone.value, rtol=1e-12)
+    assert not both.shrunk.mean[0, 1].any()
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    seed=st.integers(0, 10_000),
+    prior=st.sampled_from([name for name in PRIORS if name not in ("flat", "point_mass")]),
+    noise=st.sampled_from(list(NOISES)),
+    name=st.sampled_from(NAMES),
+)
+def test_objective_never_falls(seed, prior, noise, name):
+    X, _ = draw(seed=seed)
+    model = model_of(X, prior, noise)
+    values = []
+    settle(
+        model,
+        SCORES[name],
+        start_of(model),
+        lambda states: values.append(states.value[0]),
+        tol=1e-6,
+        max_iter=12,
+    )
+    assert np.diff(values).min() >= -1e-9 * abs(values[-1])
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("noise", NOISES)
+def test_covariance_will_do(name, noise):
+    X, _ = draw(n=60, p=30, seed=3)
+    model = EBCD(K, scores=name, noise=noise).fit(X)
+    other = EBCD(K, scores=name, noise=noise).fit_covariance(np.cov(X.T, bias=True), len(X))
+    for attribute in ("components_", "components_sd_", "lfsr_", "elbo_"):
+        left, right = getattr(model, attribute), getattr(other, attribute)
+        np.testing.assert_allclose(left, right, rtol=1e-8, atol=1e-8)
+
+
+def test_correlated_scores_do_not_mix_components():
+    errors = {name: [] for name in SCORES}
+    for seed in range(4):
+        X, L = draw(n=100, p=200, k=3, seed=seed, correlation=0.6)
+        for name in SCORES:
+            found = EBCD(3, scores=name).fit(X).components_
+            errors[name].append(component_angles(L.T, found.T).mean())
+    for name in NAMES:
+        assert np.mean(errors[name]) < 0.4 * np.mean(errors["orthogonal"])
+
+
+def test_lengths_are_those_of_the_population():
+    ratios = {name: [] for name in SCORES}
+    for seed in range(10):
+        X, L = draw(n=2000, p=20, seed=seed, strength=0.5)
+        for name in SCORES:
+            model = EBCD(K, scores=name).fit(X)
+            total = model.explained_variance_.sum() / (L**2).sum()
+            ratios[name].append(total)
+    assert all(abs(np.mean(ratios[name]) - 1) < 0.03 for name in NAMES)
+    assert np.mean(ratios["orthogonal"]) > 1.1
+
+
+def test_lengths_shorten_by_the_noise_of_estimated_scores():
+    loadings = np.full((1, 100), 0.5)
+    factor = shortening(loadings, np.array([2.0]))
+    np.testing.assert_allclose(factor**2, 1 - 100 / 99 / 50)
+    assert shortening(np.full((1, 4), 1e-3), np.ones(1)) == 0  # weaker than noise
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_uncertainty_grows_with_what_scores_do_not_tell(name):
+    X, _ = draw(n=100, p=40, seed=2)
+    given = EBCD(K).fit(X)
+    model = EBCD(K, scores=name).fit(X)
+    large = np.abs(model.components_) > 1
+    assert (model.components_sd_ > given.components_sd_)[large].all()
+    lower, upper = model.credible_intervals()
+    assert ((lower < model.components_) & (model.components_ < upper))[large].all()
+
+
+@pytest.mark.parametrize("name", SCORES)
+def test_scores_of_training_data_are_a_linear_map(name):
+    X, _ = draw(n=80, p=30)
+    model = EBCD(K, scores=name)
+    Z = model.fit_transform(X)
+    np.testing.assert_allclose(Z, model.transform(X))
+    square = (Z**2).mean(axis=0)
+    if name == "orthogonal":
+        np.testing.assert_allclose(square, 1, rtol=1e-8)
+    if name == "integrated":
+        tau = 1 / model.noise_variance_
+        scale = model.components_ @ model.components_.T * tau
+        means = tau * (X - X.mean(axis=0)) @ model.components_.T @ np.linalg.inv(np.eye(K) + scale)
+        np.testing.assert_allclose(Z, means, rtol=0.05, atol=0.02)  # variances aside
+        assert (square < 1).all()
+
+
+def test_relaxed_scores_need_two_samples_more_than_components():
+    X, _ = draw(n=6, p=10)
+    with pytest.raises(ValueError, match=r"two samples more than components, .*n_components=5"):
+        EBCD(5, scores="relaxed").fit(X)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_large_data_end_where_their_covariance_does(name):
+    rng = np.random.default_rng(4)
+    L = 3 * rng.laplace(size=(3, 900)) * (rng.random((3, 900)) < 0.1)
+    X = rng.normal(size=(450, 3)) @ L + rng.normal(size=(450, 900))
+    growing = EBCD(3, scores=name, tol=1e-6).fit(X)  # more rows than an exact factor has
+    path = np.diff(growing.elbo_path_)
+    assert path.min() >= -1e-9 * abs(growing.elbo_)
+    model = model_of(X - X.mean(axis=0), k=3)
+    exact = settle(model, SCORES[name], start_of(model, 3), lambda s: False, tol=1e-6, max_iter=500)
+    assert growing.elbo_ > exact.states.value[0] - 1e-3
