@@ -307,8 +307,7 @@ class EBCD(Readable):
         self.components_ = state.mean * back
         for name in ("components_sd_", "lfsr_"):
             self.__dict__.pop(name, None)
-        if problem.scores is None:
-            self.components_sd_ = np.sqrt(state.variance) * back
+        self._sd = np.sqrt(state.variance) * back if problem.scores is None else None
         self._working_priors = list(state.fitted)
         self.priors_ = [prior.rescaled(covariance.unit) for prior in state.fitted]
         variance = back**2 / state.precision
@@ -323,6 +322,8 @@ class EBCD(Readable):
     @cached_property
     def components_sd_(self) -> Array:
         """Standard deviations of the loadings, computed when they are first looked at."""
+        if self._sd is not None:
+            return np.asarray(self._sd)
         means = [self._normal_means(k) for k in range(self.n_components_)]
         sds = [prior.posterior(x, s).sd * back for prior, x, s, back in means]
         return np.reshape(sds, self.components_.shape)

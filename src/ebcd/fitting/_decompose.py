@@ -268,7 +268,9 @@ def _searched(problem: Problem, model: Model, rng: np.random.Generator) -> State
     states = model.start(found.coordinates, (best if stepwise else found).shrunk.priors)
     if problem.scores is not None:
         return states
-    return climb(model, states, monitor, tol=SIZES.coarse_tol, max_iter=problem.max_iter).states
+    climbed = climb(model, states, monitor, tol=SIZES.coarse_tol, max_iter=problem.max_iter)
+    best_found: States = climbed.states
+    return best_found
 
 
 def _with_oblique(states: Any) -> Point:

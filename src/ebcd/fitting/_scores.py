@@ -68,7 +68,7 @@ class AbstractScores(ABC):
         """Return the best moments of the scores, given ``G`` and ``A`` of (2), m x k x k each."""
 
     @abstractmethod
-    def lengths(self, loadings: Array, precision: Array) -> Array:
+    def lengths(self, loadings: Array, precision: Array, moments: Moments) -> Array:
         """Return what to multiply components by (k), so that they have population lengths."""
 
     @abstractmethod
@@ -99,9 +99,9 @@ class RelaxedScores(AbstractScores):
         weights = y.swapaxes(-1, -2) @ inverse_root(energy)
         return Moments(second, weights, term, np.zeros_like(second))
 
-    def lengths(self, loadings: Array, precision: Array) -> Array:
-        """Take out the noise of estimated scores."""
-        return shortening(loadings, precision)
+    def lengths(self, loadings: Array, precision: Array, moments: Moments) -> Array:
+        """Take out the noise of estimated scores, and give them mean square one."""
+        return np.sqrt(np.diagonal(moments.second)) * shortening(loadings, precision)
 
     def known(self, moments: Moments) -> Array:
         """Estimates are all there is."""
@@ -124,7 +124,7 @@ class IntegratedScores(AbstractScores):
         term = 0.5 * n_samples * (np.linalg.slogdet(spread)[1] + k - trace)
         return Moments(second, spread, term, spread)
 
-    def lengths(self, loadings: Array, precision: Array) -> Array:
+    def lengths(self, loadings: Array, precision: Array, moments: Moments) -> Array:
         """Leave them as they are."""
         return np.ones(len(loadings))
 
@@ -321,7 +321,7 @@ def population(scores: AbstractScores, state: Any, n_samples: int) -> Any:
     are correlated by chance, ``0 +- 1/sqrt(n)``, of which one of two components takes up all and
     the other nothing, or something in between; on average that is half of the square.
     """
-    lengths = scores.lengths(state.mean, state.precision)
+    lengths = scores.lengths(state.mean, state.precision, state.moments)
     mean = lengths[:, None] * state.mean
     weighted = mean * state.precision
     error = np.linalg.inv(np.eye(len(mean)) + weighted @ mean.T)
