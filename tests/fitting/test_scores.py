@@ -22,7 +22,7 @@ from ebcd.fitting._shrinkers import NormalMeansShrinker, SpikeSlabShrinker
 from ebcd.fitting._states import Model
 from ebcd.metrics import component_angles
 from ebcd.priors import PRIORS
-from ebcd.priors._ebnm import as_priors
+from ebcd.priors._family import as_priors
 
 N, P, K = 40, 12, 2
 NAMES = ("relaxed", "integrated")
