@@ -3,11 +3,13 @@
 import numpy as np
 import pytest
 from scipy.sparse import csc_array, csr_array
+from scipy.stats import t
 from sklearn.exceptions import ConvergenceWarning
 
 import ebcd
-from ebcd import EBCD, Chunks
-from ebcd.estimators._bootstrap import _GaussianDraws, matched
+from ebcd import EBCD, Bootstrap, Chunks
+from ebcd.data._inputs import from_matrix
+from ebcd.estimators._bootstrap import _GaussianDraws, _refitted, matched
 
 N, P = 200, 20
 SCORES = ("orthogonal", "relaxed", "integrated")
@@ -56,7 +58,7 @@ class TestDraws:
         rng = np.random.default_rng(0)
         draws = [source.draw(rng).variances for _ in range(4000)]
         freedom = n - 1 if center else n
-        estimate = model.bootstrap(n_boot=1).estimate
+        estimate = model.bootstrap(n_boot=2).estimate
         variances = (estimate**2).sum(axis=0) + model.noise_variance_ * 12 / 11
         np.testing.assert_allclose(np.mean(draws, axis=0), variances * freedom / n, rtol=0.05)
         np.testing.assert_allclose(
@@ -80,6 +82,31 @@ class TestDraws:
         model.n_samples_ = 10**12  # rows of these data would not fit into memory
         spread = model.bootstrap(n_boot=3, random_state=0).sd
         assert spread.max() < 1e-4
+
+
+class OneSample:
+    """Draws the same data every time."""
+
+    def __init__(self, X, scale):
+        self.X, self.scale = X, scale
+
+    def draw(self, rng):
+        return from_matrix(self.X, True, self.scale)
+
+
+@pytest.mark.parametrize("scores", SCORES)
+@pytest.mark.parametrize("scale", [False, True])
+@pytest.mark.parametrize("noise", ["constant", "per_feature"])
+@pytest.mark.parametrize(
+    "prior", ["point_laplace", ["normal", "point_laplace"]], ids=["one", "list"]
+)
+def test_the_data_of_the_model_lead_back_to_it(scores, scale, noise, prior):
+    X = draw() * np.geomspace(0.1, 1, P)
+    model = EBCD(2, scores=scores, scale=scale, noise=noise, prior=prior).fit(X)
+    found = _refitted(model, OneSample(X, scale), seed=0)
+    expected = model.bootstrap(n_boot=2).estimate
+    size = np.abs(expected).max()
+    np.testing.assert_allclose(matched(expected, found), expected, atol=0.02 * size)
 
 
 class TestRows:
@@ -123,7 +150,7 @@ def test_standard_deviations_by_brute_force(scores):
     """Many independent samples of a known model, fitted one by one."""
     L = true_loadings()
     found = [
-        matched(L, EBCD(2, scores=scores).fit(draw(seed)).bootstrap(n_boot=1).estimate)
+        matched(L, EBCD(2, scores=scores).fit(draw(seed)).bootstrap(n_boot=2).estimate)
         for seed in range(60)
     ]
     truth = np.std(found, axis=0)
@@ -163,13 +190,16 @@ class TestResult:
         assert wide.shape == (2, 2, P)
         assert (wide[0] <= narrow[0]).all()
         assert (narrow[1] <= wide[1]).all()
+        few = Bootstrap(draws.components[:5], draws.estimate).intervals(0.9)
+        error = np.sqrt(np.mean((draws.components[:5] - draws.estimate) ** 2, axis=0))
+        np.testing.assert_allclose(few[1] - draws.estimate, t(5).ppf(0.95) * error)
         L = matched(draws.estimate, true_loadings())
         assert ((wide[0] <= L) & (wide[1] >= L)).mean() > 0.85
 
     def test_lengths_are_those_of_the_population(self):
         """Components whose scores are held to mean square one are longer."""
         model = EBCD(1).fit(draw()[:, :5] * 0.5)
-        squares = (model.bootstrap(n_boot=1).estimate ** 2).sum()
+        squares = (model.bootstrap(n_boot=2).estimate ** 2).sum()
         longer = (model.components_**2).sum()
         assert squares == pytest.approx(longer - 5 / 4 * model.noise_variance_)
 
@@ -234,7 +264,7 @@ def test_progress(capsys):
 @pytest.mark.parametrize(
     ("options", "error", "message"),
     [
-        ({"n_boot": 0}, ValueError, "n_boot must be an integer from 1 to 10000, got 0"),
+        ({"n_boot": 1}, ValueError, "n_boot must be an integer from 2 to 10000, got 1"),
         ({"n_boot": "50"}, TypeError, "n_boot must be an integer"),
         ({"method": "residuals"}, ValueError, 'method must be "parametric" or "rows"'),
         ({"n_jobs": 0}, ValueError, "n_jobs must be an integer other than 0 or None"),

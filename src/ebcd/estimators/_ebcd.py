@@ -349,10 +349,9 @@ class EBCD(Readable):
     ) -> Bootstrap:
         """Fit to data that are drawn anew, to see how components vary from sample to sample.
 
-        Unlike credible intervals, which are given the scores, the result is about the population:
-        another sample has other scores, and with them other lengths and other faint copies of one
-        component in another. Every fit starts from this one and has as many components; priors and
-        noise are fitted again.
+        The result is about the population, for any score model: another sample has other scores,
+        and with them other lengths and other faint copies of one component in another. Every fit
+        starts from this one and has as many components; priors and noise are fitted again.
 
         Parameters
         ----------
@@ -362,8 +361,9 @@ class EBCD(Readable):
             Number of draws.
         method : "parametric" or "rows", default "parametric"
             Draw data from the Gaussian distribution that the fit implies, or rows of `X` with
-            replacement. If the model is right the first is more accurate; the second does not rely
-            on it, but repeated rows make components look a little stronger than they are.
+            replacement. The second does not rely on the model, but on many rows: a row that is
+            drawn repeatedly looks like a component unless there are many more rows than features,
+            and as draws hold the noise of `X` itself, loadings near zero keep its sign too often.
         n_jobs : int or None, default None
             Number of fits at a time, as in scikit-learn; -1 for one on each processor.
         random_state : int, Generator or None, default None
