@@ -24,7 +24,7 @@ from ebcd.fitting._greedy import Begin
 from ebcd.fitting._progress import Monitor, now
 from ebcd.fitting._scores import SCORES, shortening
 from ebcd.fitting._threads import threads_for
-from ebcd.priors._ebnm import as_priors
+from ebcd.priors._family import as_priors
 from ebcd.priors._fitted import FittedPrior
 from ebcd.priors._solve import Prior
 
@@ -243,8 +243,10 @@ def _refitted(model: Any, source: _AbstractDraws, seed: int) -> Array:
     problem = _problem(model, covariance)
     with threads_for(covariance):
         state = decompose(problem, _begin(model, problem, back), rng).state
-    scores = problem.scores
-    lengths = (shortening if scores is None else scores.lengths)(state.mean, state.precision)
+    if state.moments is None or problem.scores is None:
+        lengths = shortening(state.mean, state.precision)
+    else:
+        lengths = problem.scores.lengths(state.mean, state.precision, state.moments)
     return np.asarray(lengths[:, None] * state.mean * back)
 
 
