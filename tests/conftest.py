@@ -1,7 +1,9 @@
 """Settings shared by all tests, and the choice of tests for `make quick`."""
 
 from collections import defaultdict
+from importlib.util import find_spec
 
+import pytest
 from hypothesis import settings
 
 # The same examples on every run and machine; no deadline, since a slow machine is not a failure.
@@ -18,6 +20,10 @@ def pytest_addoption(parser):
 
 
 def pytest_collection_modifyitems(config, items):
+    if find_spec("matplotlib") is None:  # with the core only, doctests of plots cannot run
+        for item in items:
+            if "plots" in item.path.parts and isinstance(item, pytest.DoctestItem):
+                item.add_marker(pytest.mark.skip("needs matplotlib"))
     cases = defaultdict(list)
     for item in items:
         cases[item.nodeid.partition("[")[0]].append(item)

@@ -16,6 +16,8 @@ from scipy import sparse
 
 from ebcd.data.files._table import read_table
 
+pytest.importorskip("pandas")  # reads the text tables; the core does without
+
 X = np.array([[1.5, 0.0, -2.0], [0.0, 3.25, 4.0], [7.0, 0.0, 0.5], [1.0, 2.0, 3.0]])
 CSV = b"id,a,b,c\nr1,1.5,0,-2\nr2,0,3.25,4\nr3,7,0,0.5\nr4,1,2,3\n"
 ROWS, COLUMNS = ["r1", "r2", "r3", "r4"], ["a", "b", "c"]
