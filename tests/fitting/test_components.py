@@ -2,11 +2,21 @@
 
 import numpy as np
 import pytest
+from scipy import sparse
 
 from ebcd import EBCD
 from ebcd.data import CovarianceMatrix, from_matrix
 from ebcd.datasets import make_simulation
-from ebcd.fitting._components import Standardized, count_components, even_edge, uneven_edge
+from ebcd.fitting._components import (
+    Standardized,
+    correlation_edge,
+    count_components,
+    count_in_rows,
+    distinct_rows,
+    even_edge,
+    ratio_edge,
+    uneven_edge,
+)
 from ebcd.metrics import component_angles
 
 SEEDS = range(20)
@@ -156,6 +166,123 @@ class TestCount:
         assert count(rng.normal(size=(30, 2)) @ rng.normal(size=(2, 20)), per_feature=True) == 2
 
 
+def planted(rng, n, p, k, size):
+    """Components that are normal on a fifth of the features, at least three, in unit noise."""
+    L = np.zeros((k, p))
+    for row in L:
+        chosen = rng.choice(p, max(3, p // 5), replace=False)
+        row[chosen] = rng.normal(size=chosen.size)
+        row *= np.sqrt(size) / np.linalg.norm(row)
+    return rng.normal(size=(n, k)) @ L + rng.normal(size=(n, p))
+
+
+def strong(rng, n, p, k=3):
+    return planted(rng, n, p, k, 5 * np.sqrt(p / n))
+
+
+class TestFewFeatures:
+    def test_one_of_six(self):
+        draws = [planted(np.random.default_rng(seed), 30, 6, 1, 4.0) for seed in range(60)]
+        assert np.mean([count(X) > 0 for X in draws]) >= 0.5
+
+    def test_weak_components_of_many_samples(self):
+        draws = [planted(np.random.default_rng(seed), 5000, 20, 3, 0.3) for seed in range(10)]
+        assert np.mean([count(X) for X in draws]) >= 2.6
+
+    def test_two_correlated_features_among_many(self):
+        L = np.r_[2.0, 2.0, np.zeros(98)]
+        for seed in range(5):
+            rng = np.random.default_rng(seed)
+            X = rng.normal(size=(200, 1)) * L + rng.normal(size=(200, 100))
+            assert 1 <= count(X / X.std(axis=0), per_feature=True) <= 2
+
+    @pytest.mark.parametrize("per_feature", [False, True])
+    def test_noise(self, per_feature):
+        draws = [np.random.default_rng(seed).normal(size=(30, 6)) for seed in range(200)]
+        counts = [count(X, per_feature=per_feature) for X in draws]
+        assert counts.count(0) >= 194
+
+    def test_noise_with_one_larger_variance(self):
+        sd = np.r_[1.5, np.ones(5)]
+        draws = [np.random.default_rng(seed).normal(size=(30, 6)) * sd for seed in range(200)]
+        assert [count(X) for X in draws].count(0) >= 192
+
+
+class TestRows:
+    """Rows that are not alike, or not distinct."""
+
+    @pytest.mark.parametrize("shape", [(100, 50), (60, 300)])
+    def test_unequal_variances(self, shape):
+        counts = {0: [], 3: []}
+        for seed in range(10):
+            for k, values in counts.items():
+                rng = np.random.default_rng(seed)
+                size = np.exp(0.5 * rng.normal(size=(shape[0], 1)))
+                values.append(count_in_rows(strong(rng, *shape, k) * size, True))
+        assert np.mean(counts[0]) <= 0.3
+        assert 2.3 <= np.mean(counts[3]) <= 3.3
+
+    @pytest.mark.parametrize("factor", [4.0, 100.0])
+    def test_outlying_rows(self, factor):
+        counts = []
+        for seed in range(10):
+            X = strong(np.random.default_rng(seed), 100, 50)
+            X[:3] *= factor
+            counts.append(count_in_rows(X, True))
+        assert 2 <= np.mean(counts) <= 4
+
+    def test_strong_signal_does_not_count_as_unequal_variances(self):
+        for seed in range(5):
+            rng = np.random.default_rng(seed)
+            X = rng.standard_t(3, size=(50, 2)) @ rng.normal(size=(2, 400)) * 5
+            assert count_in_rows(X + rng.normal(size=X.shape), True) == 2
+
+    def test_gaussian_rows_are_counted_as_they_are(self):
+        X = strong(np.random.default_rng(0), 100, 50)
+        assert count_in_rows(X, True) == count(X)
+
+    @pytest.mark.parametrize("limit", [0, 1, 2])
+    def test_limit(self, limit):
+        rng = np.random.default_rng(0)
+        X = strong(rng, 100, 50)
+        assert count_in_rows(X, True, limit=limit) == limit
+        assert (
+            count_in_rows(X * np.exp(0.5 * rng.normal(size=(100, 1))), True, limit=limit) == limit
+        )
+
+    def test_no_noise_at_all(self):
+        rng = np.random.default_rng(0)
+        assert count_in_rows(rng.normal(size=(30, 2)) @ rng.normal(size=(2, 20)), False) == 2
+
+    def test_empty_rows_are_copies(self):
+        X = np.zeros((60, 20))
+        X[:20] = np.random.default_rng(0).normal(size=(20, 20))
+        assert count_in_rows(distinct_rows(X), True) == 0
+
+    def test_copies(self):
+        rng = np.random.default_rng(0)
+        X = strong(rng, 49, 65)
+        resampled = X[rng.integers(49, size=49)]
+        for rows in (np.repeat(X, 2, axis=0), resampled):
+            with pytest.warns(UserWarning, match="rows are copies of others"):
+                assert 2 <= found(rows, max_iter=5, tol=1.0) <= 3
+
+    def test_rows_that_are_alike_by_chance(self):
+        rng = np.random.default_rng(0)
+        few_values = rng.integers(2, size=(100, 5)).astype(float)
+        assert len(distinct_rows(few_values)) == 100
+        copies = rng.normal(size=(50, 5))[rng.integers(50, size=100)]
+        assert len(distinct_rows(copies)) == len(np.unique(copies, axis=0)) < 50
+
+    @pytest.mark.filterwarnings("ignore:no component was found")
+    def test_the_estimator_looks_at_rows_of_any_kind_in_memory(self):
+        rng = np.random.default_rng(1)
+        X = rng.normal(size=(60, 300)) * np.exp(0.5 * rng.normal(size=(60, 1)))
+        kinds = X, sparse.csr_array(X), [X[:30], X[30:]], X.astype(np.float32)
+        assert [found(kind) for kind in kinds] == [0] * 4
+        assert found(X, scale=True) == found(X, noise="per_feature") == 0
+
+
 class TestEdge:
     """The largest eigenvalue of noise, against noise that is drawn."""
 
@@ -172,6 +299,23 @@ class TestEdge:
             np.median(largest), rel=0.03
         )
         assert (largest > uneven_edge(*shape, variances)).mean() <= 0.025
+
+    @pytest.mark.parametrize("shape", [(29, 3), (29, 6), (99, 4), (60, 60)])
+    def test_ratio(self, shape):
+        """With the noise estimated from the same data, for all features or for each."""
+        n, p = shape
+        draws = np.random.default_rng(6).normal(size=(2000, *shape))
+        alike = draws / np.sqrt((draws**2).mean(axis=(1, 2), keepdims=True))
+        apart = draws / np.sqrt((draws**2).mean(axis=1, keepdims=True))
+        for scaled, known in ((alike, 1 / p), (apart, 2 / (p + 1))):
+            largest = np.linalg.norm(scaled, ord=2, axis=(1, 2)) ** 2
+            rate = (largest > ratio_edge(n - 0.5, p - 0.5, 2 / n * known)).mean()
+            assert 0.0005 <= rate <= 0.017
+
+    def test_largest_correlation(self):
+        draws = np.random.default_rng(7).normal(size=(2000, 30, 6))
+        largest = [np.abs(np.corrcoef(X.T) - np.eye(6)).max() for X in draws]
+        assert 0.004 <= (np.array(largest) > correlation_edge(29, 6)).mean() <= 0.016
 
     def test_even_variances_are_a_special_case(self):
         assert uneven_edge(50, 20, np.full(20, 3.0)) == pytest.approx(3 * even_edge(50, 20))

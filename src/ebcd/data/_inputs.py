@@ -18,6 +18,7 @@ from ebcd.data._dask import DaskRows
 from ebcd.data._gram import Gram
 from ebcd.data._moments import Moments, checked_sparse, is_sparse
 from ebcd.data._rows import AbstractRows, MatrixRows, Reading, is_mapped, names_of
+from ebcd.data._settings import SETTINGS
 from ebcd.data._streamed import ChunkRows
 
 _READ_BY_ROWS = ("anndata", "h5py", "zarr")  # libraries whose arrays are not in memory
@@ -125,6 +126,20 @@ class Input:
     def matrix(self) -> Any:
         """The data as one matrix in memory; None if they are not."""
         return None if self.rows is None else self.rows.matrix
+
+    def small_copy(self) -> Array | None:
+        """Return the rows as the covariance sees them, without constant features.
+
+        None unless they are in memory, one for each sample, and so small that fits copy them.
+        """
+        x = self.matrix
+        if x is None or x.shape[0] != self.covariance.n_samples:
+            return None
+        if x.shape[0] * x.shape[1] > SETTINGS.small:
+            return None
+        x = x.toarray() if is_sparse(x) else x
+        copy = (x - (0.0 if self.mean is None else self.mean)) / self.scale / self.covariance.unit
+        return np.asarray(copy[:, self.variances > 0], dtype=np.float64)
 
 
 def as_input(

@@ -25,7 +25,7 @@ from ebcd.data import AbstractCovariance, Input, Reading
 from ebcd.estimators._bootstrap import Bootstrap, bootstrap
 from ebcd.estimators._readable import Readable
 from ebcd.estimators._resume import MAX_TIME, as_path, gather, monitor_for, unfinished
-from ebcd.fitting._components import count_components
+from ebcd.fitting._components import count_components, count_in_rows, distinct_rows
 from ebcd.fitting._decompose import Fit, Problem, State, decompose, nothing
 from ebcd.fitting._noise import NOISES
 from ebcd.fitting._progress import AbstractDisplay, Monitor, Printer
@@ -52,7 +52,10 @@ class EBCD(Readable):
     n_components : int, "auto" or "paper", default "auto"
         Number of components: as many as stand out from noise ("auto"); a number, at most
         ``min(n, p)``, of which empty ones are dropped; or the paper's rule, to add components until
-        one is empty ("paper"), which in practice stops late.
+        one is empty ("paper"), which in practice stops late. Rows may have unequal variances, and
+        copies count once, if the data are in memory with up to a million entries; where they are
+        larger, in chunks, in Dask or only a covariance, "auto" assumes distinct rows with equal
+        variances and may find too many components otherwise.
     prior : str, family, fitted prior, or a list of those, default "point_laplace"
         Prior of the loadings, see `ebcd.priors.PRIORS`. A fitted prior is kept fixed. A list has
         one for each component, in the order in which the start finds them; the last one serves
@@ -267,11 +270,32 @@ class EBCD(Readable):
             return min(covariance.n_samples, covariance.n_features) - 1
         if self.n_components == "auto":
             monitor.stage("counting components")
-            centred = int(data.mean is not None and bool(self.center))
-            rows = max(covariance.n_samples - centred, 1)
-            uneven = self.noise == "per_feature" or bool(self.scale)  # signal takes unequal shares
-            return count_components(covariance, rows, uneven)
+            return self._count(covariance, data, warn=True)
         return int(self.n_components)
+
+    def _count(
+        self,
+        covariance: AbstractCovariance,
+        data: Input,
+        limit: int | None = None,
+        warn: bool = False,
+    ) -> int:
+        """Count the components that stand out from noise, in the rows if they are at hand."""
+        if covariance.trace() == 0:
+            return 0
+        centred = data.mean is not None and bool(self.center)
+        uneven = self.noise == "per_feature" or bool(self.scale)  # signal takes unequal shares
+        rows = data.small_copy()
+        if rows is None:
+            n = max(covariance.n_samples - centred, 1)
+            return count_components(covariance, n, uneven, limit)
+        distinct = distinct_rows(rows)
+        if warn and len(distinct) < len(rows):
+            warn_user(
+                f"{len(rows) - len(distinct)} of {len(rows)} rows are copies of others; the number "
+                f"of components is that of the {len(distinct)} distinct ones"
+            )
+        return count_in_rows(distinct, centred, uneven, limit)
 
     def _given_start(self, data: Input) -> Array:
         loadings = np.asarray(self.start, dtype=np.float64)

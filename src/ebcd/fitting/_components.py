@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy import optimize
+from scipy import optimize, special
 
 from ebcd._numerics import Array
-from ebcd.data import AbstractCovariance
+from ebcd.data import AbstractCovariance, from_matrix
+from ebcd.data._settings import SETTINGS
 
-# 99 % quantile of the Tracy-Widom distribution of order one (Johnstone 2001; Bejan 2005).
-_TRACY_WIDOM_99 = 2.0234
+# The Tracy-Widom distribution of order one: 99 % quantile, mean and variance (Bejan 2005).
+_TRACY_WIDOM_99, _TRACY_WIDOM_MEAN, _TRACY_WIDOM_VARIANCE = 2.0234, -1.2065, 1.6078
 _FIRST_LOOK = 20
 _SPARE = 5  # directions beside those that are tested, for accuracy
 _FACTOR_STEPS = 4
 _SMALLEST_SHARE = 0.05  # of a feature's variance that is noise
+_CLEAR = 3.0  # standard errors by which lengths of rows spread more than Gaussian ones
+_ROUNDING = 1e-12  # of the variance
 
 
 class Standardized(AbstractCovariance):
@@ -72,24 +75,35 @@ class FactorSpectrum:
     The variances of the features are signal and noise together, so that a correlation matrix has
     uneven noise wherever there is signal. A few steps of factor analysis tell them apart: the
     noise is what the k leading components of the standardised matrix leave of each variance.
+
+    Among many features the correlation of a few is no large eigenvalue. So a feature that is
+    clearly correlated with another, beside the components, loses that share of its noise first.
     """
 
-    def __init__(self, covariance: AbstractCovariance, most: int) -> None:
-        self._covariance, self._most = covariance, most
+    def __init__(self, covariance: AbstractCovariance, most: int, degrees_of_freedom: int) -> None:
+        self._covariance, self._most, self._n = covariance, most, degrees_of_freedom
+        self._noise = covariance.diagonal()
         self._standardized = Standardized(covariance)
         self._basis = np.empty((covariance.n_features, 0))
 
     def given(self, k: int) -> tuple[Array, Array, Array]:
         """Return more than k leading eigenvalues, their vectors (p x ...), and the diagonal."""
         if k + _SPARE > self._basis.shape[1]:
-            size = min(max(_FIRST_LOOK, 2 * k), self._most)
-            values, self._basis = self._standardized.leading(size)
-            if k == 0:
-                return values, self._basis, self._standardized.diagonal()
-        for _ in range(_FACTOR_STEPS):
+            self._look(k)
+        for _ in range(_FACTOR_STEPS if k else 0):
             values, vectors = self._sharpened()
-            self._divide_by_noise(values[:k], vectors[:, :k])
+            whole = self._standardized.diagonal()
+            share = vectors[:, :k] ** 2 @ values[:k] / np.where(whole > 0, whole, 1.0)
+            self._divide_by(self._covariance.diagonal() * (1 - share))
+        shared = self._shared_beside(k)
+        if shared.any():
+            self._divide_by(self._noise * (1 - shared))
+            self._look(k)
         return *self._sharpened(), self._standardized.diagonal()
+
+    def _look(self, k: int) -> None:
+        size = min(max(_FIRST_LOOK, 2 * k), self._most)
+        self._basis = self._standardized.leading(size)[1]
 
     def _sharpened(self) -> tuple[Array, Array]:
         """Turn the basis towards the leading directions; return the eigenpairs within it."""
@@ -98,17 +112,29 @@ class FactorSpectrum:
         self._basis = basis @ rotation[:, ::-1]
         return np.maximum(values[::-1], 0.0), self._basis
 
-    def _divide_by_noise(self, values: Array, vectors: Array) -> None:
-        whole = self._standardized.diagonal()
-        share = 1 - vectors**2 @ values / np.where(whole > 0, whole, 1.0)
-        variances = self._covariance.diagonal() * np.maximum(share, _SMALLEST_SHARE)
-        self._standardized = Standardized(self._covariance, variances)
+    def _divide_by(self, noise: Array) -> None:
+        self._noise = np.maximum(noise, _SMALLEST_SHARE * self._covariance.diagonal())
+        self._standardized = Standardized(self._covariance, self._noise)
+
+    def _shared_beside(self, k: int) -> Array:
+        """Return the largest correlation of each feature beside k components, zero if unclear."""
+        p = self._covariance.n_features
+        if p > SETTINGS.exact_features:
+            return np.zeros(p)
+        values, vectors = self._sharpened()
+        rest = self._standardized.matmul(np.eye(p))
+        rest -= vectors[:, :k] * (values[:k] - 1) @ vectors[:, :k].T
+        size = np.sqrt(np.maximum(np.diagonal(rest), _SMALLEST_SHARE))
+        np.fill_diagonal(rest, 0.0)
+        largest = np.abs(rest / size / size[:, None]).max(axis=0)
+        return np.where(largest > correlation_edge(self._n - k, p), largest, 0.0)
 
 
 def count_components(
     covariance: AbstractCovariance,
     degrees_of_freedom: int,
     per_feature: bool = False,
+    limit: int | None = None,
 ) -> int:
     """Count the eigenvalues that pure noise would exceed with a probability below 1 %.
 
@@ -116,85 +142,232 @@ def count_components(
     the 99 % quantile of the largest eigenvalue of noise of the size that is left, twice:
 
     (1) of noise with one variance, estimated from the eigenvalues that are left (Kritchman and
-        Nadler 2008, with the centring and scaling of Ma 2012);
+        Nadler 2008, with the centring and scaling of Ma 2012), which include the one that is
+        tested (Nadler 2011);
     (2) of noise whose variances differ between features as those that are left do (El Karoui 2007;
         Dobriban and Owen 2019). This is what random signs would show on average, without drawing
         any, so that covariances will do. Variances of a sample spread by chance; their spread is
         reduced by as much. Features whose noise is even pass (2) whenever they pass (1).
 
-    A component of few features hides in (2) as long as it is part of what is left. So what fails
-    (2) only is tested once more with the noise divided out, feature by feature, which shows whether
-    features are correlated; and the next component is tried before giving up.
+    A component of few features hides in (2) as long as it is part of what is left. So it also
+    passes if it is likelier than uneven noise. What fails is tested once more with the noise
+    divided out, feature by feature, which shows whether features are correlated; and the next
+    component is tried before giving up.
 
     Parameters
     ----------
     covariance : AbstractCovariance
+        Of rows with the same variances.
     degrees_of_freedom : int
         Number of samples, less one if the data are centred.
     per_feature : bool
         Whether the noise is divided out first, feature by feature.
+    limit : int, optional
+        Largest number of interest.
     """
     p = int((covariance.diagonal() > 0).sum())
     most = min(degrees_of_freedom, p) - 1
     if most < 1:
         return 0
-    divided = FactorSpectrum(covariance, most)
-    spectrum = divided if per_feature else Spectrum(covariance, most)
+    last = most if limit is None else min(limit, most)
+    divided = FactorSpectrum(covariance, min(most, last + _SPARE), degrees_of_freedom)
+    spectrum = divided if per_feature else Spectrum(covariance, min(most, last + 1))
     found, ahead = 0, 0 if per_feature else 1
 
     def left(source: Spectrum | FactorSpectrum, k: int) -> _Left:
-        return _Left(*source.given(k), k, covariance.n_samples, degrees_of_freedom)
+        n = covariance.n_samples
+        return _Left(source.given(k), k, n, degrees_of_freedom, source is divided)
 
-    for k in range(most):
+    for k in range(last):
         if k > found + ahead:
             break
         rest = left(spectrum, k)
         if not rest.exceeds_even_noise():
             break
-        if rest.exceeds_uneven_noise() or (not per_feature and left(divided, k).exceeds_both()):
+        if rest.stands_out() or left(divided, k).stands_out():
             found = k + 1
     return found
 
 
+def count_in_rows(
+    rows: Array, centred: bool, per_feature: bool = False, limit: int | None = None
+) -> int:
+    """Count the components of rows whose variances may differ, which adds spurious ones.
+
+    Where the residuals of components have lengths that spread more than those of Gaussian rows,
+    rows are divided by the lengths, which makes the noise of scaled Gaussian rows equal: first by
+    those of the rows, then by what the components leave that are found so far, until there are no
+    more of them.
+    """
+    if min(rows.shape) < 2:
+        return 0
+    sample = _Sample(rows, np.ones(len(rows)), centred)
+    total, k = sample.count(per_feature, limit), 0
+    if all(sample.looks_gaussian(j) for j in range(total + 1)):
+        return total
+    while k < total:
+        sample = _Sample(rows, sample.weights(k), centred)
+        # lengths still have the signal of further components in them, so that few can be trusted
+        found = sample.count(per_feature, min(max(1, 2 * k), total))
+        if found <= k:
+            return found
+        k = found
+    return total
+
+
+def distinct_rows(rows: Array) -> Array:
+    """Return each row once, unless columns of so few values are alike by chance."""
+    places = {row.tobytes(): i for i, row in enumerate(rows)}
+    if len(places) == len(rows):
+        return rows
+    distinct = rows[sorted(places.values())]
+    pairs = len(distinct) * (len(distinct) - 1)
+    expected = pairs / 2  # pairs of rows that are alike if the columns are independent
+    for column in distinct.T:
+        times = np.unique(column, return_counts=True)[1]
+        expected *= float(times @ (times - 1)) / max(pairs, 1)
+    return distinct if expected < 0.01 else rows  # the level of the other tests
+
+
+class _Sample:
+    """Rows with weights.
+
+    Parameters
+    ----------
+    rows : array, n x p
+    weights : array of length n
+        Inverse standard deviations of the rows, up to a factor.
+    centred : bool
+        Whether their mean is subtracted.
+    """
+
+    def __init__(self, rows: Array, weights: Array, centred: bool) -> None:
+        mean = weights**2 @ rows / (weights @ weights)
+        self._rows = rows - mean if centred else rows
+        self._degrees_of_freedom = len(rows) - centred
+        weighted = self._rows * weights[:, None]
+        self._covariance = from_matrix(weighted, False, False).covariance
+        wide = self._rows.shape[1] > len(rows)
+        turned = self._rows if wide else self._rows.T
+        self._products = float(np.square(turned @ turned.T).sum())
+        self._vectors = np.empty((rows.shape[1], 0))
+
+    def count(self, per_feature: bool, limit: int | None) -> int:
+        """Count components as if the weighted rows were alike."""
+        n = self._degrees_of_freedom
+        found = count_components(self._covariance, n, per_feature, limit)
+        self._vectors = self._covariance.leading(max(found, 1))[1]
+        return found
+
+    def looks_gaussian(self, k: int) -> bool:
+        """Whether squared lengths of what k components leave spread no more than Gaussian ones.
+
+        Those have the relative variance ``2 tr(S^2) / tr(S)^2``, whatever the covariance ``S``;
+        products of different rows show what ``tr(S^2)`` is.
+        """
+        n, vectors = len(self._rows), self._vectors[:, :k]
+        squares, back = self._squares(k), self._rows.T @ (self._rows @ vectors)
+        products = self._products - 2 * (back**2).sum() + ((vectors.T @ back) ** 2).sum()
+        total = float(squares.sum())
+        if total <= _ROUNDING * (self._rows**2).sum():
+            return True
+        expected = 2 * (products - (squares**2).sum()) * n / (n - 1) / total**2
+        expected = max(expected, 2 / self._rows.shape[1])  # as if all variances were equal
+        error = np.sqrt((2 + 6 * expected) / n)  # relative, of the variance of chi-squares
+        return bool(n**2 * squares.var() / total**2 <= expected * (1 + _CLEAR * error))
+
+    def weights(self, k: int) -> Array:
+        """Return weights that make what k components leave equally long, if it should be."""
+        if self.looks_gaussian(k):
+            return np.ones(len(self._rows))
+        squares = self._squares(k)
+        least = _SMALLEST_SHARE * np.median(squares[squares > 0])
+        return np.asarray(1 / np.sqrt(np.maximum(squares, least)))
+
+    def _squares(self, k: int) -> Array:
+        scores = self._rows @ self._vectors[:, :k]
+        squares = (self._rows**2).sum(axis=1) - (scores**2).sum(axis=1)
+        return np.asarray(np.maximum(squares, 0.0))
+
+
 class _Left:
-    """What `k` components leave of the data, and its largest eigenvalue."""
+    """What `k` components leave of the data, and its largest eigenvalue.
+
+    Parameters
+    ----------
+    pairs : eigenvalues, eigenvectors and diagonal of a covariance of `n_samples` rows
+    k, n_samples : int
+    n : int
+        Degrees of freedom of the rows.
+    divided : bool
+        Whether each feature was divided by its noise.
+    """
 
     def __init__(
-        self, values: Array, vectors: Array, diagonal: Array, k: int, n_samples: int, n: int
+        self, pairs: tuple[Array, Array, Array], k: int, n_samples: int, n: int, divided: bool
     ) -> None:
-        alive = diagonal > 0
-        p = int(alive.sum())
-        self._trace = float(diagonal.sum())
-        self._shape = n - k - 0.5, p - k - 0.5  # halves: Ma 2012
-        left = self._trace - float(values[:k].sum())
-        self._variance = n_samples * left / ((n - k) * (p - k))
-        self._largest = n_samples * values[k]
-        self._features = diagonal[alive], vectors[alive, :k], values[:k]
-        self._spread_by_chance = 2 / (n - k)
+        values, vectors, diagonal = pairs
+        alive, unit = diagonal > 0, n_samples / (n - k)
+        taken = vectors[alive, :k] ** 2
+        self._n, self._p, self._divided = n - k, int(alive.sum()) - k, divided
+        self._freedom = np.maximum(1 - taken.sum(axis=1), _ROUNDING)
+        self._variances = unit * np.maximum(diagonal[alive] - taken @ values[:k], 0.0)
+        self._total = unit * float(diagonal.sum() - values[:k].sum())
+        self._largest = unit * float(values[k]) if k < values.size else 0.0
+        self._is_rounding = self._total <= _ROUNDING * unit * diagonal.sum() * self._p / alive.sum()
 
-    def exceeds_both(self) -> bool:
-        """Compare with either kind of noise."""
-        return self.exceeds_even_noise() and self.exceeds_uneven_noise()
+    def stands_out(self) -> bool:
+        """Compare with either kind of noise; a division has made it even."""
+        return self.exceeds_even_noise() and (self._divided or self.exceeds_uneven_noise())
 
     def exceeds_even_noise(self) -> bool:
-        """Compare with noise of one variance."""
-        if self._variance <= 1e-12 * self._trace:  # nothing but rounding is left
-            return False
-        return bool(self._largest > self._variance * even_edge(*self._shape))
+        """Compare with noise of one variance, estimated from what is left.
+
+        What is divided by has a relative variance: that of the mean square of all entries, or, of
+        features divided by their own, of the mean square along a direction, ``2 / n sum(v^4)``. The
+        sum is 3 / (p + 2) if the direction is random; 2 / (p + 1) keeps the level for small p.
+        """
+        n, p = self._n, self._p
+        estimated = 2 / n * (2 / (p + 1) if self._divided else 1 / p)
+        edge = ratio_edge(n - 0.5, p - 0.5, estimated)  # halves: Ma 2012
+        return not self._is_rounding and bool(n * self._largest > edge * self._total / p)
 
     def exceeds_uneven_noise(self) -> bool:
         """Compare with noise of the variances that the features have left."""
-        diagonal, vectors, values = self._features
-        variances = np.maximum(diagonal - vectors**2 @ values, 0.0)
-        variances /= variances.mean()
-        spread = float(variances.var())
-        if spread <= self._spread_by_chance:
+        if self._is_likelier_than_uneven_noise():
             return True
-        variances = 1 + np.sqrt(1 - self._spread_by_chance / spread) * (variances - 1)
-        top, size = float(variances.max()), self._largest / self._variance
-        if size > top * even_edge(*self._shape):  # clear without further computation
+        variances = self._variances / self._variances.mean()
+        spread, by_chance = float(variances.var()), 2 / self._n
+        if spread <= by_chance:
             return True
-        return bool(size > uneven_edge(*self._shape, variances))
+        variances = 1 + np.sqrt(1 - by_chance / spread) * (variances - 1)
+        shape, size = (
+            (self._n - 0.5, self._p - 0.5),
+            self._largest * self._n * self._p / self._total,
+        )
+        if size > float(variances.max()) * even_edge(*shape):  # clear without further computation
+            return True
+        return bool(size > uneven_edge(*shape, variances))
+
+    def _is_likelier_than_uneven_noise(self) -> bool:
+        """Compare the likelihood of a component in even noise with that of uneven noise.
+
+        Of noise with one larger variance, the former gains a chi-square of p - 1 directions and the
+        latter one of p - 2 variances; so 2 % of the first alone are about 1 % of the difference.
+        """
+        p, floor = self._p, _ROUNDING * self._total
+        if p < 2 or self._largest <= floor:
+            return False
+        rest = max(self._total - self._largest, floor) / (p - 1)
+        uneven = self._freedom @ np.log(np.maximum(self._variances / self._freedom, floor))
+        gain = uneven - np.log(self._largest) - (p - 1) * np.log(rest)
+        return bool(self._n * gain > special.chdtri(p - 1, 0.02))
+
+
+def correlation_edge(n: float, p: int) -> float:
+    """Bound that no correlation of p features of n samples of noise exceeds, but with 1 %."""
+    t = -float(special.stdtrit(n - 1, 0.01 / (p * (p - 1)))) if n > 1 else np.inf
+    return float(1 / np.sqrt(1 + (n - 1) / t**2))
 
 
 def even_edge(n: float, p: float, quantile: float = _TRACY_WIDOM_99) -> float:
@@ -202,6 +375,17 @@ def even_edge(n: float, p: float, quantile: float = _TRACY_WIDOM_99) -> float:
     rows, columns = np.sqrt(n), np.sqrt(p)
     spread = (rows + columns) * (1 / rows + 1 / columns) ** (1 / 3)
     return float((rows + columns) ** 2 + quantile * spread)
+
+
+def ratio_edge(n: float, p: float, known: float) -> float:
+    """Quantile of the largest eigenvalue divided by a variance estimated from the same noise.
+
+    The ratio is independent of the estimate, whose relative variance is `known`; so it has the mean
+    of the eigenvalue, and its variance is smaller by that of the estimate.
+    """
+    mean, quantile = even_edge(n, p, _TRACY_WIDOM_MEAN), even_edge(n, p)
+    variance = _TRACY_WIDOM_VARIANCE * (even_edge(n, p, 1.0) - even_edge(n, p, 0.0)) ** 2
+    return mean + (quantile - mean) * float(np.sqrt(max(1 - known * mean**2 / variance, 0.0)))
 
 
 def uneven_edge(n: float, p: float, variances: Array, quantile: float = _TRACY_WIDOM_99) -> float:
