@@ -713,6 +713,21 @@ class TestForPeople:
         assert f"noise variance {model.noise_variance_:.4g}" in text
         assert "hint" not in text
 
+    def test_components_that_do_not_stand_out(self):
+        X = draw()
+        model = EBCD(4).fit(X)
+        assert model.n_signal_ == EBCD().fit(X).n_components_ == EBCD().fit(X).n_signal_ == 2
+        assert "components 2, 3 do not stand out from noise" in model.summary()
+        assert "component 2 does not stand out from noise" in EBCD(3).fit(X).summary()
+        assert EBCD(1).fit(X).n_signal_ == 1
+        assert "stand out" not in EBCD(2).fit(X).summary()
+
+    @pytest.mark.parametrize("parameters", [{"scale": True}, {"noise": "per_feature"}])
+    def test_how_many_stand_out_from_a_covariance(self, parameters):
+        X = draw()
+        model = EBCD(3, **parameters).fit_covariance(np.cov(X.T, bias=True), len(X))
+        assert model.n_signal_ == 2
+
     def test_hint_about_scaling(self):
         X = draw()
         uneven = X * np.r_[20.0, np.ones(29)]

@@ -131,6 +131,8 @@ class EBCD(Readable):
         What was subtracted from the features, and what they were divided by.
     n_samples_, n_components_, n_features_in_ : int
         Numbers of samples, components and features.
+    n_signal_ : int
+        How many of the components stand out from noise by the rule of "auto", the largest first.
     feature_names_in_ : ndarray of shape (p,)
         Names of the features, if the data had any.
 
@@ -230,6 +232,9 @@ class EBCD(Readable):
         problem = self._problem(covariance, k, monitor)
         fit = self._decomposed(problem, data, found.get("state"))
         self._store(fit, problem, data)
+        counted = self.n_components == "auto" and isinstance(self.start, str)
+        signal = k if counted else self._count(problem.covariance, data, limit=self.n_components_)
+        self.n_signal_ = min(signal, self.n_components_)
         if monitor.checkpoint is not None:
             if fit.converged or problem.noise.at_floor(fit.state.precision):
                 monitor.checkpoint.remove()

@@ -234,6 +234,8 @@ class Readable(Decomposition):
         for k in range(self.n_components_):
             lines += self._component_lines(k, feature_names)
         lines.append(f"\n  {self._end()}")
+        if weak := self._weak_components():
+            lines.append(f"  {weak}")
         if self._uneven:
             lines.append(f"  hint: {_HINT}")
         return "\n".join(lines)
@@ -268,6 +270,14 @@ class Readable(Decomposition):
         if not getattr(self, "converged_", True):
             parts.append("NOT CONVERGED")
         return ", ".join(parts)
+
+    def _weak_components(self) -> str:
+        """Name the components that do not stand out from noise, the smallest ones."""
+        order = np.argsort(-self.explained_variance_, kind="stable")
+        weak = sorted(order[getattr(self, "n_signal_", self.n_components_) :].tolist())
+        names, one = ", ".join(map(str, weak)), len(weak) == 1
+        words = f"component{'' if one else 's'} {names} {'does' if one else 'do'}"
+        return f"{words} not stand out from noise" if weak else ""
 
     def _why_nothing(self) -> str:
         """Return the reason why there is no component."""
