@@ -237,6 +237,12 @@ class TestRows:
             X = rng.standard_t(3, size=(50, 2)) @ rng.normal(size=(2, 400)) * 5
             assert count_in_rows(X + rng.normal(size=X.shape), True) == 2
 
+    def test_heavy_tailed_scores_of_few_features(self):
+        rng = np.random.default_rng(1)
+        rates = np.exp(rng.normal(size=(50, 1)) * np.repeat([1.0, 0.0], 4))
+        X = rng.poisson(rates, size=(50, 8)).astype(float)
+        assert count_in_rows((X - X.mean(axis=0)) / X.std(axis=0), True) == 1
+
     def test_gaussian_rows_are_counted_as_they_are(self):
         X = strong(np.random.default_rng(0), 100, 50)
         assert count_in_rows(X, True) == count(X)

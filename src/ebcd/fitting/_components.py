@@ -201,16 +201,16 @@ def count_in_rows(
     """
     if min(rows.shape) < 2:
         return 0
-    sample = _Sample(rows, np.ones(len(rows)), centred)
-    total, k = sample.count(per_feature, limit), 0
-    if all(sample.looks_gaussian(j) for j in range(total + 1)):
+    sample = plain = _Sample(rows, np.ones(len(rows)), centred)
+    total, k = plain.count(per_feature, limit), 0
+    if all(plain.looks_gaussian(j) for j in range(total + 1)):
         return total
     while k < total:
         sample = _Sample(rows, sample.weights(k), centred)
         # lengths still have the signal of further components in them, so that few can be trusted
         found = sample.count(per_feature, min(max(1, 2 * k), total))
-        if found <= k:
-            return found
+        if found <= k:  # unless the scores of one more are all that spreads
+            return total if total == k + 1 and plain.looks_gaussian(total) else found
         k = found
     return total
 
