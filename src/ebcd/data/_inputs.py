@@ -130,12 +130,12 @@ class Input:
     def small_copy(self) -> Array | None:
         """Return the rows as the covariance sees them, without constant features.
 
-        None unless they are in memory, one for each sample, and so small that fits copy them.
+        None unless they are in memory, one for each sample, and few.
         """
         x = self.matrix
         if x is None or x.shape[0] != self.covariance.n_samples:
             return None
-        if x.shape[0] * x.shape[1] > SETTINGS.small:
+        if x.shape[0] * x.shape[1] > SETTINGS.piece:  # more would cost as much as the fit
             return None
         x = x.toarray() if is_sparse(x) else x
         copy = (x - (0.0 if self.mean is None else self.mean)) / self.scale / self.covariance.unit

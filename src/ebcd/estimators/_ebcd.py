@@ -53,7 +53,7 @@ class EBCD(Readable):
         Number of components: as many as stand out from noise ("auto"); a number, at most
         ``min(n, p)``, of which empty ones are dropped; or the paper's rule, to add components until
         one is empty ("paper"), which in practice stops late. Rows may have unequal variances, and
-        copies count once, if the data are in memory with up to a million entries; where they are
+        copies count once, if the data are in memory with up to 250,000 entries; where they are
         larger, in chunks, in Dask or only a covariance, "auto" assumes distinct rows with equal
         variances and may find too many components otherwise.
     prior : str, family, fitted prior, or a list of those, default "point_laplace"
@@ -233,7 +233,11 @@ class EBCD(Readable):
         fit = self._decomposed(problem, data, found.get("state"))
         self._store(fit, problem, data)
         counted = self.n_components == "auto" and isinstance(self.start, str)
-        signal = k if counted else self._count(problem.covariance, data, limit=self.n_components_)
+        signal = (
+            k
+            if counted
+            else self._count(problem.covariance, data, limit=self.n_components_, known=fit.leading)
+        )
         self.n_signal_ = min(signal, self.n_components_)
         if monitor.checkpoint is not None:
             if fit.converged or problem.noise.at_floor(fit.state.precision):
@@ -283,6 +287,7 @@ class EBCD(Readable):
         covariance: AbstractCovariance,
         data: Input,
         limit: int | None = None,
+        known: Any = None,
         warn: bool = False,
     ) -> int:
         """Count the components that stand out from noise, in the rows if they are at hand."""
@@ -293,7 +298,7 @@ class EBCD(Readable):
         rows = data.small_copy()
         if rows is None:
             n = max(covariance.n_samples - centred, 1)
-            return count_components(covariance, n, uneven, limit)
+            return count_components(covariance, n, uneven, limit, known)
         distinct = distinct_rows(rows)
         if warn and len(distinct) < len(rows):
             warn_user(

@@ -56,11 +56,13 @@ class Standardized(AbstractCovariance):
 
 
 class Spectrum:
-    """Leading eigenvalues of a covariance, found a few at a time."""
+    """Leading eigenvalues of a covariance, found a few at a time unless some are known."""
 
-    def __init__(self, covariance: AbstractCovariance, most: int) -> None:
+    def __init__(
+        self, covariance: AbstractCovariance, most: int, known: tuple[Array, Array] | None = None
+    ) -> None:
         self._covariance, self._most = covariance, most
-        self._pairs: tuple[Array, Array] = (np.empty(0), np.empty((covariance.n_features, 0)))
+        self._pairs = known or (np.empty(0), np.empty((covariance.n_features, 0)))
 
     def given(self, k: int) -> tuple[Array, Array, Array]:
         """Return more than k leading eigenvalues, their vectors (p x ...), and the diagonal."""
@@ -76,8 +78,8 @@ class FactorSpectrum:
     uneven noise wherever there is signal. A few steps of factor analysis tell them apart: the
     noise is what the k leading components of the standardised matrix leave of each variance.
 
-    Among many features the correlation of a few is no large eigenvalue. So a feature that is
-    clearly correlated with another, beside the components, loses that share of its noise first.
+    Among many features the correlation of a few is no large eigenvalue. So as long as there are no
+    components, a feature that is clearly correlated with another loses that share of its noise.
     """
 
     def __init__(self, covariance: AbstractCovariance, most: int, degrees_of_freedom: int) -> None:
@@ -95,8 +97,7 @@ class FactorSpectrum:
             whole = self._standardized.diagonal()
             share = vectors[:, :k] ** 2 @ values[:k] / np.where(whole > 0, whole, 1.0)
             self._divide_by(self._covariance.diagonal() * (1 - share))
-        shared = self._shared_beside(k)
-        if shared.any():
+        if k == 0 and (shared := self._shared()).any():
             self._divide_by(self._noise * (1 - shared))
             self._look(k)
         return *self._sharpened(), self._standardized.diagonal()
@@ -116,18 +117,15 @@ class FactorSpectrum:
         self._noise = np.maximum(noise, _SMALLEST_SHARE * self._covariance.diagonal())
         self._standardized = Standardized(self._covariance, self._noise)
 
-    def _shared_beside(self, k: int) -> Array:
-        """Return the largest correlation of each feature beside k components, zero if unclear."""
+    def _shared(self) -> Array:
+        """Return the largest correlation of each feature, zero if it may be chance."""
         p = self._covariance.n_features
-        if p > SETTINGS.exact_features:
+        if p > 2 * SETTINGS.factor_features:  # all correlations would cost more than the fit
             return np.zeros(p)
-        values, vectors = self._sharpened()
-        rest = self._standardized.matmul(np.eye(p))
-        rest -= vectors[:, :k] * (values[:k] - 1) @ vectors[:, :k].T
-        size = np.sqrt(np.maximum(np.diagonal(rest), _SMALLEST_SHARE))
-        np.fill_diagonal(rest, 0.0)
-        largest = np.abs(rest / size / size[:, None]).max(axis=0)
-        return np.where(largest > correlation_edge(self._n - k, p), largest, 0.0)
+        correlations = np.abs(self._standardized.matmul(np.eye(p)))
+        np.fill_diagonal(correlations, 0.0)
+        largest = correlations.max(axis=0)
+        return np.where(largest > correlation_edge(self._n, p), largest, 0.0)
 
 
 def count_components(
@@ -135,6 +133,7 @@ def count_components(
     degrees_of_freedom: int,
     per_feature: bool = False,
     limit: int | None = None,
+    known: tuple[Array, Array] | None = None,
 ) -> int:
     """Count the eigenvalues that pure noise would exceed with a probability below 1 %.
 
@@ -164,6 +163,8 @@ def count_components(
         Whether the noise is divided out first, feature by feature.
     limit : int, optional
         Largest number of interest.
+    known : pair of arrays, optional
+        Leading eigenvalues and eigenvectors (p x ...), if they have been found already.
     """
     p = int((covariance.diagonal() > 0).sum())
     most = min(degrees_of_freedom, p) - 1
@@ -171,7 +172,7 @@ def count_components(
         return 0
     last = most if limit is None else min(limit, most)
     divided = FactorSpectrum(covariance, min(most, last + _SPARE), degrees_of_freedom)
-    spectrum = divided if per_feature else Spectrum(covariance, min(most, last + 1))
+    spectrum = divided if per_feature else Spectrum(covariance, min(most, last + 1), known)
     found, ahead = 0, 0 if per_feature else 1
 
     def left(source: Spectrum | FactorSpectrum, k: int) -> _Left:
@@ -317,8 +318,8 @@ class _Left:
         self._is_rounding = self._total <= _ROUNDING * unit * diagonal.sum() * self._p / alive.sum()
 
     def stands_out(self) -> bool:
-        """Compare with either kind of noise; a division has made it even."""
-        return self.exceeds_even_noise() and (self._divided or self.exceeds_uneven_noise())
+        """Compare with either kind of noise."""
+        return self.exceeds_even_noise() and self.exceeds_uneven_noise()
 
     def exceeds_even_noise(self) -> bool:
         """Compare with noise of one variance, estimated from what is left.

@@ -72,12 +72,16 @@ class State(NamedTuple):
 
 
 class Fit(NamedTuple):
-    """A finished fit, the ELBO after every recorded iteration, and whether it converged."""
+    """A finished fit, the ELBO after every recorded iteration, and whether it converged.
+
+    ``leading`` are eigenpairs of the covariance that were found on the way, if any.
+    """
 
     state: State
     path: list[float]
     n_iter: int
     converged: bool
+    leading: tuple[Array, Array] | None = None
 
 
 @dataclass(frozen=True)
@@ -214,19 +218,20 @@ def _model(problem: Problem, directions: Array | None = None) -> tuple[Model, bo
     if factor is None and covariance.n_features <= SIZES.exact_rows:
         matrix = covariance.matmul(np.eye(covariance.n_features))
         factor = factor_of(0.5 * (matrix + matrix.T), covariance.diagonal())
-    exact = factor is not None and len(factor) <= SIZES.exact_rows
+    exact, leading = factor is not None and len(factor) <= SIZES.exact_rows, None
     if factor is None or not exact:
         rank = min(len(problem.priors) + SIZES.extra_directions, covariance.n_features)
         problem.monitor.stage("looking for leading directions of the data")
         source = Standardized(covariance) if noise.differs else covariance
         values, vectors = source.leading(rank, SIZES.products, surplus=True)
         factor = np.multiply(vectors.T, np.sqrt(values)[:, None], order="C")
+        leading = None if noise.differs else (values, vectors)
         if noise.differs:
             factor *= np.sqrt(noise.variances)
         if directions is not None:
             factor = grown(factor, directions, covariance.matmul(directions.T).T)
     shrinker = _shrinker(problem.priors, covariance.n_features)
-    return Model(factor, covariance.diagonal(), noise, shrinker), exact
+    return Model(factor, covariance.diagonal(), noise, shrinker, leading), exact
 
 
 def factor_of(matrix: Array, variances: Array) -> Array:
@@ -462,7 +467,7 @@ def _finished(problem: Problem, model: Model, exact: bool, states: Any, start: A
         moments,
     )
     path = [*monitor.path[:-1], value]
-    return Fit(state, path, len(path), converged and monitor.started)
+    return Fit(state, path, len(path), converged and monitor.started, model.leading)
 
 
 def _gain(states: Any, before: Any) -> float:

@@ -76,12 +76,15 @@ class Model:
         The noise model.
     shrinker : AbstractShrinker
         The shrinkage step.
+    leading : pair of arrays, optional
+        Leading eigenvalues and eigenvectors of the covariance, if it took products to find them.
     """
 
     factor: Array
     diagonal: Array
     noise: AbstractNoise
     shrinker: AbstractShrinker
+    leading: tuple[Array, Array] | None = None
 
     def at(self, coordinates: Array, precision: Array, priors: Any = None) -> States:
         """Rotate to the scores nearest to `coordinates`, shrink, update the precision."""
