@@ -450,7 +450,7 @@ class Deconvolver(NPMLE):
 
 def _basis(grid: Array, degrees_of_freedom: int) -> Array:
     """Natural cubic splines without intercept, and an indicator of zero, standardised."""
-    grid = grid / np.abs(grid).max()  # splines of tiny numbers would overflow
+    grid = grid / (np.abs(grid).max() or 1.0)  # splines of tiny numbers would overflow
     knots = np.unique(np.quantile(grid, np.linspace(0, 1, degrees_of_freedom + 1)))
     if knots.size < 2:
         return np.zeros((grid.size, 0))
