@@ -51,7 +51,7 @@ def test_every_estimator(tmp_path, X, estimator):
     assert sorted(file.name for file in tmp_path.iterdir()) == ["report.html", "report.md"]
     text = page.with_suffix(".md").read_text(encoding="utf-8")
     assert ("has no uncertainties" in text) == (not hasattr(model, "lfsr_"))
-    assert ("are credible intervals" in text) == hasattr(model, "lfsr_")
+    assert ("are 95% credible intervals" in text) == hasattr(model, "lfsr_")
     assert ("| lower | upper |" in text) == hasattr(model, "lfsr_")
     assert ("fits no priors" in text) == (not hasattr(model, "priors_"))
     assert "| PCA |" in text

@@ -80,6 +80,7 @@ def fit(
     n_components: str = o.N_COMPONENTS,
     prior: str = o.PRIOR,
     noise: o.Noise = o.NOISE,
+    scores: o.Scores = o.SCORES,
     start: o.Start = o.START,
     tol: float | None = o.TOL,
     max_iter: int = o.MAX_ITER,
@@ -97,6 +98,7 @@ def fit(
             n_components,
             prior=prior,
             noise=noise.value,
+            scores=scores.value,
             center=center,
             scale=scale,
             start=start.value,
@@ -131,6 +133,7 @@ def _print_summary(
 @app.command()
 def demo(
     output: Path = o.DEMO_OUTPUT,
+    scores: o.Scores = o.SCORES,
     force: bool = o.FORCE,
     json: bool = o.JSON,
     quiet: bool = o.QUIET,
@@ -141,7 +144,7 @@ def demo(
         names = [name.replace("_", " ") for name in jobs.feature_names]
         steps = Steps(log_returns=True, standardize=True)
         data = standardized(steps.apply(Table(jobs.data, names, jobs.dates, "month")), steps)
-        model = ebcd.EBCD(3)
+        model = ebcd.EBCD(3, scores=scores.value)
         about = {
             "title": "What moved US employment, 2006 to 2015?",
             "source": "monthly growth of employment, standardised; US Bureau of Labor Statistics",

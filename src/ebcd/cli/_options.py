@@ -18,6 +18,7 @@ _MARKS = {"tab": "\t", "\\t": "\t", "comma": ",", "semicolon": ";", "space": " "
 Missing = enum.StrEnum("Missing", ["rows", "columns"])
 Decimal = enum.StrEnum("Decimal", {"point": ".", "comma": ","})
 Noise = enum.StrEnum("Noise", ["constant", "per_feature"])
+Scores = enum.StrEnum("Scores", ["integrated", "relaxed", "orthogonal"])
 Start = enum.StrEnum("Start", ["auto", "greedy", "svd", "varimax"])
 
 
@@ -135,6 +136,11 @@ PRIOR = _model(
     default="point_laplace",
 )
 NOISE = _model("Whether all columns share one noise variance.", default=Noise.constant)
+SCORES = _model(
+    "What is assumed of the scores: with integrated or relaxed, uncertainties are about the "
+    "population; with orthogonal (the paper, and the default in Python), given the scores.",
+    default=Scores.integrated,
+)
 START = _model(
     "Starting point: the best of several (auto), the paper's algorithm (greedy), or principal "
     "components, as they are (svd) or rotated (varimax).",

@@ -63,6 +63,7 @@ class Readable(Decomposition):
     """Summaries of a decomposition for people, with uncertainties where the method has any."""
 
     mean_: Any
+    scores: Any
     _criterion = "ELBO (nats)"  # what the path of a fit shows
 
     # scikit-learn takes an unfitted estimator with this method for a linear predictor
@@ -292,7 +293,8 @@ class Readable(Decomposition):
             return ""
         gone = wanted - self.n_components_
         which = "was dropped: all its" if gone == 1 else "were dropped: all their"
-        return f"{gone} of {wanted} components {which} loadings are zero"
+        hint = '; scores="orthogonal" keeps weak ones' if self.scores == "integrated" else ""
+        return f"{gone} of {wanted} components {which} loadings are zero{hint}"
 
     def _repr_html_inner(self) -> str:
         """Return a table of the components; before a fit, scikit-learn's diagram."""

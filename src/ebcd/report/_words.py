@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -22,14 +22,21 @@ _SCORES = (
     "A score measures how strongly a component acts in a row: 1 is a typical size, and values "
     "beyond 2 in either direction are rare."
 )
+_EXPECTED_SCORES = (
+    "A score measures how strongly a component acts in a row. It is what the row leads one to "
+    "expect, so typical sizes are below 1 where rows say little about a component."
+)
 _GREY = (
     "Grey loadings have no clear sign and may well be zero: the probability that their sign is "
     "wrong (the local false sign rate, lfsr) is above 0.05, or above the level you choose."
 )
 _INTERVALS = (
-    "Lines in charts, and lower and upper in tables, are credible intervals: given the scores, a "
-    "loading lies inside with a probability of 95%. Where an interval ends at zero, the loading "
-    "may be exactly zero."
+    "Lines in charts, and lower and upper in tables, are 95% credible intervals{about}. Where an "
+    "interval ends at zero, the loading may be exactly zero."
+)
+_MEASURED = (
+    "In simulations, 90% intervals covered {covered} of clearly non-zero loadings ({between}, "
+    "depending on the data), and {wrong} of the signs with lfsr < 0.01 were wrong (at most {most})."
 )
 
 
@@ -53,8 +60,7 @@ def _result(facts: Facts) -> str:
     k = facts.n_components
     if k == 0:
         return f"It found none: {facts.model._why_nothing()}."
-    chosen = {"auto": " (a number it chose itself)", str(k): " (as many as requested)"}
-    how_many = chosen.get(facts.settings.get("n_components", ""), "")
+    how_many = _how_many(facts)
     groups, verb = "one such group, called a component", "explains"
     if k > 1:
         groups, verb = f"{k} such groups, called components", "explain"
@@ -62,8 +68,25 @@ def _result(facts: Facts) -> str:
     text = f"It found {groups}{how_many}, which {verb} {share} of the variance"
     if facts.pca_ratio is not None and len(facts.pca_ratio) >= k:
         best = percent(facts.pca_ratio[:k].sum())
-        text += f"; ordinary principal components, which may use every feature, explain {best}"
+        what = "which may use every feature"
+        if getattr(facts.model, "scores", "orthogonal") != "orthogonal":
+            what += " and count noise along their directions"
+        text += f"; ordinary principal components, {what}, explain {best}"
     return text + "."
+
+
+def _how_many(facts: Facts) -> str:
+    """Say where the number of components comes from, if that is known."""
+    k = facts.n_components
+    wanted: Any = getattr(facts.model, "n_components", None)
+    if wanted == "auto":
+        return " (a number it chose itself)"
+    if wanted == k:
+        return " (as many as requested)"
+    if not facts.model._dropped():
+        return ""
+    verb = "was" if wanted - k == 1 else "were"
+    return f" ({wanted - k} of the {wanted} requested {verb} too weak)"
 
 
 def _method(facts: Facts) -> str:
@@ -163,9 +186,10 @@ def clear_periods(facts: Facts, k: int) -> list[Period]:
         return []
     order = np.argsort(facts.days, kind="stable")
     scores = facts.scores[order, k]
+    typical = float(np.sqrt(np.mean(scores**2))) or 1.0
     found = []
     for side in (-1.0, 1.0):
-        first, last = clearest_run(side * scores)
+        first, last = clearest_run(side * scores / typical)
         if last - first > _FEW:
             mean = float(scores[first:last].mean())
             found.append(Period(int(order[first]), int(order[last - 1]), mean))
@@ -175,8 +199,8 @@ def clear_periods(facts: Facts, k: int) -> list[Period]:
 def clearest_run(scores: Array) -> tuple[int, int]:
     """Return the start and end (exclusive) of the run of rows with the largest total above 1.
 
-    Scores have mean square one, so that 1 is a typical size. A row below 1 does not end a run at
-    once, but counts against it.
+    If scores have mean square one, 1 is a typical size. A row below 1 does not end a run at once,
+    but counts against it.
     """
     sums = np.concatenate([[0.0], np.cumsum(scores - 1.0)])
     last = int(np.argmax(sums - np.minimum.accumulate(sums)))
@@ -187,8 +211,18 @@ def reading(facts: Facts) -> list[str]:
     """Explain how to read loadings and scores, and what grey means."""
     if facts.n_components == 0:
         return []
-    lines = [_LOADINGS, _SCORES]
-    return lines if "lfsr" not in facts.tables else [*lines, _GREY, _INTERVALS]
+    integrated = getattr(facts.model, "scores", "") == "integrated"
+    lines = [_LOADINGS, _EXPECTED_SCORES if integrated else _SCORES]
+    return lines if "lfsr" not in facts.tables else [*lines, _GREY, *_uncertainty(facts)]
+
+
+def _uncertainty(facts: Facts) -> list[str]:
+    """Explain intervals, and how far to trust them."""
+    scope = facts.model._scope
+    if scope is None:
+        return [_INTERVALS.format(about="")]
+    about = {"given the scores": ", given the scores", "about the population": " of the population"}
+    return [_INTERVALS.format(about=about[scope.words]), _MEASURED.format(**scope._asdict())]
 
 
 def left_out(facts: Facts) -> list[str]:
