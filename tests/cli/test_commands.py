@@ -517,6 +517,63 @@ def test_demo_with_the_scores_of_the_paper(tmp_path):
     assert [round(100 * c["explained_variance_ratio"]) for c in summary["components"]] == [48, 9, 7]
 
 
+@pytest.fixture(scope="module")
+def bootstrapped(tmp_path_factory):
+    """Results with the intervals of a few bootstrap fits, and what was printed."""
+    folder = tmp_path_factory.mktemp("bootstrapped")
+    np.save(folder / "x.npy", COUNTS)
+    result = ok("fit", folder / "x.npy", "-o", folder / "out", "-k", 2, *PAPER, "--bootstrap", 5)
+    return folder / "out", result
+
+
+def test_bootstrap_intervals(bootstrapped):
+    """The intervals of Bootstrap, written out for five draws, in all files."""
+    out, result = bootstrapped
+    model, rng = ebcd.load(out / "model.npz"), np.random.default_rng(0)
+    draws = [model.bootstrap(n_boot=n, random_state=rng) for n in (3, 2)]
+    components = np.concatenate([part.components for part in draws])
+    error = np.sqrt(np.mean((components - draws[0].estimate) ** 2, axis=0))
+    reach = 2.570581835636314 * error  # quantile of Student's t with 5 degrees of freedom
+    _, _, numbers = read(out / "components.csv")
+    for place, side in ((3, -1), (4, 1)):
+        expected = (draws[0].estimate + side * reach).T
+        np.testing.assert_allclose(numbers[:, place::5], expected, rtol=1e-10, atol=1e-12)
+    summary = json.loads((out / "summary.json").read_text(encoding="utf-8"))
+    assert summary["intervals"]["kind"] == "bootstrap"
+    assert summary["intervals"]["n_boot"] == 5
+    first = summary["components"][0]["top_features"][0]
+    row = np.argmax(np.abs(numbers[:, 0]))
+    assert [first["lower"], first["upper"]] == numbers[row, 3:5].tolist()
+    assert "intervals in the files are those of 5 bootstrap fits" in result.stdout
+    assert "bootstrap fits" in result.stderr
+
+
+def test_report_says_that_intervals_are_from_a_bootstrap(bootstrapped):
+    out, _ = bootstrapped
+    text = (out / "report.md").read_text(encoding="utf-8")
+    assert "are 95% bootstrap intervals of the population" in text
+    assert "shorter than these" in text  # with the scores of the paper
+    page = (out / "report.html").read_text(encoding="utf-8")
+    assert '"interval": "95% bootstrap interval"' in page
+    ok("report", out)
+    assert (out / "report.html").read_text(encoding="utf-8") == page
+
+
+def test_interrupted_bootstrap_leaves_nothing_behind(table, tmp_path, monkeypatch):
+    def interrupt(*arguments, **options):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(ebcd.EBCD, "bootstrap", interrupt)
+    result = run("fit", table, "-o", tmp_path / "out", "-k", 1, *QUICK, "--bootstrap", 9)
+    assert result.exit_code == 130
+    assert [file.name for file in tmp_path.iterdir()] == ["counts.csv"]
+
+
+def test_credible_intervals_say_what_they_are_about(fitted):
+    summary = json.loads((fitted[0] / "summary.json").read_text(encoding="utf-8"))
+    assert summary["intervals"] == {"kind": "credible", "level": 0.95, "about": "population"}
+
+
 def test_weak_components_that_are_dropped_are_reported(tmp_path):
     np.save(tmp_path / "noise.npy", np.random.default_rng(0).normal(size=(50, 20)))
     result = ok("fit", tmp_path / "noise.npy", "-o", tmp_path / "out", "-k", 3)

@@ -209,3 +209,10 @@ def test_bad_models(tmp_path):
         write_report(PCA(), tmp_path / "report.html")
     with pytest.raises(ValueError, match="not fitted"):
         write_report(EBCD(), tmp_path / "report.html")
+
+
+def test_bad_bootstrap_intervals(tmp_path):
+    model = EBCD(1).fit(np.random.default_rng(0).normal(size=(20, 4)))
+    with pytest.raises(ValueError, match=r"shape \(2, k, p\) = \(2, 1, 4\), got \(1, 4\)"):
+        write_report(model, tmp_path / "r.html", bootstrap_intervals=np.zeros((1, 4)))
+    assert not list(tmp_path.iterdir())

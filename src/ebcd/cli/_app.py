@@ -87,6 +87,7 @@ def fit(
     max_time: float | None = o.MAX_TIME,
     checkpoint: Path | None = o.CHECKPOINT,
     seed: int = o.SEED,
+    bootstrap: int | None = o.BOOTSTRAP,
     force: bool = o.FORCE,
     json: bool = o.JSON,
     quiet: bool = o.QUIET,
@@ -115,7 +116,7 @@ def fit(
         about = {"title": title, "source": str(path), "output": str(output)}
         with claimed(output, force) as part, display(quiet) as shown:
             data = load(path, steps, n_samples, center, reading, shown)
-            summary = fit_and_write(part, model, data, shown, **about)
+            summary = fit_and_write(part, model, data, shown, bootstrap, **about)
         _print_summary(model, summary, output, json, quiet)
 
 
@@ -127,6 +128,8 @@ def _print_summary(
         typer.echo(as_json(summary))
     elif not quiet:
         typer.echo(model.summary())
+        if n_boot := summary["intervals"].get("n_boot"):
+            typer.echo(f"  intervals in the files are those of {n_boot} bootstrap fits")
         typer.echo(f"\nresults: {output}\nreport:  {output / 'report.html'}")
 
 
@@ -155,7 +158,7 @@ def demo(
                 "US employment in 15 sectors, January 2006 to December 2015: monthly growth, "
                 "standardised"
             )
-            summary = fit_and_write(part, model, data, shown, **about)
+            summary = fit_and_write(part, model, data, shown, None, **about)
         _print_summary(model, summary, output, json, quiet)
 
 

@@ -158,6 +158,12 @@ CHECKPOINT = _model(
     "Save the state of the fit here; the same command resumes from it.", metavar="FILE"
 )
 SEED = _model("Seed of the random starts.", min=0, metavar="N", default=0)
+BOOTSTRAP = _model(
+    "Fit to this many data sets drawn from the fitted model as well, and give intervals of these "
+    "fits in place of credible intervals; 50 are enough.",
+    min=2,
+    metavar="N",
+)
 METHOD = _model(
     f"Method or prior family to fit; repeatable. By default {', '.join(METHODS)}.",
     autocompletion=lambda incomplete: [name for name in METHODS if name.startswith(incomplete)],

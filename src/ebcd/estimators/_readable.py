@@ -201,8 +201,10 @@ class Readable(Decomposition):
             raise ValueError("there is no component, so there are no features to list")
         integer(0, self.n_components_ - 1).check("k", k)
         integer(0).check("n", n)
-        order = np.argsort(-np.abs(self.components_[k]), kind="stable")[:n]
-        return self._features(k, order, feature_names)
+        return self._features(k, self._largest(k, n), feature_names)
+
+    def _largest(self, k: int, n: int = 10) -> NDArray[np.intp]:
+        return np.argsort(-np.abs(self.components_[k]), kind="stable")[:n]
 
     def _features(self, k: int, which: NDArray[np.intp], feature_names: Any) -> list[Feature]:
         columns = [self.components_[k, which]]

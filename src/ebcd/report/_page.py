@@ -108,6 +108,8 @@ def payload(facts: Facts, n_features: int) -> tuple[dict[str, Any], str]:
         "rows": {"shown": len(rows), "all": 0 if facts.scores is None else len(facts.scores)},
         "digits": digits,
         "firstDay": None if facts.days is None else float(facts.days.min()),
+        "interval": facts.interval,
+        "about": facts.about,
         "pathName": facts.path_name,
         "pathEnd": None if facts.path is None else _finite(facts.path[-1]),
         "stretches": [_days_between(facts, k) for k in range(facts.n_components)],

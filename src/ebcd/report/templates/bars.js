@@ -108,7 +108,7 @@ function drawBarLegend() {
     ["positive", "positive"],
     ["negative", "negative"],
     ["unclear", data.lfsr ? `no clear sign (lfsr > ${state.level})` : "zero"],
-    ...(data.lower ? [["stroke", intervalName()]] : []),
+    ...(data.lower ? [["stroke", header.interval + header.about]] : []),
   ];
   byId("bar-legend").replaceChildren(
     ...entries.map(([kind, text]) => html("span", {}, swatch(kind), text)),

@@ -115,12 +115,10 @@ const percent = (share) =>
   share === 0 || share >= 0.0095 ? `${(100 * share).toFixed(1)}%` : `${format(100 * share, 1)}%`;
 const counted = (number) => number.toLocaleString("en");
 
-const intervalName = () => "95% credible interval";
-
 function loadingLines(k, j) {
   const lines = [`loading ${format(data.loadings[k][j])}`];
   if (data.lower)
-    lines.push(`${intervalName()} ${format(data.lower[k][j], 3)} to ${format(data.upper[k][j], 3)}`);
+    lines.push(`${header.interval} ${format(data.lower[k][j], 3)} to ${format(data.upper[k][j], 3)}`);
   if (data.lfsr)
     lines.push(`lfsr ${format(data.lfsr[k][j], 3)}${hasClearSign(k, j) ? "" : ": no clear sign"}`);
   return lines;
