@@ -1,6 +1,7 @@
 """The report's sentences say what the numbers say."""
 
 import datetime as dt
+from copy import copy
 from dataclasses import replace
 
 import numpy as np
@@ -12,6 +13,7 @@ from ebcd.priors import make_prior
 from ebcd.report import _words, pca_variance_ratio
 from ebcd.report._dates import as_text, days_of
 from ebcd.report._facts import gather
+from ebcd.report._words import findings
 
 
 def facts_of(model, scores=None, rows=None, names=None, pca=None):
@@ -90,6 +92,28 @@ def test_periods_do_not_depend_on_the_size_of_scores(employment):
     expected = [(period.first, period.last) for period in _words.clear_periods(employment, 0)]
     found = [(period.first, period.last) for period in _words.clear_periods(small, 0)]
     assert found == expected
+
+
+def test_components_that_do_not_stand_out_are_named(employment):
+    model = copy(employment.model)
+    model.n_signal_ = 2
+    weak = replace(employment, model=model)
+    assert "Caution: component 2 does not stand out from noise." in _words.opening(weak)
+    said = [sentences[0] == "It does not stand out from noise." for _, sentences in findings(weak)]
+    assert said == [False, False, True]
+    model.n_signal_ = 1
+    assert "Caution: components 1, 2 do not stand out from noise." in _words.opening(weak)
+    model.n_signal_ = 3
+    assert "stand out" not in _words.opening(weak)
+
+
+def test_the_smallest_components_are_weak_in_any_order():
+    X = np.random.default_rng(0).normal(size=(60, 8))
+    X[:, :4] += 3 * np.random.default_rng(1).normal(size=(60, 1))
+    model = EBCD(2).fit(X)
+    model.components_, model.n_signal_ = model.components_[::-1], 1
+    model.explained_variance_ = model.explained_variance_[::-1]
+    assert facts_of(model).weak == [0]
 
 
 def test_opposite_signs_are_told_apart():

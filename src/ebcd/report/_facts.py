@@ -52,6 +52,12 @@ class Facts:
         return int(self.model.n_components_)
 
     @property
+    def weak(self) -> list[int]:
+        """Components that do not stand out from noise: the smallest ones, if the model knows."""
+        order = np.argsort(-self.model.explained_variance_, kind="stable")
+        return sorted(order[getattr(self.model, "n_signal_", self.n_components) :].tolist())
+
+    @property
     def interval(self) -> str:
         """What an interval is called."""
         return f"95% {'bootstrap' if self.bootstrapped else 'credible'} interval"

@@ -104,6 +104,7 @@ def payload(facts: Facts, n_features: int) -> tuple[dict[str, Any], str]:
     header = {
         "method": facts.method,
         "components": facts.n_components,
+        "weak": facts.weak,
         "features": {"shown": len(kept), "all": len(facts.names)},
         "rows": {"shown": len(rows), "all": 0 if facts.scores is None else len(facts.scores)},
         "digits": digits,
@@ -170,9 +171,9 @@ def _spread(scores: np.ndarray | None, n_components: int) -> np.ndarray:
 
 def _findings(facts: Facts) -> str:
     items = [
-        f"<li><h3>{html.escape(heading)}</h3>"
+        f"<li{' class=weak' if k in facts.weak else ''}><h3>{html.escape(heading)}</h3>"
         f"{''.join(f'<p>{_text(line)}</p>' for line in sentences)}</li>"
-        for heading, sentences in _words.findings(facts)
+        for k, (heading, sentences) in enumerate(_words.findings(facts))
     ]
     first, rest = "".join(items[:LISTED]), "".join(items[LISTED:])
     text = f"<ol class=findings>{first}</ol>" if first else ""

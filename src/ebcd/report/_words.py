@@ -43,7 +43,8 @@ _BOOTSTRAP_COVERED = {"covered": "87% to 89%", "between": "82% to 96%"}  # as `B
 
 def opening(facts: Facts) -> str:
     """Write one paragraph about what was fitted."""
-    return " ".join(filter(None, [_task(facts), _result(facts), _method(facts), _end(facts)]))
+    parts = [_task(facts), _result(facts), _weak(facts), _method(facts), _end(facts)]
+    return " ".join(filter(None, parts))
 
 
 def _task(facts: Facts) -> str:
@@ -74,6 +75,16 @@ def _result(facts: Facts) -> str:
             what += " and count noise along their directions"
         text += f"; ordinary principal components, {what}, explain {best}"
     return text + "."
+
+
+def _weak(facts: Facts) -> str:
+    """Name the components that do not stand out from noise."""
+    weak = facts.weak
+    if not weak:
+        return ""
+    verb = "s {} do" if len(weak) > 1 else " {} does"
+    names = verb.format(listed([str(k) for k in weak]))
+    return f"Caution: component{names} not stand out from noise."
 
 
 def _how_many(facts: Facts) -> str:
@@ -117,9 +128,10 @@ def _end(facts: Facts) -> str:
 def findings(facts: Facts) -> Iterator[tuple[str, list[str]]]:
     """Describe each component, in a heading and sentences: which features it moves, and when."""
     for k, share in enumerate(facts.model.explained_variance_ratio_):
+        weak = ["It does not stand out from noise."] if k in facts.weak else []
         yield (
             f"Component {k}: {percent(share)} of the variance",
-            _features(facts, k) + _rows(facts, k),
+            weak + _features(facts, k) + _rows(facts, k),
         )
 
 

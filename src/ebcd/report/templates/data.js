@@ -99,6 +99,9 @@ function orderOf(values, divisors = null) {
 const range = (n) => Array.from({ length: n }, (_, i) => i);
 const hasClearSign = (k, j) => (data.lfsr ? data.lfsr[k][j] <= state.level : data.loadings[k][j] !== 0);
 
+// Components that do not stand out from noise are drawn faintly.
+const isWeak = (k) => header.weak.includes(k);
+
 // Numbers for people: four significant digits, a real minus sign.
 function format(value, digits = 4) {
   if (!Number.isFinite(value)) return "–";
