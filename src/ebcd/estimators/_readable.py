@@ -273,15 +273,16 @@ class Readable(Decomposition):
         for k in range(self.n_components_):
             lines += self._component_lines(k, feature_names)
         lines.append(f"\n  {self._end()}")
-        lines += [f"  {note}" for note in self._notes()]
-        return "\n".join(lines)
+        if self._uneven:
+            lines.append(f"  hint: {_HINT}")
+        return "\n".join([*lines, *(f"  {note}" for note in self._notes())])
 
     def _notes(self) -> list[str]:
-        """Say what to keep in mind about the fit."""
+        """Say which components are missing, and what uncertainties are about."""
         notes = [self._dropped()] if self._dropped() else []
         if self._scope is not None and self.n_components_:
             notes.append(self._scope.line)
-        return [*notes, f"hint: {_HINT}"] if self._uneven else notes
+        return notes
 
     @property
     def _scope(self) -> Scope | None:
@@ -302,7 +303,8 @@ class Readable(Decomposition):
         """Return a table of the components; before a fit, scikit-learn's diagram."""
         if not hasattr(self, "components_"):
             return str(super()._repr_html_inner())
-        return components_table(self, self._title(), [self._end(), *self._notes()])
+        hint = [_HINT] if self._uneven else []
+        return components_table(self, self._title(), [self._end(), *hint, *self._notes()])
 
     def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
         bundle: dict[str, str] = super()._repr_mimebundle_(**kwargs)
