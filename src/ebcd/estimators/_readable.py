@@ -292,7 +292,7 @@ class Readable(Decomposition):
     def _dropped(self) -> str:
         """Say how many of the requested components are missing, if any."""
         wanted: Any = getattr(self, "n_components", "")
-        if self._scope is None or isinstance(wanted, str) or wanted == self.n_components_:
+        if self._scope is None or isinstance(wanted, str) or wanted <= self.n_components_:
             return ""
         gone = wanted - self.n_components_
         which = "was dropped: all its" if gone == 1 else "were dropped: all their"
