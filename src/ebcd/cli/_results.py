@@ -120,8 +120,8 @@ def _about_intervals(model: ebcd.EBCD, n_boot: int | None) -> dict[str, Any]:
 
 
 def _component(model: ebcd.EBCD, k: int, intervals: Array) -> dict[str, Any]:
-    listed = model._largest(k)
-    top = zip(model.top_features(k), intervals[:, k, listed].T, strict=True)
+    listed = model._largest(k, 10)
+    top = zip(model._features(k, listed, None), intervals[:, k, listed].T, strict=True)
     return {
         "component": k,
         "explained_variance_ratio": model.explained_variance_ratio_[k],

@@ -203,7 +203,7 @@ class Readable(Decomposition):
         integer(0).check("n", n)
         return self._features(k, self._largest(k, n), feature_names)
 
-    def _largest(self, k: int, n: int = 10) -> NDArray[np.intp]:
+    def _largest(self, k: int, n: int) -> NDArray[np.intp]:
         return np.argsort(-np.abs(self.components_[k]), kind="stable")[:n]
 
     def _features(self, k: int, which: NDArray[np.intp], feature_names: Any) -> list[Feature]:

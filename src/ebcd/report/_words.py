@@ -82,9 +82,8 @@ def _weak(facts: Facts) -> str:
     weak = facts.weak
     if not weak:
         return ""
-    verb = "s {} do" if len(weak) > 1 else " {} does"
-    names = verb.format(listed([str(k) for k in weak]))
-    return f"Caution: component{names} not stand out from noise."
+    noun, verb = ("component", "does") if len(weak) == 1 else ("components", "do")
+    return f"Caution: {noun} {listed([str(k) for k in weak])} {verb} not stand out from noise."
 
 
 def _how_many(facts: Facts) -> str:
