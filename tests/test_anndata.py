@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -16,6 +17,8 @@ import pandas as pd  # noqa: E402 - comes with anndata
 
 from ebcd.anndata import ebcd as decompose  # noqa: E402
 from ebcd.data._settings import SETTINGS  # noqa: E402
+
+integrated = partial(ebcd.EBCD, scores="integrated")
 
 
 def make_data(kind=np.asarray, dtype=np.float64):
@@ -58,29 +61,36 @@ def test_results_are_those_of_the_estimator(kind, dtype):
     adata = make_data(kind, dtype)
     assert decompose(adata, 2) is None
     x = dense(adata.X)
-    assert_stored(adata, ebcd.EBCD(2).fit(x), x)
+    assert_stored(adata, integrated(2).fit(x), x)
     assert adata.obsm["X_ebcd"].dtype == dtype
 
 
 def test_number_of_components_is_found():
     adata = make_data()
     decompose(adata)
-    model = ebcd.EBCD().fit(adata.X)
+    model = integrated().fit(adata.X)
     assert adata.obsm["X_ebcd"].shape[1] == model.n_components_ == 2
+
+
+def test_scores_of_the_paper():
+    adata = make_data()
+    decompose(adata, 2, scores="orthogonal")
+    assert_stored(adata, ebcd.EBCD(2).fit(adata.X), adata.X)
+    assert adata.uns["ebcd"]["params"]["scores"] == "orthogonal"
 
 
 def test_highly_variable_genes_are_used_if_marked():
     adata = make_data()
     adata.var["highly_variable"] = mask = adata.var["chosen"].to_numpy()
     decompose(adata, 2)
-    assert_stored(adata, ebcd.EBCD(2).fit(adata.X[:, mask]), adata.X[:, mask], rows=mask)
+    assert_stored(adata, integrated(2).fit(adata.X[:, mask]), adata.X[:, mask], rows=mask)
     assert not adata.varm["ebcd"][~mask].any()
     assert np.isnan(adata.varm["ebcd_sd"][~mask]).all()
     assert np.isnan(adata.varm["ebcd_lfsr"][~mask]).all()
     assert adata.uns["ebcd"]["params"]["mask_var"] == "highly_variable"
 
     decompose(adata, 2, mask_var=None)
-    assert_stored(adata, ebcd.EBCD(2).fit(adata.X), adata.X)
+    assert_stored(adata, integrated(2).fit(adata.X), adata.X)
     assert "mask_var" not in adata.uns["ebcd"]["params"]
 
 
@@ -90,7 +100,7 @@ def test_mask_by_name_or_array(as_array):
     mask = adata.var["chosen"].to_numpy()
     decompose(adata, 2, mask_var=mask if as_array else "chosen")
     x = dense(adata.X)[:, mask]
-    assert_stored(adata, ebcd.EBCD(2).fit(x), x, rows=mask)
+    assert_stored(adata, integrated(2).fit(x), x, rows=mask)
 
 
 def test_layer_key_and_options():
@@ -99,7 +109,7 @@ def test_layer_key_and_options():
     decompose(
         adata, 2, layer="doubled", key_added="parts", prior="point_normal", scale=True, max_iter=500
     )
-    model = ebcd.EBCD(2, prior="point_normal", scale=True, max_iter=500).fit(2 * adata.X)
+    model = integrated(2, prior="point_normal", scale=True, max_iter=500).fit(2 * adata.X)
     assert_stored(adata, model, 2 * adata.X, key="parts")
     params = adata.uns["parts"]["params"]
     assert params["layer"] == "doubled"
@@ -121,7 +131,7 @@ def test_view_becomes_data_of_its_own():
     view = adata[:60]
     with pytest.warns(anndata.ImplicitModificationWarning):
         decompose(view, 2)
-    assert_stored(view, ebcd.EBCD(2).fit(adata.X[:60]), adata.X[:60])
+    assert_stored(view, integrated(2).fit(adata.X[:60]), adata.X[:60])
     assert not adata.obsm
 
 
@@ -141,7 +151,7 @@ def test_backed(tmp_path, monkeypatch, kind, dtype):
     assert set(rows) == {17, 12}  # never all rows at once
     mask = adata.var["chosen"].to_numpy()
     x = dense(adata.to_memory().X)[:, mask]
-    assert_stored(adata, ebcd.EBCD(2).fit(x), x, rows=mask, atol=1e-4)
+    assert_stored(adata, integrated(2).fit(x), x, rows=mask, atol=1e-4)
     adata.file.close()
 
 
@@ -176,7 +186,7 @@ def test_priors_can_be_made_again():
     decompose(adata, 2)
     stored = [json.loads(text) for text in adata.uns["ebcd"]["priors"]]
     made = [ebcd.priors.FittedPrior.from_dict(prior) for prior in stored]
-    assert made == ebcd.EBCD(2).fit(adata.X).priors_
+    assert made == integrated(2).fit(adata.X).priors_
 
 
 def test_nothing_found(tmp_path):

@@ -28,6 +28,7 @@ def ebcd(
     key_added: str = "ebcd",
     prior: Any = "point_laplace",
     noise: str = "constant",
+    scores: str = "integrated",
     center: bool = True,
     scale: bool = False,
     copy: bool = False,
@@ -51,6 +52,10 @@ def ebcd(
         Name under which the results are stored.
     prior, noise, center, scale
         As in `ebcd.EBCD`.
+    scores : "integrated", "relaxed" or "orthogonal", default "integrated"
+        As in `ebcd.EBCD`, whose own default is "orthogonal", the paper's model. With the other two,
+        uncertainties are about the population of cells, not only about these ones; with
+        "integrated" the weakest components may be dropped.
     copy : bool, default False
         Whether to leave `adata` unchanged and return a copy with the results.
     **options
@@ -65,9 +70,9 @@ def ebcd(
     -----
     Results are, for ``key_added="ebcd"``:
 
-    - ``obsm["X_ebcd"]``, cells x components: scores. Their mean square is one, unlike that of
-      scanpy's ``X_pca``: multiply by ``sqrt(uns["ebcd"]["variance"])`` if distances should weight
-      components by their size.
+    - ``obsm["X_ebcd"]``, cells x components: scores. Their mean square is one, or a little less
+      with relaxed and integrated scores, unlike that of scanpy's ``X_pca``: multiply by
+      ``sqrt(uns["ebcd"]["variance"])`` if distances should weight components by their size.
     - ``varm["ebcd"]``, genes x components: loadings; zero for unused genes.
     - ``varm["ebcd_sd"]``, ``varm["ebcd_lfsr"]``: their standard deviations and local false sign
       rates; NaN for unused genes.
@@ -99,12 +104,13 @@ def ebcd(
         )
     _check_target(adata, layer, key_added, copy)
     mask_name, mask = _genes(adata, mask_var)
-    settings = {"prior": prior, "noise": noise, "center": center, "scale": scale, **options}
+    settings = {"prior": prior, "noise": noise, "scores": scores, "center": center, "scale": scale}
+    settings |= options
     model = EBCD(n_comps, **settings)
-    scores = _fit(model, adata, layer, mask)
+    found = _fit(model, adata, layer, mask)
     params = {"n_comps": n_comps, "layer": layer, "mask_var": mask_name, **settings}
     target = adata.copy() if copy else adata
-    _store(target, model, scores, mask, params, key_added)
+    _store(target, model, found, mask, params, key_added)
     return target if copy else None
 
 

@@ -78,7 +78,7 @@ def refused(path, tmp_path, *options):
 def expected():
     from ebcd import EBCD
 
-    return EBCD(2, start="svd").fit(X).components_.T
+    return EBCD(2, start="svd", scores="integrated").fit(X).components_.T
 
 
 def written(tmp_path, content, name="table.csv", encoding="utf-8"):

@@ -32,6 +32,7 @@ NAMES = [f"gene {j}" for j in range(8)]
 SAMPLES = [f"s{i}" for i in range(50)]
 COUNTS = RNG.poisson(np.exp(RNG.normal(size=(50, 1)) * np.repeat([1.0, 0.0], 4)), size=(50, 8))
 QUICK = ("--start", "svd")
+PAPER = ("--start", "svd", "--scores", "orthogonal")  # which keep a component of noise
 
 
 def run(*arguments, **options):
@@ -90,7 +91,7 @@ def test_results(table, tmp_path):
     out = tmp_path / "deep" / "out"
     result = ok("fit", table, "-o", out, "-k", 2)
     assert sorted(file.name for file in out.iterdir()) == FILES
-    model = ebcd.EBCD(2, random_state=0).fit(COUNTS)
+    model = ebcd.EBCD(2, scores="integrated", random_state=0).fit(COUNTS)
     header, features, numbers = read(out / "components.csv")
     assert header[:4] == ["feature", "component_0", "component_0_sd", "component_0_lfsr"]
     assert header[4:7] == ["component_0_lower", "component_0_upper", "component_1"]
@@ -133,7 +134,7 @@ def write_formats(folder):
 
 
 def test_formats_of_the_core(tmp_path):
-    expected = ebcd.EBCD(1, start="svd").fit(COUNTS.astype(float)).components_
+    expected = ebcd.EBCD(1, start="svd", scores="integrated").fit(COUNTS.astype(float)).components_
     for path, options in write_formats(tmp_path):
         out = tmp_path / f"out-{path.stem}"
         ok("fit", path, "-o", out, "-k", 1, *QUICK, *options)
@@ -159,12 +160,14 @@ def test_quiet(table, tmp_path):
 def test_options_reach_the_model(table, tmp_path):
     options = ["--prior", "normal,point_normal", "--noise", "per_feature", "--scale"]
     options += ["--no-center", "--start", "varimax", "--tol", "0.01", "--max-iter", "50"]
+    options += ["--scores", "relaxed"]
     result = ok("fit", table, "-o", tmp_path / "out", "-k", 2, "--seed", 3, "--json", *options)
     given = json.loads(result.stdout)["parameters"]
     assert given == {
         "n_components": 2,
         "prior": ["normal", "point_normal"],
         "noise": "per_feature",
+        "scores": "relaxed",
         "center": False,
         "scale": True,
         "start": "varimax",
@@ -202,7 +205,7 @@ def test_changes(option, tmp_path):
     ]
     (tmp_path / "prices.csv").write_text("\n".join(lines))
     out = tmp_path / "out"
-    ok("fit", tmp_path / "prices.csv", "-o", out, "-k", 1, *QUICK, option)
+    ok("fit", tmp_path / "prices.csv", "-o", out, "-k", 1, *PAPER, option)
     changes = np.diff(np.log(prices) if option == "--log-returns" else prices, axis=0)
     expected = ebcd.EBCD(1, start="svd").fit_transform(changes)
     header, rows, scores = read(out / "scores.csv")
@@ -219,7 +222,7 @@ def test_changes_are_from_the_earlier_to_the_later_row(date, order, tmp_path):
     )
     (tmp_path / "prices.csv").write_text("\n".join(["date,a,b,c,d", *lines[order]]))
     out = tmp_path / "out"
-    result = ok("fit", tmp_path / "prices.csv", "-o", out, "-k", 1, *QUICK, "--log-returns")
+    result = ok("fit", tmp_path / "prices.csv", "-o", out, "-k", 1, *PAPER, "--log-returns")
     span = f"{date.format(1)} to {date.format(30)}"
     assert f"note: rows were sorted by date for --log-returns: {span}" in (result.stderr)
     expected = ebcd.EBCD(1, start="svd").fit_transform(np.diff(np.log(prices), axis=0))
@@ -266,7 +269,7 @@ def test_standardize(kind, tmp_path):
         sparse.save_npz(path, sparse.csr_array(values))
     ok("fit", path, "-o", tmp_path / "out", "-k", 1, *QUICK, "--standardize")
     sd = np.append(values.std(axis=0)[:7], 1.0)
-    expected = ebcd.EBCD(1, start="svd").fit(values / sd).components_
+    expected = ebcd.EBCD(1, start="svd", scores="integrated").fit(values / sd).components_
     found = ebcd.load(tmp_path / "out" / "model.npz").components_
     np.testing.assert_allclose(found, expected, rtol=1e-7, atol=1e-10)
 
@@ -287,7 +290,7 @@ def test_covariance(tmp_path):
     options = ("--covariance", "--n-samples", 180, "-k", 2)
     ok("fit", path, "-o", out, *options, *QUICK)
     assert sorted(file.name for file in out.iterdir()) == [f for f in FILES if f != "scores.csv"]
-    expected = ebcd.EBCD(2, start="svd").fit_covariance(props.correlation, 180)
+    expected = ebcd.EBCD(2, start="svd", scores="integrated").fit_covariance(props.correlation, 180)
     np.testing.assert_array_equal(ebcd.load(out / "model.npz").components_, expected.components_)
     assert read(out / "components.csv")[1] == props.feature_names
     summary = json.loads((out / "summary.json").read_text(encoding="utf-8"))
@@ -426,7 +429,7 @@ def test_existing_results_are_kept_without_force(table, tmp_path):
     before = {file.name: file.read_bytes() for file in out.iterdir()}
     assert "--force" in error("fit", table, "-o", out, "-k", 2)
     assert {file.name: file.read_bytes() for file in out.iterdir()} == before
-    ok("fit", table, "-o", out, "-k", 2, *QUICK, "--force")
+    ok("fit", table, "-o", out, "-k", 2, *PAPER, "--force")
     assert ebcd.load(out / "model.npz").n_components_ == 2
     assert sorted(file.name for file in tmp_path.iterdir()) == ["counts.csv", "out"]
 
@@ -503,9 +506,82 @@ def test_demo(tmp_path):
     assert (header[0], months[0], months[-1]) == ("month", "2006-02", "2015-12")
     assert months[int(np.argmin(scores[:, 0]))] == "2009-04"  # the depth of the recession
     summary = json.loads((tmp_path / "out" / "summary.json").read_text(encoding="utf-8"))
+    assert [round(100 * c["explained_variance_ratio"]) for c in summary["components"]] == [45, 6, 3]
+    assert [c["n_sure"] for c in summary["components"]] == [12, 3, 1]
+    assert summary["components"][1]["top_features"][1]["name"] == "government"
+
+
+def test_demo_with_the_scores_of_the_paper(tmp_path):
+    ok("demo", "-o", tmp_path / "out", "--scores", "orthogonal")
+    summary = json.loads((tmp_path / "out" / "summary.json").read_text(encoding="utf-8"))
     assert [round(100 * c["explained_variance_ratio"]) for c in summary["components"]] == [48, 9, 7]
-    assert [c["n_sure"] for c in summary["components"]] == [12, 3, 3]
-    assert summary["components"][0]["top_features"][0]["name"] == "construction"
+
+
+@pytest.fixture(scope="module")
+def bootstrapped(tmp_path_factory):
+    """Results with the intervals of a few bootstrap fits, and what was printed."""
+    folder = tmp_path_factory.mktemp("bootstrapped")
+    np.save(folder / "x.npy", COUNTS)
+    result = ok("fit", folder / "x.npy", "-o", folder / "out", "-k", 2, *PAPER, "--bootstrap", 5)
+    return folder / "out", result
+
+
+def test_bootstrap_intervals(bootstrapped):
+    """The intervals of Bootstrap, written out for five draws, in all files."""
+    out, result = bootstrapped
+    model, rng = ebcd.load(out / "model.npz"), np.random.default_rng(0)
+    draws = [model.bootstrap(n_boot=n, random_state=rng) for n in (3, 2)]
+    components = np.concatenate([part.components for part in draws])
+    error = np.sqrt(np.mean((components - draws[0].estimate) ** 2, axis=0))
+    reach = 2.570581835636314 * error  # quantile of Student's t with 5 degrees of freedom
+    _, _, numbers = read(out / "components.csv")
+    for place, side in ((3, -1), (4, 1)):
+        expected = (draws[0].estimate + side * reach).T
+        np.testing.assert_allclose(numbers[:, place::5], expected, rtol=1e-10, atol=1e-12)
+    summary = json.loads((out / "summary.json").read_text(encoding="utf-8"))
+    assert summary["intervals"]["kind"] == "bootstrap"
+    assert summary["intervals"]["n_boot"] == 5
+    first = summary["components"][0]["top_features"][0]
+    row = np.argmax(np.abs(numbers[:, 0]))
+    assert [first["lower"], first["upper"]] == numbers[row, 3:5].tolist()
+    assert "intervals in the files are those of 5 bootstrap fits" in result.stdout
+    assert "bootstrap fits" in result.stderr
+
+
+def test_report_says_that_intervals_are_from_a_bootstrap(bootstrapped):
+    out, _ = bootstrapped
+    text = (out / "report.md").read_text(encoding="utf-8")
+    assert "are 95% bootstrap intervals of the population" in text
+    assert "shorter than these" in text  # with the scores of the paper
+    page = (out / "report.html").read_text(encoding="utf-8")
+    assert '"interval": "95% bootstrap interval"' in page
+    ok("report", out)
+    assert (out / "report.html").read_text(encoding="utf-8") == page
+
+
+def test_interrupted_bootstrap_leaves_nothing_behind(table, tmp_path, monkeypatch):
+    def interrupt(*arguments, **options):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(ebcd.EBCD, "bootstrap", interrupt)
+    result = run("fit", table, "-o", tmp_path / "out", "-k", 1, *QUICK, "--bootstrap", 9)
+    assert result.exit_code == 130
+    assert [file.name for file in tmp_path.iterdir()] == ["counts.csv"]
+
+
+def test_credible_intervals_say_what_they_are_about(fitted):
+    summary = json.loads((fitted[0] / "summary.json").read_text(encoding="utf-8"))
+    assert summary["intervals"] == {"kind": "credible", "level": 0.95, "about": "population"}
+
+
+def test_weak_components_that_are_dropped_are_reported(tmp_path):
+    np.save(tmp_path / "noise.npy", np.random.default_rng(0).normal(size=(50, 20)))
+    result = ok("fit", tmp_path / "noise.npy", "-o", tmp_path / "out", "-k", 3)
+    dropped = "1 of 3 components was dropped: all its loadings are zero"
+    assert dropped in result.stdout
+    assert 'scores="orthogonal" keeps weak ones' in result.stdout
+    page = (tmp_path / "out" / "report.md").read_text(encoding="utf-8")
+    assert "2 such groups, called components (1 of the 3 requested was too weak)" in page
 
 
 def test_report_again(fitted):

@@ -40,6 +40,20 @@ def follow(shown, elbos, clock, tol=1e-3):
         clock.time += 1.0
 
 
+def test_parts_of_a_stage(clock, capsys):
+    with display(quiet=False) as shown:
+        shown.stage("bootstrap fits")
+        clock.time += 4.0
+        shown.part(20, 50)
+        clock.time += 6.0
+        shown.part(50, 50)
+    assert capsys.readouterr().err.splitlines() == [
+        "bootstrap fits",
+        "bootstrap fits: 20 of 50, about 6 s left",
+        "bootstrap fits: 50 of 50",
+    ]
+
+
 @pytest.mark.parametrize("rate", [0.3, 0.5, 0.9])
 def test_the_end_of_geometric_gains_is_predicted(rate):
     gains = [5.0 * rate**i for i in range(8)]

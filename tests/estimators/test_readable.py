@@ -78,7 +78,8 @@ class TestSummary:
             share = f"{100 * model.explained_variance_ratio_[k]:.1f}% of the variance"
             start = f"  component {k}: {share}, {used(model, k).sum()} of {P} loadings "
             assert sum(line.startswith(start) for line in lines) == 1
-        assert f"{model.n_iter_} iterations" in lines[-1]
+        end = lines[-2] if isinstance(model, EBCD) else lines[-1]
+        assert f"{model.n_iter_} iterations" in end
 
     def test_lists_the_largest_that_count(self, model):
         parts = re.split(r"\n\n  component \d: ", model.summary())[1:]
@@ -114,8 +115,32 @@ class TestSummary:
         assert f"alpha {cv.alpha_:g} by cross-validation" in cv.summary()
         with pytest.warns(ConvergenceWarning):
             short = EBCD(2, max_iter=1).fit(draw())
-        assert short.summary().endswith("NOT CONVERGED")
+        assert short.summary().splitlines()[-2].endswith("NOT CONVERGED")
         assert "NOT" not in cv.summary()
+
+    @pytest.mark.parametrize(
+        ("scores", "words"),
+        [
+            ("orthogonal", "given the scores: 90% intervals cover 63%"),
+            ("relaxed", "about the population: 90% intervals cover 83%"),
+            ("integrated", "about the population: 90% intervals cover 84%"),
+        ],
+    )
+    def test_says_what_uncertainties_are_about(self, scores, words):
+        model = EBCD(2, scores=scores).fit(draw())
+        assert f"uncertainties are {words}" in model.summary()
+        assert f"uncertainties are {words}" in model._repr_html_()
+
+    def test_others_speak_for_themselves(self):
+        assert "uncertainties are" not in EBMF(2).fit(draw()).summary()
+        assert "uncertainties are" not in PenalizedPCA(2).fit(draw()).summary()
+
+    def test_says_how_many_components_were_dropped(self):
+        noise = np.random.default_rng(0).normal(size=(50, 20))
+        model = EBCD(3, scores="integrated").fit(noise)
+        assert model.n_components_ == 2
+        assert "1 of 3 components was dropped: all its loadings are zero" in model.summary()
+        assert "dropped" not in EBCD(2).fit(draw()).summary()
 
     def test_prior_of_scaled_data_is_called_so(self):
         assert EBCD(2, scale=True).fit(draw()).summary().count("(of the scaled data)") == 2

@@ -74,7 +74,8 @@ class TestIntervals:
             return
         ends = model.credible_intervals(probability)[:, 0, expected(model, 0, 20)].T
         np.testing.assert_allclose(intervals(ax), ends, rtol=1e-9, atol=1e-12)
-        assert f"{100 * probability:g}% credible" in ax.get_xlabel()
+        about = ", given the scores" if isinstance(model, EBCD) else ""
+        assert f"{100 * probability:g}% credible intervals{about}" in ax.get_xlabel()
 
 
 class TestAxes:

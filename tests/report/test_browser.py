@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 import struct
+from copy import copy
 
 import numpy as np
 import pytest
@@ -287,6 +288,28 @@ def test_intervals_of_a_large_page(page, tmp_path, monkeypatch, settings):
     drawn = drawn_intervals(page, 0)
     np.testing.assert_allclose(drawn, intervals[:, 0, shown].T, atol=1e-3 * np.ptp(intervals))
     assert page.problems() == []
+
+
+def test_bootstrap_intervals_and_a_weak_component(page, tmp_path, employment):
+    model, _, names, _ = employment
+    weak = copy(model)
+    weak.n_signal_ = 2
+    ends = weak.bootstrap(n_boot=5, random_state=0).intervals()
+    page.open(
+        write_report(weak, tmp_path / "r.html", feature_names=names, bootstrap_intervals=ends)
+    )
+    assert "95% bootstrap interval of the population" in page.one("#bar-legend").text
+    notes = [caption.text for caption in page.all("#bars figcaption")]
+    assert ["does not stand out from noise" in note for note in notes] == [False, False, True]
+    faint = "return getComputedStyle(arguments[0]).fillOpacity"
+    shown = [
+        page.js(faint, figure.find_element(By.CSS_SELECTOR, "rect.positive"))
+        for figure in page.all("#bars figure")
+    ]
+    assert shown == ["1", "1", "0.35"]
+    shown = page.hover(page.all("#bars svg")[0])
+    assert any(line.startswith("95% bootstrap interval ") for line in shown)
+    assert not page.problems()
 
 
 def test_heat_map_has_the_colours_of_the_loadings(opened, employment):

@@ -1,6 +1,8 @@
 """The report's sentences say what the numbers say."""
 
 import datetime as dt
+from copy import copy
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,6 +13,7 @@ from ebcd.priors import make_prior
 from ebcd.report import _words, pca_variance_ratio
 from ebcd.report._dates import as_text, days_of
 from ebcd.report._facts import gather
+from ebcd.report._words import findings
 
 
 def facts_of(model, scores=None, rows=None, names=None, pca=None):
@@ -64,6 +67,53 @@ def test_recession_is_in_the_words_of_the_first_component(employment):
     assert f"Lowest scores: {lowest}" in text
     assert f"From {employment.rows[period.first]} to {employment.rows[period.last]}" in text
     assert "they were jointly below their usual level" in text
+
+
+@pytest.mark.parametrize(
+    ("scores", "about", "covered", "wrong"),
+    [
+        ("orthogonal", "are 95% credible intervals, given the scores.", "63%", "2%"),
+        ("relaxed", "are 95% credible intervals of the population.", "83%", "0.5%"),
+        ("integrated", "are 95% credible intervals of the population.", "84%", "0.06%"),
+    ],
+)
+def test_says_what_intervals_are_about(scores, about, covered, wrong):
+    X = np.random.default_rng(0).normal(size=(60, 1)) * np.array([2.0, 2.0, 2.0, 0.0])
+    model = EBCD(1, scores=scores).fit(X + 0.3 * np.random.default_rng(1).normal(size=X.shape))
+    text = " ".join(_words.reading(facts_of(model)))
+    assert about in text
+    assert f"90% intervals covered {covered} of clearly non-zero loadings" in text
+    assert f"and {wrong} of the signs with lfsr < 0.01 were wrong" in text
+    assert ("1 is a typical size" in text) == (scores != "integrated")
+
+
+def test_periods_do_not_depend_on_the_size_of_scores(employment):
+    small = replace(employment, scores=0.5 * employment.scores)
+    expected = [(period.first, period.last) for period in _words.clear_periods(employment, 0)]
+    found = [(period.first, period.last) for period in _words.clear_periods(small, 0)]
+    assert found == expected
+
+
+def test_components_that_do_not_stand_out_are_named(employment):
+    model = copy(employment.model)
+    model.n_signal_ = 2
+    weak = replace(employment, model=model)
+    assert "Caution: component 2 does not stand out from noise." in _words.opening(weak)
+    said = [sentences[0] == "It does not stand out from noise." for _, sentences in findings(weak)]
+    assert said == [False, False, True]
+    model.n_signal_ = 1
+    assert "Caution: components 1, 2 do not stand out from noise." in _words.opening(weak)
+    model.n_signal_ = 3
+    assert "stand out" not in _words.opening(weak)
+
+
+def test_the_smallest_components_are_weak_in_any_order():
+    X = np.random.default_rng(0).normal(size=(60, 8))
+    X[:, :4] += 3 * np.random.default_rng(1).normal(size=(60, 1))
+    model = EBCD(2).fit(X)
+    model.components_, model.n_signal_ = model.components_[::-1], 1
+    model.explained_variance_ = model.explained_variance_[::-1]
+    assert facts_of(model).weak == [0]
 
 
 def test_opposite_signs_are_told_apart():

@@ -51,7 +51,7 @@ def test_every_estimator(tmp_path, X, estimator):
     assert sorted(file.name for file in tmp_path.iterdir()) == ["report.html", "report.md"]
     text = page.with_suffix(".md").read_text(encoding="utf-8")
     assert ("has no uncertainties" in text) == (not hasattr(model, "lfsr_"))
-    assert ("are credible intervals" in text) == hasattr(model, "lfsr_")
+    assert ("are 95% credible intervals" in text) == hasattr(model, "lfsr_")
     assert ("| lower | upper |" in text) == hasattr(model, "lfsr_")
     assert ("fits no priors" in text) == (not hasattr(model, "priors_"))
     assert "| PCA |" in text
@@ -209,3 +209,10 @@ def test_bad_models(tmp_path):
         write_report(PCA(), tmp_path / "report.html")
     with pytest.raises(ValueError, match="not fitted"):
         write_report(EBCD(), tmp_path / "report.html")
+
+
+def test_bad_bootstrap_intervals(tmp_path):
+    model = EBCD(1).fit(np.random.default_rng(0).normal(size=(20, 4)))
+    with pytest.raises(ValueError, match=r"shape \(2, k, p\) = \(2, 1, 4\), got \(1, 4\)"):
+        write_report(model, tmp_path / "r.html", bootstrap_intervals=np.zeros((1, 4)))
+    assert not list(tmp_path.iterdir())

@@ -80,12 +80,14 @@ def fit(
     n_components: str = o.N_COMPONENTS,
     prior: str = o.PRIOR,
     noise: o.Noise = o.NOISE,
+    scores: o.Scores = o.SCORES,
     start: o.Start = o.START,
     tol: float | None = o.TOL,
     max_iter: int = o.MAX_ITER,
     max_time: float | None = o.MAX_TIME,
     checkpoint: Path | None = o.CHECKPOINT,
     seed: int = o.SEED,
+    bootstrap: int | None = o.BOOTSTRAP,
     force: bool = o.FORCE,
     json: bool = o.JSON,
     quiet: bool = o.QUIET,
@@ -97,6 +99,7 @@ def fit(
             n_components,
             prior=prior,
             noise=noise.value,
+            scores=scores.value,
             center=center,
             scale=scale,
             start=start.value,
@@ -113,7 +116,7 @@ def fit(
         about = {"title": title, "source": str(path), "output": str(output)}
         with claimed(output, force) as part, display(quiet) as shown:
             data = load(path, steps, n_samples, center, reading, shown)
-            summary = fit_and_write(part, model, data, shown, **about)
+            summary = fit_and_write(part, model, data, shown, bootstrap, **about)
         _print_summary(model, summary, output, json, quiet)
 
 
@@ -125,12 +128,15 @@ def _print_summary(
         typer.echo(as_json(summary))
     elif not quiet:
         typer.echo(model.summary())
+        if n_boot := summary["intervals"].get("n_boot"):
+            typer.echo(f"  intervals in the files are those of {n_boot} bootstrap fits")
         typer.echo(f"\nresults: {output}\nreport:  {output / 'report.html'}")
 
 
 @app.command()
 def demo(
     output: Path = o.DEMO_OUTPUT,
+    scores: o.Scores = o.SCORES,
     force: bool = o.FORCE,
     json: bool = o.JSON,
     quiet: bool = o.QUIET,
@@ -141,7 +147,7 @@ def demo(
         names = [name.replace("_", " ") for name in jobs.feature_names]
         steps = Steps(log_returns=True, standardize=True)
         data = standardized(steps.apply(Table(jobs.data, names, jobs.dates, "month")), steps)
-        model = ebcd.EBCD(3)
+        model = ebcd.EBCD(3, scores=scores.value)
         about = {
             "title": "What moved US employment, 2006 to 2015?",
             "source": "monthly growth of employment, standardised; US Bureau of Labor Statistics",
@@ -152,7 +158,7 @@ def demo(
                 "US employment in 15 sectors, January 2006 to December 2015: monthly growth, "
                 "standardised"
             )
-            summary = fit_and_write(part, model, data, shown, **about)
+            summary = fit_and_write(part, model, data, shown, None, **about)
         _print_summary(model, summary, output, json, quiet)
 
 

@@ -18,6 +18,7 @@ _MARKS = {"tab": "\t", "\\t": "\t", "comma": ",", "semicolon": ";", "space": " "
 Missing = enum.StrEnum("Missing", ["rows", "columns"])
 Decimal = enum.StrEnum("Decimal", {"point": ".", "comma": ","})
 Noise = enum.StrEnum("Noise", ["constant", "per_feature"])
+Scores = enum.StrEnum("Scores", ["integrated", "relaxed", "orthogonal"])
 Start = enum.StrEnum("Start", ["auto", "greedy", "svd", "varimax"])
 
 
@@ -135,6 +136,11 @@ PRIOR = _model(
     default="point_laplace",
 )
 NOISE = _model("Whether all columns share one noise variance.", default=Noise.constant)
+SCORES = _model(
+    "What is assumed of the scores: with integrated or relaxed, uncertainties are about the "
+    "population; with orthogonal (the paper, and the default in Python), given the scores.",
+    default=Scores.integrated,
+)
 START = _model(
     "Starting point: the best of several (auto), the paper's algorithm (greedy), or principal "
     "components, as they are (svd) or rotated (varimax).",
@@ -152,6 +158,12 @@ CHECKPOINT = _model(
     "Save the state of the fit here; the same command resumes from it.", metavar="FILE"
 )
 SEED = _model("Seed of the random starts.", min=0, metavar="N", default=0)
+BOOTSTRAP = _model(
+    "Fit to this many data sets drawn from the fitted model as well, and give intervals of these "
+    "fits in place of credible intervals; 50 are enough.",
+    min=2,
+    metavar="N",
+)
 METHOD = _model(
     f"Method or prior family to fit; repeatable. By default {', '.join(METHODS)}.",
     autocompletion=lambda incomplete: [name for name in METHODS if name.startswith(incomplete)],

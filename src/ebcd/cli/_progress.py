@@ -47,6 +47,12 @@ class Display(AbstractDisplay):
         first = self._tol is not None and len(self._elbos) == 1
         self._show(self._words, detail + self._left(number), brief=not first)
 
+    def part(self, done: int, of: int) -> None:
+        """Show how much of a stage is done, and an estimate of the time left."""
+        seconds = (monotonic() - self._began) * (of - done) / done
+        left = f", about {_duration(seconds)} left" if done < of else ""
+        self._show(self._words, f"{done} of {of}{left}", brief=True)
+
     def _left(self, number: int) -> str:
         """Say how much time is left, as far as that is known."""
         now = monotonic()

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import time
 import warnings
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 import ebcd
+from ebcd._numerics import Array
 from ebcd.cli._data import Prepared
 from ebcd.cli._progress import Display
 from ebcd.data.files._table import Table
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
 
 # The same on every system; numbers have all their digits by default.
 CSV: dict[str, Any] = {"lineterminator": "\n", "encoding": "utf-8", "na_rep": "nan"}
+_PARTS = 20  # of a bootstrap, each of which prepares its draws anew
 
 
 def fit_model(model: ebcd.EBCD, data: Prepared, shown: Display) -> tuple[list[str], float]:
@@ -40,17 +43,38 @@ def fit_model(model: ebcd.EBCD, data: Prepared, shown: Display) -> tuple[list[st
     return list(warned), time.monotonic() - began
 
 
+def bootstrap_intervals(model: ebcd.EBCD, n_boot: int, shown: Display) -> Array:
+    """Return 95% intervals of bootstrap fits, made in parts to show how far it is."""
+    shown.stage("bootstrap fits")
+    rng = np.random.default_rng(model.random_state)
+    parts: list[Any] = []
+    done = 0
+    for numbers in np.array_split(range(n_boot), min(max(n_boot // 2, 1), _PARTS)):
+        parts.append(model.bootstrap(n_boot=len(numbers), random_state=rng))
+        done += len(numbers)
+        shown.part(done, n_boot)
+    components = np.concatenate([part.components for part in parts])
+    return np.asarray(replace(parts[0], components=components).intervals())
+
+
 def fit_and_write(
-    folder: Path, model: ebcd.EBCD, data: Prepared, shown: Display, **about: str
+    folder: Path,
+    model: ebcd.EBCD,
+    data: Prepared,
+    shown: Display,
+    n_boot: int | None,
+    **about: str,
 ) -> dict[str, Any]:
     """Fit, write all files of results to an empty folder, and return the summary."""
     warned, seconds = fit_model(model, data, shown)
     for warning in warned:
         shown.note(f"warning: {warning}")
+    ends = None if n_boot is None else bootstrap_intervals(model, n_boot, shown)
     shown.stage("writing the results")
     table = data.table
     scores = None if data.n_samples is not None else model.transform(table.values)
     model.feature_names_in_ = np.array(table.column_names, dtype=object)
+    intervals = model.credible_intervals() if ends is None else ends
     summary = {
         "ebcd_version": ebcd.__version__,
         **about,
@@ -60,14 +84,15 @@ def fit_and_write(
         "seconds": round(seconds, 3),
         "notes": table.notes,
         "warnings": warned,
-        "components": [_component(model, k) for k in range(model.n_components_)],
+        "intervals": _about_intervals(model, n_boot),
+        "components": [_component(model, k, intervals) for k in range(model.n_components_)],
     }
-    _components_frame(model).to_csv(folder / "components.csv", **CSV)
+    _components_frame(model, intervals).to_csv(folder / "components.csv", **CSV)
     if scores is not None:
         scores_frame(scores, table).to_csv(folder / "scores.csv", **CSV)
     (folder / "summary.json").write_bytes(f"{as_json(summary)}\n".encode())
     save(model, folder / "model.npz")
-    _write_report(folder, model, summary, scores, table.row_names)
+    _write_report(folder, model, summary, scores, table.row_names, ends)
     return summary
 
 
@@ -87,13 +112,24 @@ def _summary(model: ebcd.EBCD) -> dict[str, Any]:
     }
 
 
-def _component(model: ebcd.EBCD, k: int) -> dict[str, Any]:
+def _about_intervals(model: ebcd.EBCD, n_boot: int | None) -> dict[str, Any]:
+    if n_boot is not None:
+        return {"kind": "bootstrap", "level": 0.95, "about": "population", "n_boot": n_boot}
+    about = "given the scores" if model.scores == "orthogonal" else "population"
+    return {"kind": "credible", "level": 0.95, "about": about}
+
+
+def _component(model: ebcd.EBCD, k: int, intervals: Array) -> dict[str, Any]:
+    listed = model._largest(k, 10)
+    top = zip(model._features(k, listed, None), intervals[:, k, listed].T, strict=True)
     return {
         "component": k,
         "explained_variance_ratio": model.explained_variance_ratio_[k],
         "n_sure": model._used(k)[0].sum(),
         "prior": model.priors_[k].describe(),
-        "top_features": [feature._asdict() for feature in model.top_features(k)],
+        "top_features": [
+            {**feature._asdict(), "lower": lower, "upper": upper} for feature, (lower, upper) in top
+        ],
     }
 
 
@@ -105,11 +141,11 @@ def _pca_shares(model: ebcd.EBCD, data: Prepared) -> Any:
     return np.linalg.eigvalsh(S)[::-1][: model.n_components_] / np.trace(S)
 
 
-def _components_frame(model: ebcd.EBCD) -> pd.DataFrame:
-    """Return one row per feature: each component's loading, sd, lfsr and credible interval."""
+def _components_frame(model: ebcd.EBCD, intervals: Array) -> pd.DataFrame:
+    """Return one row per feature: each component's loading, sd, lfsr and interval."""
     import pandas as pd
 
-    lower, upper = model.credible_intervals()
+    lower, upper = intervals
     tables = {"": model.components_, "_sd": model.components_sd_, "_lfsr": model.lfsr_}
     tables |= {"_lower": lower, "_upper": upper}
     components = range(model.n_components_)
@@ -128,7 +164,12 @@ def scores_frame(scores: Any, table: Table) -> pd.DataFrame:
 
 
 def _write_report(
-    folder: Path, model: ebcd.EBCD, summary: dict[str, Any], scores: Any, rows: Any
+    folder: Path,
+    model: ebcd.EBCD,
+    summary: dict[str, Any],
+    scores: Any,
+    rows: Any,
+    intervals: Array | None,
 ) -> None:
     write_report(
         model,
@@ -138,6 +179,7 @@ def _write_report(
         title=summary["title"],
         source=summary["source"],
         pca_variance_ratio=summary["pca_explained_variance_ratio"],
+        bootstrap_intervals=intervals,
     )
 
 
@@ -171,8 +213,17 @@ def rewrite_report(folder: Path) -> Path:
         frame = pd.read_csv(folder / "scores.csv", dtype=str, keep_default_na=False)
         names, scores = frame.iloc[:, 0], frame.iloc[:, 1:].to_numpy(dtype=np.float64)
         rows = None if names.name == "row" else names.tolist()
-    _write_report(folder, model, summary, scores, rows)
+    bootstrapped = summary.get("intervals", {}).get("kind") == "bootstrap"
+    intervals = _read_intervals(folder) if bootstrapped else None
+    _write_report(folder, model, summary, scores, rows, intervals)
     return folder / "report.html"
+
+
+def _read_intervals(folder: Path) -> Array:
+    import pandas as pd
+
+    frame = pd.read_csv(folder / "components.csv", index_col=0, float_precision="round_trip")
+    return np.stack([frame.filter(regex=f"_{end}$").to_numpy().T for end in ("lower", "upper")])
 
 
 def as_json(summary: Any) -> str:

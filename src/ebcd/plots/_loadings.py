@@ -110,10 +110,13 @@ def _caption(
         kind = "largest" if features.size == n else "not zero"
         notes.append(f"{features.size:,} {kind} of {model.n_features_in_:,}")
     if hasattr(model, "lfsr_"):
-        notes.append(f"{100 * probability:g}% credible intervals")
+        given = model._scope is not None and model._scope.words == "given the scores"
+        about = ", given the scores" if given else ""
+        notes.append(f"{100 * probability:g}% credible intervals{about}")
     if _unclear(model, k, level)[features].any():
         notes.append(f"grey: lfsr > {level:g}")
-    return "loading" + (f"\n({'; '.join(notes)})" if notes else "")
+    lines = ";\n".join(notes)  # narrow panels have no room for one line
+    return f"loading\n({lines})" if notes else "loading"
 
 
 def _unclear(model: Any, k: int, level: float) -> NDArray[np.bool_]:

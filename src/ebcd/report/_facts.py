@@ -39,6 +39,7 @@ class Facts:
     scores: Array | None  # n x k
     rows: list[str] | None
     days: Array | None  # since 1970, if the rows are dates
+    bootstrapped: bool = False  # whether intervals are those of a bootstrap
 
     @property
     def method(self) -> str:
@@ -49,6 +50,26 @@ class Facts:
     def n_components(self) -> int:
         """Number of components."""
         return int(self.model.n_components_)
+
+    @property
+    def weak(self) -> list[int]:
+        """Components that do not stand out from noise: the smallest ones, if the model knows."""
+        order = np.argsort(-self.model.explained_variance_, kind="stable")
+        return sorted(order[getattr(self.model, "n_signal_", self.n_components) :].tolist())
+
+    @property
+    def interval(self) -> str:
+        """What an interval is called."""
+        return f"95% {'bootstrap' if self.bootstrapped else 'credible'} interval"
+
+    @property
+    def about(self) -> str:
+        """What intervals are about, if the model says so, to follow their name."""
+        scope = self.model._scope
+        if scope is None:
+            return ""
+        population = self.bootstrapped or scope.words == "about the population"
+        return " of the population" if population else ", given the scores"
 
     @property
     def settings(self) -> dict[str, str]:
@@ -119,13 +140,14 @@ def gather(
     title: str | None,
     source: str | None,
     pca_ratio: Any,
+    intervals: Any = None,
 ) -> Facts:
     """Gather what a report says; arguments as in `write_report`."""
     scores = _checked_scores(scores, model.n_components_)
     rows = _checked_rows(row_names, scores)
     tables = {"loading": np.asarray(model.components_, dtype=np.float64)}
     if hasattr(model, "lfsr_"):
-        lower, upper = model.credible_intervals()
+        lower, upper = _checked_intervals(intervals, model)
         tables |= {"lower": lower, "upper": upper}
         tables |= {"sd": model.components_sd_, "lfsr": model.lfsr_}
     return Facts(
@@ -138,7 +160,20 @@ def gather(
         scores=scores,
         rows=rows,
         days=None if rows is None else days_of(rows),
+        bootstrapped=intervals is not None,
     )
+
+
+def _checked_intervals(intervals: Any, model: Readable) -> Array:
+    if intervals is None:
+        return np.asarray(model.credible_intervals())
+    array = np.asarray(intervals, dtype=np.float64)
+    expected = (2, *model.components_.shape)
+    if array.shape != expected:
+        raise ValueError(
+            f"bootstrap_intervals must have shape (2, k, p) = {expected}, got {array.shape}"
+        )
+    return array
 
 
 def _checked_scores(scores: Any, n_components: int) -> Array | None:

@@ -104,10 +104,13 @@ def payload(facts: Facts, n_features: int) -> tuple[dict[str, Any], str]:
     header = {
         "method": facts.method,
         "components": facts.n_components,
+        "weak": facts.weak,
         "features": {"shown": len(kept), "all": len(facts.names)},
         "rows": {"shown": len(rows), "all": 0 if facts.scores is None else len(facts.scores)},
         "digits": digits,
         "firstDay": None if facts.days is None else float(facts.days.min()),
+        "interval": facts.interval,
+        "about": facts.about,
         "pathName": facts.path_name,
         "pathEnd": None if facts.path is None else _finite(facts.path[-1]),
         "stretches": [_days_between(facts, k) for k in range(facts.n_components)],
@@ -168,9 +171,9 @@ def _spread(scores: np.ndarray | None, n_components: int) -> np.ndarray:
 
 def _findings(facts: Facts) -> str:
     items = [
-        f"<li><h3>{html.escape(heading)}</h3>"
+        f"<li{' class=weak' if k in facts.weak else ''}><h3>{html.escape(heading)}</h3>"
         f"{''.join(f'<p>{_text(line)}</p>' for line in sentences)}</li>"
-        for heading, sentences in _words.findings(facts)
+        for k, (heading, sentences) in enumerate(_words.findings(facts))
     ]
     first, rest = "".join(items[:LISTED]), "".join(items[LISTED:])
     text = f"<ol class=findings>{first}</ol>" if first else ""

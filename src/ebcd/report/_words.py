@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -22,20 +22,29 @@ _SCORES = (
     "A score measures how strongly a component acts in a row: 1 is a typical size, and values "
     "beyond 2 in either direction are rare."
 )
+_EXPECTED_SCORES = (
+    "A score measures how strongly a component acts in a row. It is the expected value given the "
+    "row, so typical sizes are below 1 where a row says little about the component."
+)
 _GREY = (
     "Grey loadings have no clear sign and may well be zero: the probability that their sign is "
     "wrong (the local false sign rate, lfsr) is above 0.05, or above the level you choose."
 )
-_INTERVALS = (
-    "Lines in charts, and lower and upper in tables, are credible intervals: given the scores, a "
-    "loading lies inside with a probability of 95%. Where an interval ends at zero, the loading "
-    "may be exactly zero."
+_INTERVALS = "Lines in charts, and lower and upper in tables, are {interval}s{about}"
+_CREDIBLE = ". Where an interval ends at zero, the loading may be exactly zero."
+_BOOTSTRAP = ": they say how much fits to data drawn from the fitted model differ from it."
+_LONGER = " The components of the population are shorter than these, which fit their noise as well."
+_MEASURED = (
+    "In simulations, 90% intervals covered {covered} of clearly non-zero loadings ({between}, "
+    "depending on the data), and {wrong} of the signs with lfsr < 0.01 were wrong (at most {most})."
 )
+_BOOTSTRAP_COVERED = {"covered": "87% to 89%", "between": "82% to 96%"}  # as `Bootstrap` says
 
 
 def opening(facts: Facts) -> str:
     """Write one paragraph about what was fitted."""
-    return " ".join(filter(None, [_task(facts), _result(facts), _method(facts), _end(facts)]))
+    parts = [_task(facts), _result(facts), _weak(facts), _method(facts), _end(facts)]
+    return " ".join(filter(None, parts))
 
 
 def _task(facts: Facts) -> str:
@@ -53,8 +62,7 @@ def _result(facts: Facts) -> str:
     k = facts.n_components
     if k == 0:
         return f"It found none: {facts.model._why_nothing()}."
-    chosen = {"auto": " (a number it chose itself)", str(k): " (as many as requested)"}
-    how_many = chosen.get(facts.settings.get("n_components", ""), "")
+    how_many = _how_many(facts)
     groups, verb = "one such group, called a component", "explains"
     if k > 1:
         groups, verb = f"{k} such groups, called components", "explain"
@@ -62,8 +70,34 @@ def _result(facts: Facts) -> str:
     text = f"It found {groups}{how_many}, which {verb} {share} of the variance"
     if facts.pca_ratio is not None and len(facts.pca_ratio) >= k:
         best = percent(facts.pca_ratio[:k].sum())
-        text += f"; ordinary principal components, which may use every feature, explain {best}"
+        what = "which may use every feature"
+        if getattr(facts.model, "scores", "orthogonal") != "orthogonal":
+            what += " and count noise along their directions"
+        text += f"; ordinary principal components, {what}, explain {best}"
     return text + "."
+
+
+def _weak(facts: Facts) -> str:
+    """Name the components that do not stand out from noise."""
+    weak = facts.weak
+    if not weak:
+        return ""
+    noun, verb = ("component", "does") if len(weak) == 1 else ("components", "do")
+    return f"Caution: {noun} {listed([str(k) for k in weak])} {verb} not stand out from noise."
+
+
+def _how_many(facts: Facts) -> str:
+    """Say where the number of components comes from, if that is known."""
+    k = facts.n_components
+    wanted: Any = getattr(facts.model, "n_components", None)
+    if wanted == "auto":
+        return " (a number it chose itself)"
+    if wanted == k:
+        return " (as many as requested)"
+    if not facts.model._dropped():
+        return ""
+    verb = "was" if wanted - k == 1 else "were"
+    return f" ({wanted - k} of the {wanted} requested {verb} too weak)"
 
 
 def _method(facts: Facts) -> str:
@@ -93,9 +127,10 @@ def _end(facts: Facts) -> str:
 def findings(facts: Facts) -> Iterator[tuple[str, list[str]]]:
     """Describe each component, in a heading and sentences: which features it moves, and when."""
     for k, share in enumerate(facts.model.explained_variance_ratio_):
+        weak = ["It does not stand out from noise."] if k in facts.weak else []
         yield (
             f"Component {k}: {percent(share)} of the variance",
-            _features(facts, k) + _rows(facts, k),
+            weak + _features(facts, k) + _rows(facts, k),
         )
 
 
@@ -163,9 +198,10 @@ def clear_periods(facts: Facts, k: int) -> list[Period]:
         return []
     order = np.argsort(facts.days, kind="stable")
     scores = facts.scores[order, k]
+    typical = float(np.sqrt(np.mean(scores**2))) or 1.0
     found = []
     for side in (-1.0, 1.0):
-        first, last = clearest_run(side * scores)
+        first, last = clearest_run(side * scores / typical)
         if last - first > _FEW:
             mean = float(scores[first:last].mean())
             found.append(Period(int(order[first]), int(order[last - 1]), mean))
@@ -175,8 +211,8 @@ def clear_periods(facts: Facts, k: int) -> list[Period]:
 def clearest_run(scores: Array) -> tuple[int, int]:
     """Return the start and end (exclusive) of the run of rows with the largest total above 1.
 
-    Scores have mean square one, so that 1 is a typical size. A row below 1 does not end a run at
-    once, but counts against it.
+    If scores have mean square one, 1 is a typical size. A row below 1 does not end a run at once,
+    but counts against it.
     """
     sums = np.concatenate([[0.0], np.cumsum(scores - 1.0)])
     last = int(np.argmax(sums - np.minimum.accumulate(sums)))
@@ -187,8 +223,22 @@ def reading(facts: Facts) -> list[str]:
     """Explain how to read loadings and scores, and what grey means."""
     if facts.n_components == 0:
         return []
-    lines = [_LOADINGS, _SCORES]
-    return lines if "lfsr" not in facts.tables else [*lines, _GREY, _INTERVALS]
+    integrated = getattr(facts.model, "scores", "") == "integrated"
+    lines = [_LOADINGS, _EXPECTED_SCORES if integrated else _SCORES]
+    return lines if "lfsr" not in facts.tables else [*lines, _GREY, *_uncertainty(facts)]
+
+
+def _uncertainty(facts: Facts) -> list[str]:
+    """Explain intervals, and how far to trust them."""
+    scope = facts.model._scope
+    text = _INTERVALS.format(interval=facts.interval, about=facts.about)
+    text += _BOOTSTRAP if facts.bootstrapped else _CREDIBLE
+    if facts.bootstrapped and facts.model.scores == "orthogonal":
+        text += _LONGER
+    if scope is None:
+        return [text]
+    covered = _BOOTSTRAP_COVERED if facts.bootstrapped else {}
+    return [text, _MEASURED.format(**scope._asdict() | covered)]
 
 
 def left_out(facts: Facts) -> list[str]:

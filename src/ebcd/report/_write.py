@@ -33,6 +33,7 @@ def write_report(
     title: str | None = None,
     source: str | None = None,
     pca_variance_ratio: Any = None,
+    bootstrap_intervals: Any = None,
 ) -> Path:
     """Write what a model found as a page for any browser, and as Markdown next to it.
 
@@ -62,6 +63,9 @@ def write_report(
     pca_variance_ratio : sequence of float, optional
         Share of the variance of each principal component, if already known; see the function of
         that name.
+    bootstrap_intervals : array-like of shape (2, k, p), optional
+        Ends of 95% intervals to show in place of `credible_intervals`, as returned by
+        ``model.bootstrap().intervals()``.
 
     Returns
     -------
@@ -110,6 +114,7 @@ def write_report(
             title=title,
             source=source,
             pca_ratio=pca_variance_ratio,
+            intervals=bootstrap_intervals,
         )
         text.write(_as_markdown(facts).encode())
         page.write(as_page(facts).encode())

@@ -40,11 +40,14 @@ function drawComponents() {
   const frames = state.picked.map((k) => {
     const clear = data.loadings[k].reduce((sum, _, j) => sum + hasClearSign(k, j), 0);
     const what = data.lfsr ? "clear signs" : "not zero";
-    return figure({
+    const weak = isWeak(k) ? "; does not stand out from noise" : "";
+    const made = figure({
       title: `Component ${k}`,
-      note: `${percent(data.ratio[k])} of variance, ${what}: ${counted(clear)}`,
+      note: `${percent(data.ratio[k])} of variance, ${what}: ${counted(clear)}${weak}`,
       file: `component-${k}`,
     });
+    made.frame.classList.toggle("weak", isWeak(k));
+    return made;
   });
   byId("bars").replaceChildren(...frames.map(({ frame }) => frame));
   frames.forEach(({ plot }, i) => drawBars(plot, state.picked[i], rows[i], domain));
@@ -108,7 +111,7 @@ function drawBarLegend() {
     ["positive", "positive"],
     ["negative", "negative"],
     ["unclear", data.lfsr ? `no clear sign (lfsr > ${state.level})` : "zero"],
-    ...(data.lower ? [["stroke", intervalName()]] : []),
+    ...(data.lower ? [["stroke", header.interval + header.about]] : []),
   ];
   byId("bar-legend").replaceChildren(
     ...entries.map(([kind, text]) => html("span", {}, swatch(kind), text)),

@@ -41,7 +41,7 @@ function varianceBars(k, middle, step, y, bottom) {
   const places = data.pca ? [middle - bar - 1.5, middle + 1.5] : [middle - bar / 2];
   const parts = places.map((x, i) => {
     const top = y(100 * (methods()[i][1][k] || 0));
-    return rect(i ? "pca" : "positive", x, top, bar, bottom - top, 1.5);
+    return rect(i ? "pca" : isWeak(k) ? "unclear" : "positive", x, top, bar, bottom - top, 1.5);
   });
   if (k % Math.ceil(24 / step) === 0) parts.push(label(middle, bottom + 18, String(k), "middle"));
   return parts;

@@ -99,6 +99,9 @@ function orderOf(values, divisors = null) {
 const range = (n) => Array.from({ length: n }, (_, i) => i);
 const hasClearSign = (k, j) => (data.lfsr ? data.lfsr[k][j] <= state.level : data.loadings[k][j] !== 0);
 
+// Components that do not stand out from noise are drawn faintly.
+const isWeak = (k) => header.weak.includes(k);
+
 // Numbers for people: four significant digits, a real minus sign.
 function format(value, digits = 4) {
   if (!Number.isFinite(value)) return "–";
@@ -115,12 +118,10 @@ const percent = (share) =>
   share === 0 || share >= 0.0095 ? `${(100 * share).toFixed(1)}%` : `${format(100 * share, 1)}%`;
 const counted = (number) => number.toLocaleString("en");
 
-const intervalName = () => "95% credible interval";
-
 function loadingLines(k, j) {
   const lines = [`loading ${format(data.loadings[k][j])}`];
   if (data.lower)
-    lines.push(`${intervalName()} ${format(data.lower[k][j], 3)} to ${format(data.upper[k][j], 3)}`);
+    lines.push(`${header.interval} ${format(data.lower[k][j], 3)} to ${format(data.upper[k][j], 3)}`);
   if (data.lfsr)
     lines.push(`lfsr ${format(data.lfsr[k][j], 3)}${hasClearSign(k, j) ? "" : ": no clear sign"}`);
   return lines;

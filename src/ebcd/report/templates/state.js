@@ -39,7 +39,10 @@ function setUpPicker() {
     picker.append(
       html(
         "label",
-        { title: `${percent(data.ratio[box.value])} of the variance` },
+        {
+          title: `${percent(data.ratio[box.value])} of the variance`,
+          class: isWeak(Number(box.value)) ? "weak" : "",
+        },
         box,
         html("span", {}, box.value),
       ),

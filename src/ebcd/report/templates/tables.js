@@ -49,7 +49,7 @@ function setUpTables() {
         html("button", { type: "button", onclick: () => saveTable(name, ...table) }, `${name}.csv`),
       );
   }
-  const ends = `lower and upper are the ends of a ${intervalName()}`;
+  const ends = `lower and upper are the ends of a ${header.interval}${header.about}`;
   byId("precision").textContent =
     `Loadings have ${header.digits} significant digits${data.lower ? `; ${ends}` : ""}.`;
 }
