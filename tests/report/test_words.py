@@ -132,6 +132,7 @@ def test_period_of_opposite_signs():
     X = np.outer(z, [2.0, -2.0, 2.0]) + 0.1 * rng.normal(size=(60, 3))
     model = EBCD(1)
     scores = model.fit_transform(X)
+    model.n_signal_ = 1  # one feature alone does not count
     rows = [f"{1950 + i}" for i in range(60)]
     text = " ".join(next(_words.findings(facts_of(model, scores, rows)))[1])
     # the largest loading is positive, and the features of its sign come first
@@ -167,7 +168,8 @@ def test_one_feature_alone():
     X = 0.1 * rng.normal(size=(50, 6))
     X[:, 2] = 3 * rng.normal(size=50)
     facts = facts_of(EBCD(1).fit(X))
-    assert next(_words.findings(facts))[1] == ["Only x2 belongs to it."]
+    weak, only = next(_words.findings(facts))[1]
+    assert (weak, only) == ("It does not stand out from noise.", "Only x2 belongs to it.")
 
 
 def test_period_of_one_feature_and_of_none():
@@ -177,6 +179,7 @@ def test_period_of_one_feature_and_of_none():
     X[:, 2] += z
     model = EBCD(1)
     scores = model.fit_transform(X)
+    model.n_signal_ = 1  # one feature alone does not count
     rows = [f"{1950 + i}" for i in range(50)]
     only, period, _ = next(_words.findings(facts_of(model, scores, rows)))[1]
     assert only == "Only x2 belongs to it."
@@ -190,7 +193,7 @@ def test_period_of_one_feature_and_of_none():
 def test_no_feature_has_a_clear_sign():
     X = np.random.default_rng(0).normal(size=(50, 6))
     model = EBCD(1).fit(X)
-    model.lfsr_ = np.full_like(model.lfsr_, 0.5)
+    model.lfsr_, model.n_signal_ = np.full_like(model.lfsr_, 0.5), 1
     assert next(_words.findings(facts_of(model)))[1] == ["None of its loadings has a clear sign."]
 
 

@@ -422,8 +422,8 @@ class EBCD(Readable):
     def _warn(self, fit: Fit, problem: Problem) -> None:
         if self.n_components_ == 0:
             warn_user(
-                "no component was found: nothing stands out from noise. Give n_components as a "
-                "number to look at the strongest directions all the same",
+                f"no component was found: nothing stands out from noise. {self._advice()} to look at "
+                "the strongest directions all the same",
             )
         elif problem.noise.at_floor(fit.state.precision):
             self.converged_ = False
@@ -437,6 +437,11 @@ class EBCD(Readable):
                 unfinished(self, fit, problem.tol),
                 ConvergenceWarning,
             )
+
+    def _advice(self) -> str:
+        if isinstance(self.n_components, str):
+            return "Give n_components as a number"
+        return 'Use scores="orthogonal", which keeps weak components,'
 
     def _normal_means(self, k: int) -> tuple[FittedPrior, Array, Array, Array]:
         b, noise, back = self._posterior

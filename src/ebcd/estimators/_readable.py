@@ -305,8 +305,9 @@ class Readable(Decomposition):
         """Return a table of the components; before a fit, scikit-learn's diagram."""
         if not hasattr(self, "components_"):
             return str(super()._repr_html_inner())
-        hint = [_HINT] if self._uneven else []
-        return components_table(self, self._title(), [self._end(), *hint, *self._notes()])
+        lines = [self._end(), self._weak_components(), _HINT if self._uneven else ""]
+        lines = [line for line in lines if line]
+        return components_table(self, self._title(), [*lines, *self._notes()])
 
     def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
         bundle: dict[str, str] = super()._repr_mimebundle_(**kwargs)
