@@ -7,11 +7,13 @@ from ebcd import datasets, io, metrics, peers, penalties, plots, priors, report
 from ebcd._version import __version__
 from ebcd.data import Chunks, Gram
 from ebcd.estimators import EBCD, PenalizedPCA, PenalizedPCACV
+from ebcd.estimators._bootstrap import Bootstrap
 from ebcd.io import load, save
 from ebcd.priors import EBNMResult, ebnm
 
 __all__ = [
     "EBCD",
+    "Bootstrap",
     "Chunks",
     "EBNMResult",
     "Gram",

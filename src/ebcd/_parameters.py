@@ -159,6 +159,7 @@ MAX_ITER, N_DRAWS, N_TRIALS = integer(1, _MOST), integer(0, _MOST), integer(1, M
 NON_NEGATIVE = real("a number of at least 0", lambda value: value >= 0)
 POSITIVE = real("a number above 0", lambda value: value > 0)
 PROBABILITY = real("a number above 0 and below 1", lambda value: 0 < value < 1)
+N_JOBS = Constraint(("an integer other than 0",), is_integer, bool) | NONE
 VERBOSE = FLAG | integer(0)
 LOADINGS = Constraint(
     ("an array of finite loadings of shape (n_features, n_components)",),

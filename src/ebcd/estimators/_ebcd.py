@@ -22,6 +22,7 @@ from ebcd._parameters import (
 )
 from ebcd._warnings import warn_user
 from ebcd.data import AbstractCovariance, Input, Reading
+from ebcd.estimators._bootstrap import Bootstrap, bootstrap
 from ebcd.estimators._readable import Readable
 from ebcd.estimators._resume import MAX_TIME, as_path, gather, monitor_for, unfinished
 from ebcd.fitting._components import count_components
@@ -336,6 +337,53 @@ class EBCD(Readable):
         rows = zip(self._working_priors, b, noise, strict=True)
         rates = [sign_rates(x, s[0] if s.size == 1 else s, g) for g, x, s in rows]
         return np.array(rates).reshape(b.shape)
+
+    def bootstrap(
+        self,
+        X: Any = None,
+        n_boot: int = 50,
+        *,
+        method: str = "parametric",
+        n_jobs: int | None = None,
+        random_state: Any = None,
+    ) -> Bootstrap:
+        """Fit to data that are drawn anew, to see how components vary from sample to sample.
+
+        The result is about the population, for any score model: another sample has other scores,
+        and with them other lengths and other faint copies of one component in another. Every fit
+        starts from this one and has as many components; priors and noise are fitted again.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or data frame of shape (n, p), optional
+            The data that the model was fitted to; needed by ``method="rows"`` only.
+        n_boot : int, default 50
+            Number of draws.
+        method : "parametric" or "rows", default "parametric"
+            Draw data from the Gaussian distribution that the fit implies, or rows of `X` with
+            replacement. The second does not rely on the model, but on many rows: a row that is
+            drawn repeatedly looks like a component unless there are many more rows than features,
+            and as draws hold the noise of `X` itself, loadings near zero keep its sign too often.
+        n_jobs : int or None, default None
+            Number of fits at a time, as in scikit-learn; -1 for one on each processor.
+        random_state : int, Generator or None, default None
+            Seed of the draws. The result does not depend on `n_jobs`.
+
+        Returns
+        -------
+        Bootstrap
+            The components of all draws, their standard deviations, intervals and sign errors.
+
+        Examples
+        --------
+        >>> import ebcd
+        >>> model = ebcd.EBCD(2).fit(ebcd.datasets.load_us_employment().data)
+        >>> draws = model.bootstrap(n_boot=10, random_state=0)
+        >>> lower, upper = draws.intervals(0.9)
+        >>> lower.shape == model.components_.shape
+        True
+        """
+        return bootstrap(self, X, n_boot, method, n_jobs, random_state)
 
     def _warn(self, fit: Fit, problem: Problem) -> None:
         if self.n_components_ == 0:

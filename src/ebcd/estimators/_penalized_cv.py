@@ -12,11 +12,11 @@ from ebcd._numerics import Array
 from ebcd._parameters import (
     FLAG,
     MOST_TRIALS,
+    N_JOBS,
     NON_NEGATIVE,
     NONE,
     Constraint,
     integer,
-    is_integer,
     list_of,
 )
 from ebcd._warnings import warn_user
@@ -110,7 +110,7 @@ class PenalizedPCACV(PenalizedDecomposition):
         | Constraint(("a splitter", "an iterable of (train, test) pairs"), _gives_splits)
         | NONE,
         "warm_path": FLAG,
-        "n_jobs": Constraint(("an integer other than 0",), is_integer, bool) | NONE,
+        "n_jobs": N_JOBS,
     }
 
     def __init__(

@@ -117,8 +117,9 @@ def decompose(
     Parameters
     ----------
     problem : Problem
-    start : "auto", "svd", "varimax", "greedy" or array, k x p
-        Where to start; of loadings only the directions matter.
+    start : "auto", "svd", "varimax", "greedy", array, k x p, or Begin
+        Where to start; of loadings only the directions matter. From components with fitted priors
+        the fit goes to the optimum that is nearest to them.
     rng : Generator
         For random rotations.
     saved : dict, optional
@@ -130,6 +131,8 @@ def decompose(
         fitted = [FittedPrior.from_dict(prior) for prior in saved["priors"]]
         begin = Begin(saved["loadings"], fitted, saved["precision"], saved["b"])
         return _fit_from(problem, begin, start, saved.get("spread"))
+    if isinstance(start, Begin):
+        return _fit_near(problem, start)
     monitor.stage("looking for a start")
     if not isinstance(start, str):
         begin = Begin(start, None, 1 / np.maximum(noise.variances, noise.floor))
@@ -175,6 +178,19 @@ def _fit_from(problem: Problem, begin: Begin, start: Any, spread: Array | None =
         return _finished(problem, model, exact, point, start)
     states = model.at(coordinates, begin.precision[None], fitted)
     return _finished(problem, model, exact, states, start)
+
+
+def _fit_near(problem: Problem, begin: Begin) -> Fit:
+    """Fit from given loadings, priors and precision, without a look at other optima."""
+    assert begin.fitted is not None
+    directions = begin.loadings * begin.precision
+    model, exact = _model(problem, directions)
+    k = min(len(problem.priors), len(model.factor))  # no more components than the data have rows
+    problem = replace(problem, priors=problem.priors[:k])
+    coordinates = model.nearest(directions[:k])[None]
+    states = model.at(coordinates, begin.precision[None], model.shrinker.begun(begin.fitted[:k]))
+    problem.monitor.started = True
+    return _finished(problem, model, exact, states, "auto")
 
 
 def nothing(problem: Problem) -> Fit:

@@ -123,6 +123,10 @@ class AbstractShrinker(ABC):
         """Return priors to begin with."""
 
     @abstractmethod
+    def begun(self, fitted: Sequence[FittedPrior]) -> Any:
+        """Return fitted priors, one for each component, as those of one start."""
+
+    @abstractmethod
     def shrink(self, b: Array, noise: Array, priors: Any) -> Shrunk:
         """Shrink ``b`` (m x k x p), whose noise has standard deviation `noise`.
 
@@ -181,6 +185,11 @@ class SpikeSlabShrinker(AbstractShrinker):
         weight = np.clip(1 / kurtosis, min(5 / b.shape[-1], most) if self._has_spike else 1.0, most)
         scale = np.sqrt(second / (m2 * weight))
         return np.stack([np.log(weight), np.log(scale)], axis=-1)
+
+    def begun(self, fitted: Sequence[FittedPrior]) -> Any:
+        """Take logarithms of weight and scale."""
+        pairs = [[g.parameters.get("weight", 1.0), g.parameters["scale"]] for g in fitted]
+        return np.log(np.maximum(pairs, 1e-300))[None]
 
     def shrink(self, b: Array, noise: Array, priors: Any) -> Shrunk:
         """Evaluate the ELBO, the posterior, and Newton's step of weight and scale."""
@@ -281,6 +290,10 @@ class NormalMeansShrinker(AbstractShrinker):
         """Start cold."""
         return np.full(b.shape[:2], None, dtype=object)
 
+    def begun(self, fitted: Sequence[FittedPrior]) -> Any:
+        """Start from them."""
+        return _as_row(fitted)
+
     def shrink(self, b: Array, noise: Array, priors: Any) -> Shrunk:
         """Solve a normal-means problem for each row."""
         mean, variance = np.empty(b.shape), np.empty(b.shape)
@@ -337,6 +350,13 @@ def in_units(prior: Prior, unit: float) -> Prior:
 def side_of(prior: Prior) -> int:
     """Side of zero on which a prior lies, +1 or -1; 0 if on both."""
     return PRIORS[prior.family if isinstance(prior, FittedPrior) else prior.name].side
+
+
+def _as_row(fitted: Sequence[FittedPrior]) -> Any:
+    """Return an array (1 x k) of objects."""
+    row = np.empty((1, len(fitted)), dtype=object)
+    row[0] = list(fitted)
+    return row
 
 
 def _change(b: Array, mean: Array, variance: Array) -> Array:

@@ -1,0 +1,312 @@
+"""The bootstrap: how components vary from sample to sample, by fits to data that are drawn anew."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from joblib import Parallel, delayed, effective_n_jobs
+from scipy.optimize import linear_sum_assignment
+from scipy.special import stdtrit
+from sklearn.utils.validation import check_is_fitted
+
+from ebcd._numerics import Array
+from ebcd._parameters import MOST_TRIALS, N_JOBS, PROBABILITY, as_generator, choice, integer
+from ebcd.data import AbstractCovariance, Input, is_sparse
+from ebcd.data._inputs import from_matrix
+from ebcd.data._moments import check_finite
+from ebcd.fitting._decompose import Problem, decompose
+from ebcd.fitting._greedy import Begin
+from ebcd.fitting._progress import Monitor, now
+from ebcd.fitting._scores import SCORES, shortening
+from ebcd.fitting._threads import threads_for
+from ebcd.priors._family import as_priors
+from ebcd.priors._fitted import FittedPrior
+from ebcd.priors._solve import Prior
+
+# Nats an iteration at which a fit to a draw stops: intervals are the same with a hundredth of it.
+_TOLERANCE = 1e-3
+_SECONDS_BETWEEN_LINES = 2.0
+_N_BOOT = integer(2, MOST_TRIALS)  # one has no standard deviation
+_METHOD = choice("parametric", "rows")
+
+
+@dataclass(frozen=True, eq=False)
+class Bootstrap:
+    """Components of fits to data that were drawn anew, as `EBCD.bootstrap` returns them.
+
+    They are about the population: the variances of components are those of the population, not
+    those of a sample whose scores are estimated. `EBCD` with ``scores="orthogonal"`` has longer
+    components, which are shortened here.
+
+    Attributes
+    ----------
+    components : ndarray of shape (n_boot, k, p)
+        Components of each draw, in the order and with the signs of the model's. A component that
+        is not found in a draw is zero there.
+    estimate : ndarray of shape (k, p)
+        The model's components, with the lengths that they have in the population.
+
+    See Also
+    --------
+    EBCD.bootstrap : Draws them.
+
+    Notes
+    -----
+    On 72 simulated data sets of twelve kinds 90 % intervals of parametric draws held 87 to 89 % of
+    the loadings above three standard errors, depending on the score model (82 to 96 % for a single
+    kind); intervals of an oracle that knows the scores held 88 %. Percentiles of the draws, which
+    shrinkage takes towards zero a second time, held 81 to 83 %. Signs that no draw contradicts are
+    not certain: 1 to 3 % of them were wrong.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ebcd import EBCD
+    >>> rng = np.random.default_rng(0)
+    >>> loadings = np.r_[np.full(5, 2.0), np.zeros(15)]
+    >>> X = rng.normal(size=(100, 1)) * loadings + rng.normal(size=(100, 20))
+    >>> draws = EBCD(1).fit(X).bootstrap(n_boot=20, random_state=0)
+    >>> draws.components.shape
+    (20, 1, 20)
+    >>> lower, upper = draws.intervals()
+    >>> (lower[0, :5] > 0).all() and (lower[0, 5:] <= 0).all()
+    np.True_
+    >>> draws.sign_error[0, :5]
+    array([0., 0., 0., 0., 0.])
+    """
+
+    components: Array
+    estimate: Array
+
+    @cached_property
+    def sd(self) -> Array:
+        """Standard deviations of the loadings between draws (k x p)."""
+        return np.asarray(self.components.std(axis=0, ddof=1))
+
+    @cached_property
+    def sign_error(self) -> Array:
+        """Share of the draws in which a loading has the other sign, or is zero (k x p)."""
+        return np.asarray((np.sign(self.components) != np.sign(self.estimate)).mean(axis=0))
+
+    def intervals(self, level: float = 0.95) -> Array:
+        """Return intervals that hold the loadings of the population with about this probability.
+
+        They reach as far to either side of `estimate` as the root mean square distance of the
+        draws from it says, times a quantile of Student's t distribution. So the bias of the draws
+        counts as well: shrinkage makes them smaller than what they were drawn from, as it made
+        the estimate smaller than the truth.
+
+        Parameters
+        ----------
+        level : float, default 0.95
+            Probability of an interval.
+
+        Returns
+        -------
+        ndarray of shape (2, k, p)
+            Lower and upper ends.
+        """
+        PROBABILITY.check("level", level)
+        error = np.sqrt(((self.components - self.estimate) ** 2).mean(axis=0))
+        reach = stdtrit(len(self.components), 0.5 + 0.5 * level) * error
+        return np.stack([self.estimate - reach, self.estimate + reach])
+
+
+def bootstrap(
+    model: Any, X: Any, n_boot: int, method: str, n_jobs: int | None, random_state: Any
+) -> Bootstrap:
+    """Fit a model to data that are drawn anew; see `EBCD.bootstrap`."""
+    check_is_fitted(model)
+    _N_BOOT.check("n_boot", n_boot)
+    _METHOD.check("method", method)
+    N_JOBS.check("n_jobs", n_jobs)
+    seeds = as_generator(random_state).integers(2**63, size=n_boot).tolist()
+    source = _GaussianDraws(model) if method == "parametric" else _RowDraws(model, X)
+    estimate = _population(model)
+    components = np.zeros((n_boot, *estimate.shape))
+    if len(estimate):
+        units = np.sqrt(model._feature_noise())
+        found = _in_parallel(model, source, seeds, n_jobs)
+        for draw, rows in zip(components, found, strict=True):
+            draw[:] = matched(estimate, rows, units)
+    return Bootstrap(components, estimate)
+
+
+def _in_parallel(
+    model: Any, source: _AbstractDraws, seeds: list[int], n_jobs: int | None
+) -> Iterator[Array]:
+    """Fit to draws, as many at a time as there are workers; say how far it is if asked to."""
+    began = spoke = now()
+    size = effective_n_jobs(n_jobs)
+    size = size if size == 1 else 4 * size  # workers should not wait for each other too often
+    with Parallel(n_jobs=n_jobs) as parallel:
+        for first in range(0, len(seeds), size):
+            part = seeds[first : first + size]
+            yield from parallel(delayed(_refitted)(model, source, seed) for seed in part)
+            done = first + len(part)
+            if model.verbose and (done == len(seeds) or now() - spoke >= _SECONDS_BETWEEN_LINES):
+                spoke = now()
+                line = f"bootstrap fit {done:5d} of {len(seeds)}   {spoke - began:7.2f} s"
+                print(line)  # noqa: T201 - asked for by verbose
+
+
+class _AbstractDraws(ABC):
+    """Where data are drawn from."""
+
+    @abstractmethod
+    def draw(self, rng: np.random.Generator) -> Input:
+        """Draw data."""
+
+
+class _GaussianDraws(_AbstractDraws):
+    """Data from the Gaussian model that was fitted, by a compact stand-in for their rows.
+
+    All that a fit sees is ``X'X``, which has a Wishart distribution; centring takes one degree of
+    freedom. If there are no fewer of those than features, ``X'X = R'T'T R`` by Bartlett's
+    decomposition: ``R'R`` is the covariance of the model, and the entries of the triangular ``T``
+    are independent, normal above the diagonal and roots of chi-squared ones on it. So a draw costs
+    the same for any number of samples.
+    """
+
+    def __init__(self, model: Any) -> None:
+        self._n_samples, self._scale = model.n_samples_, bool(model.scale)
+        # of a covariance nobody knows whether the data were centred
+        self._freedom = max(model.n_samples_ - int(model.center and hasattr(model, "mean_")), 1)
+        self._components, p = _population(model), model.n_features_in_
+        self._sd = np.broadcast_to(np.sqrt(_population_noise(model)), p)
+        self._root = None
+        if self._freedom >= p:
+            parts = np.vstack([self._components, np.diag(self._sd)])
+            self._root = np.linalg.qr(parts, mode="r")
+
+    def draw(self, rng: np.random.Generator) -> Input:
+        """Draw a matrix with the cross-products of the data."""
+        compact = self._rows(rng) if self._root is None else self._triangle(rng) @ self._root
+        return from_matrix(compact, False, self._scale, self._n_samples)
+
+    def _rows(self, rng: np.random.Generator) -> Array:
+        k, p = self._components.shape
+        rows = rng.standard_normal((self._freedom, p))
+        rows *= self._sd
+        rows += rng.standard_normal((self._freedom, k)) @ self._components
+        return rows
+
+    def _triangle(self, rng: np.random.Generator) -> Array:
+        p = len(self._sd)
+        triangle = np.triu(rng.standard_normal((p, p)), 1)
+        triangle[np.diag_indices(p)] = np.sqrt(rng.chisquare(self._freedom - np.arange(p)))
+        return triangle
+
+
+class _RowDraws(_AbstractDraws):
+    """Rows of the data, with replacement."""
+
+    def __init__(self, model: Any, X: Any) -> None:
+        if X is None:
+            raise ValueError(
+                'method="rows" draws from the rows of the data, so X must be given; '
+                'method="parametric" needs no data'
+            )
+        rows = model._rows(X)
+        if rows.matrix is None:
+            raise ValueError(
+                'method="rows" draws rows at random, so X must be a matrix in memory, not '
+                f'{type(X).__name__}; method="parametric" needs no data'
+            )
+        if rows.n_rows != model.n_samples_:
+            raise ValueError(
+                f"X has {rows.n_rows} rows, but the model was fitted to {model.n_samples_}; give "
+                "the data that it was fitted to"
+            )
+        check_finite(rows.matrix, rows.names)
+        by_columns = is_sparse(rows.matrix) and rows.matrix.format != "csr"
+        self._matrix = rows.matrix.tocsr() if by_columns else rows.matrix
+        self._center, self._scale = bool(model.center), bool(model.scale)
+
+    def draw(self, rng: np.random.Generator) -> Input:
+        """Draw as many rows as there are."""
+        n = self._matrix.shape[0]
+        return from_matrix(self._matrix[rng.integers(n, size=n)], self._center, self._scale)
+
+
+def _refitted(model: Any, source: _AbstractDraws, seed: int) -> Array:
+    """Return the components of a draw in the units of the data, with population lengths."""
+    rng = np.random.default_rng(seed)
+    data = source.draw(rng)
+    covariance = data.covariance.best_route(model.n_components_)
+    back = data.scale * covariance.unit
+    problem = _problem(model, covariance)
+    with threads_for(covariance):
+        state = decompose(problem, _begin(model, problem, back), rng).state
+    if state.moments is None or problem.scores is None:
+        lengths = shortening(state.mean, state.precision)
+    else:
+        lengths = problem.scores.lengths(state.mean, state.precision, state.moments)
+    return np.asarray(lengths[:, None] * state.mean * back)
+
+
+def _problem(model: Any, covariance: AbstractCovariance) -> Problem:
+    """Return the problem of a draw: as many components as the model has, of the same families."""
+    given = max(model.n_components_, len(as_priors(model.prior)))
+    problem: Problem = model._problem(covariance, given, Monitor())
+    left, kept = list(problem.priors), []
+    for fitted in model.priors_:  # entries of a list whose components were empty are passed over
+        while len(left) > 1 and _family(left[0]) != fitted.family:
+            left.pop(0)
+        kept.append(left[0] if len(left) == 1 else left.pop(0))
+    return replace(problem, priors=kept, tol=max(problem.tol, _TOLERANCE))
+
+
+def _family(prior: Prior) -> str:
+    return prior.family if isinstance(prior, FittedPrior) else prior.name
+
+
+def _begin(model: Any, problem: Problem, back: Array) -> Begin:
+    """Return the fitted model in the units of a draw, to start from."""
+    precision = back**2 / model._feature_noise()
+    if not problem.noise.differs:  # scales differ a little from draw to draw
+        precision = precision.mean(keepdims=True)
+    fitted = [prior.rescaled(1 / problem.covariance.unit) for prior in model.priors_]
+    return Begin(model.components_ / back, fitted, precision)
+
+
+def _population(model: Any) -> Array:
+    """Return the model's components with the lengths that they have in the population."""
+    if SCORES[model.scores] is not None or not model.n_components_:
+        return np.asarray(model.components_)
+    noise = np.broadcast_to(model._feature_noise(), model.n_features_in_)
+    return np.asarray(shortening(model.components_, 1 / noise)[:, None] * model.components_)
+
+
+def _population_noise(model: Any) -> Any:
+    """Return the noise variance in the population: one number, or one for each feature.
+
+    Estimated scores take up the noise along k of p directions, by which that of the residuals is
+    too small; scores that are integrated out do not.
+    """
+    p, k = model.n_features_in_, model.n_components_
+    estimated = model.scores != "integrated"
+    return model._feature_noise() * (p / max(p - k, 1) if estimated else 1.0)
+
+
+def matched(components: Array, found: Array, units: Any = 1.0) -> Array:
+    """Return the rows of `found` in the order and with the signs of those of `components`.
+
+    Pairs are those with the largest cosines in total, in `units` of the features. Rows without a
+    partner are zero.
+    """
+    cosines = _directions(components / units) @ _directions(found / units).T
+    mine, theirs = linear_sum_assignment(-np.abs(cosines))
+    rows = np.zeros_like(components)
+    rows[mine] = np.sign(cosines[mine, theirs])[:, None] * found[theirs]
+    return rows
+
+
+def _directions(rows: Array) -> Array:
+    size = np.linalg.norm(rows, axis=1, keepdims=True)
+    return np.asarray(rows / np.where(size > 0, size, 1.0))
