@@ -20,10 +20,10 @@ import sklearn
 import ebcd
 from experiments import optima, sectors, shrinkage
 from experiments.methods import METHODS, SPARSE_PCA_DEFAULT
-from experiments.records import finished, read_json, write, write_json, write_rows
+from experiments.records import finished, read_json, read_rows, write, write_json, write_rows
 from experiments.reference_results import reference_elbo, reference_measures
 from experiments.simulations import Source, reference_source, row, run, tasks
-from experiments.tables import flat, reduce_grids, summary, versus_reference
+from experiments.tables import flat, parse, reduce_grids, summary, versus_reference
 
 ROOT = Path(__file__).resolve().parents[1]
 STEPS = ("simulations", "optima", "reference", "shrinkage", "sectors", "tables", "page")
@@ -41,7 +41,13 @@ def parsed(arguments: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--page", type=Path, help="page to write; default: OUTPUT/paper.md")
     parser.add_argument("--seeds", type=int, default=50, help="data sets of each simulation")
     parser.add_argument("--jobs", type=int, default=2, help="processes")
-    parser.add_argument("--methods", nargs="+", choices=METHODS, default=list(METHODS))
+    parser.add_argument(
+        "--methods",
+        nargs="+",
+        choices=METHODS,
+        default=list(METHODS),
+        help="methods to run; in tables of the simulations the others keep the lines they have",
+    )
     parser.add_argument("--quick", action="store_true", help="two data sets, coarse grids")
     parser.add_argument(
         "--data", type=Path, help="folder with sim1.npz and sim2.npz of the reference"
@@ -93,7 +99,19 @@ def do_simulations(options: argparse.Namespace) -> None:
     new = run(source, records, options.methods, options.grids, options.jobs)
     path = options.output / "machine.json"
     if new or not path.exists():  # it is where the fits were made, not where the page was written
-        write_json(path, machine())
+        write_json(path, machine() | kept_dates(options, read_json(path) if path.exists() else {}))
+
+
+def left_out(options: argparse.Namespace) -> list[str]:
+    """Give the methods that are not run; their lines of the tables stay as they are."""
+    return [name for name in METHODS if name not in options.methods]
+
+
+def kept_dates(options: argparse.Namespace, before: dict[str, Any]) -> dict[str, Any]:
+    """Give the dates of the results of methods that are not run, as far as there are any."""
+    dates = dict.fromkeys(left_out(options), before.get("date")) | before.get("kept", {})
+    kept = {name: dates[name] for name in left_out(options) if dates[name]}
+    return {"kept": kept} if kept else {}
 
 
 def more_draws(options: argparse.Namespace) -> Source:
@@ -124,6 +142,8 @@ def do_tables(options: argparse.Namespace) -> None:
 
     source = Source(tuple(range(1, options.seeds + 1)))
     rows, grids = reduce_grids(gathered(options, source, "simulations"))
+    rows += parse(kept_rows(options, "simulations.csv"))
+    grids += kept_rows(options, "grids.csv")
     if rows:
         write_rows(options.output / "simulations.csv", rows)
         write_rows(options.output / "summary.csv", flat(summary(rows)))
@@ -135,6 +155,17 @@ def do_tables(options: argparse.Namespace) -> None:
         write_rows(options.output / "optima.csv", pairs)
     if options.data is not None:
         tabulate_reference(options)
+
+
+def kept_rows(options: argparse.Namespace, file: str) -> list[dict[str, str]]:
+    """Give the lines of a table that belong to methods which are not run."""
+    path, names = options.output / file, left_out(options)
+    rows = read_rows(path) if path.exists() else []
+    return [
+        row
+        for row in rows
+        if row["method"].removesuffix("_default").removesuffix("_oracle") in names
+    ]
 
 
 def tabulate_reference(options: argparse.Namespace) -> None:

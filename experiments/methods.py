@@ -87,6 +87,8 @@ def rescaled(X: np.ndarray, directions: np.ndarray) -> np.ndarray:
 METHODS = {
     "ebcd_pl": Method("EBCD-pl", _ebcd()),
     "ebcd_pl_greedy": Method("EBCD-pl, greedy start", _ebcd(start="greedy")),
+    "ebcd_pl_relaxed": Method("EBCD-pl, relaxed scores", _ebcd(scores="relaxed")),
+    "ebcd_pl_integrated": Method("EBCD-pl, integrated scores", _ebcd(scores="integrated")),
     "ebcd_l": Method("EBCD-l", _ebcd(prior="laplace")),
     "ebmf_pl": Method("EBMF-n/pl", _ebmf("point_laplace")),
     "ebmf_l": Method("EBMF-n/l", _ebmf("laplace")),

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from experiments.markdown import HEADINGS, Values, number, percents, table
+from experiments.methods import METHODS
 from experiments.page_reference import mirrored_optima, reference, times
 from experiments.records import read_json, read_rows
 from experiments.reference_results import of_reference
@@ -21,6 +22,8 @@ from experiments.tables import LABELS, parse, summary
 HERE = Path(__file__).parent
 PAPER_PVE = {"PCA": (72.49, 11.91, 6.14), "EBCD-pl": (66.99, 16.35, 7.13)}
 BESIDE_SPARSE_PCA = ("ebcd_pl", "ebmf_pl", "l1ppca", "sparse_pca_default", "sparse_pca_oracle")
+
+OTHER_SCORES = {"ebcd_pl_relaxed": "relaxed", "ebcd_pl_integrated": "integrated"}
 
 
 def make_page(results: Path) -> str:
@@ -48,9 +51,13 @@ def opening(results: Path) -> Values:
         return {"where": ""}
     m = read_json(path)
     versions = ", ".join(f"{name} {m[name]}" for name in ("ebcd", "numpy", "scipy", "scikit-learn"))
+    kept = "".join(
+        f" Those of {METHODS[name].label} are of {date}."
+        for name, date in m.get("kept", {}).items()
+    )
     return {
         "where": f"The results are of {m['date']}, on {m['cpu']} ({m['system']}), Python "
-        f"{m['python']}, {versions}."
+        f"{m['python']}, {versions}.{kept}"
     }
 
 
@@ -59,6 +66,7 @@ def simulations(results: Path) -> Values:
     rows = parse(read_rows(results / "simulations.csv"))
     lines = summary(rows)
     values = {"ranking": _ranking(rows), "same": _same_data_sets(rows), **_oracles(results)}
+    values |= {"scores": _score_models(rows), "kept": _components_kept(rows)}
     for setting in MEASURES:
         here = [line for line in lines if line["setting"] == setting]
         for statistic in ("mean", "median"):
@@ -125,6 +133,44 @@ def _ranking(rows: list[dict[str, Any]]) -> str:
                 lines.append([str(setting), HEADINGS[measure], *_ranked(errors)])
     ranks = ["first", "second", "third", "fourth", "fifth"]
     return table(["simulation", "measure", *ranks], lines)
+
+
+def _score_models(rows: list[dict[str, Any]]) -> str:
+    """Compare other scores with the paper's and with EBMF, on the same data sets."""
+    pairs = [(name, other) for name in OTHER_SCORES for other in ("ebcd_pl", "ebmf_pl")]
+    lines = []
+    for setting, measures in MEASURES.items():
+        for measure in measures:
+            values = {
+                name: _by_seed(rows, setting, name, measure)
+                for name in (*OTHER_SCORES, "ebcd_pl", "ebmf_pl")
+            }
+            cells = [_difference(values[name], values[other]) for name, other in pairs]
+            lines.append([str(setting), HEADINGS[measure], *cells])
+    heads = [f"{OTHER_SCORES[name]} - {LABELS[other]}" for name, other in pairs]
+    return table(["simulation", "measure", *heads], lines)
+
+
+def _by_seed(rows: list[dict[str, Any]], setting: int, name: str, measure: str) -> dict[int, float]:
+    here = [row for row in rows if (row["setting"], row["method"]) == (setting, name)]
+    return {row["seed"]: row[measure] for row in here}
+
+
+def _difference(ours: dict[int, float], theirs: dict[int, float]) -> str:
+    gaps = np.array([ours[seed] - theirs[seed] for seed in ours if seed in theirs])
+    if gaps.size < 2:
+        return ""
+    return f"{gaps.mean():+.4f} ± {gaps.std(ddof=1) / np.sqrt(gaps.size):.4f}"
+
+
+def _components_kept(rows: list[dict[str, Any]]) -> str:
+    """Say how many of the three components of Simulation 2 each method keeps."""
+    kept = {}
+    for name in ("ebcd_pl", *OTHER_SCORES, "ebmf_pl"):
+        numbers = _by_seed(rows, 2, name, "n_components")
+        if numbers:
+            kept[LABELS[name]] = float(np.mean(list(numbers.values())))
+    return "; ".join(f"{name} {mean:.2f}" for name, mean in kept.items())
 
 
 def _ranked(errors: dict[str, dict[int, float]]) -> list[str]:

@@ -187,7 +187,7 @@ print("PenalizedPCACV chose alpha =", methods["PenalizedPCACV"][0].alpha_)
 # held-out months. The best of them is ``ITSPCA``, whose second and third components change least
 # when months are left out. With a fifth of the months left out, ``EBCD`` often finds a different
 # second or third component: they are weak, and its standard deviations, which are conditional on
-# the scores, do not reflect that.
+# the scores by default, do not reflect that.
 #
 # How many components?
 # --------------------

@@ -13,12 +13,12 @@ from ebcd.metrics import component_angles
 from experiments import optima
 from experiments.methods import METHODS, pca, rescaled
 from experiments.page import make_page
-from experiments.records import read_json, read_rows, run_all, write_json
+from experiments.records import read_json, read_rows, run_all, write_json, write_rows
 from experiments.tables import reduce_grids, summary
 
 ROOT = Path(__file__).resolve().parents[2]
 STORED = ROOT / "tests" / "reference"
-FEW = ["ebcd_pl", "ebcd_pl_greedy", "l1ppca", "gpower", "pca"]
+FEW = ["ebcd_pl", "ebcd_pl_greedy", "ebcd_pl_relaxed", "l1ppca", "gpower", "pca"]
 
 
 def small_main(arguments):
@@ -182,6 +182,32 @@ class TestRun:
         write_json(output / "machine.json", {})
         small_main(["simulations", *arguments])
         assert read_json(output / "machine.json") == {}
+
+
+def test_methods_that_are_not_run_keep_their_lines(tmp_path):
+    pytest.importorskip("matplotlib")
+    write_json(tmp_path / "machine.json", {"date": "2020-01-01"})
+    first = {
+        "setting": "1",
+        "seed": "1",
+        "parameter": "",
+        "d3": "",
+        "elbo": "",
+        "n_components": "2",
+    }
+    errors = dict.fromkeys(("d1", "d2", "d_or", "d_cov", "seconds"), "0.5")
+    old = [{**first, **errors, "method": name} for name in ("pca", "sparse_pca_oracle")]
+    write_rows(tmp_path / "simulations.csv", old)
+    few = ["--seeds", 1, "--jobs", 1, "--output", tmp_path, "--methods", "pca", "ebcd_pl_relaxed"]
+    small_main(["simulations", "tables", *few])
+    rows = read_rows(tmp_path / "simulations.csv")
+    found = {(r["setting"], r["method"]): r["d1"] for r in rows}
+    assert {name for _, name in found} == {"pca", "ebcd_pl_relaxed", "sparse_pca_oracle"}
+    assert float(found["1", "sparse_pca_oracle"]) == 0.5
+    assert float(found["1", "pca"]) != 0.5
+    kept = read_json(tmp_path / "machine.json")["kept"]
+    assert kept["sparse_pca"] == "2020-01-01"
+    assert "pca" not in kept
 
 
 def test_an_interrupted_run_keeps_what_was_done(tmp_path):

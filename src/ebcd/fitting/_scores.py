@@ -494,9 +494,14 @@ def _mixed(plain: Point, history: list[tuple[Point, Array]], settings: ScoreSett
         return np.asarray((weights.reshape(shape) * stacked).sum(axis=1))
 
     points = [point for point, _ in history]
+
+    def mix_sizes(parts: list[Array]) -> Array:
+        """Mix logarithms, within the range of what there was: a size may have become zero."""
+        logs = [np.log(np.maximum(part, 1e-300)) for part in parts]
+        return np.exp(np.clip(mix(logs), np.min(logs, axis=0), np.max(logs, axis=0)))
+
     loadings = mix([p.loadings for p in points])
-    spread = np.exp(mix([np.log(np.maximum(p.spread, 1e-300)) for p in points]))
-    precision = np.exp(mix([np.log(p.precision) for p in points]))
+    spread, precision = (mix_sizes([p[i] for p in points]) for i in (1, 2))
     priors = plain.priors
     if priors.dtype != object:
         priors = mix([p.priors for p in points])
