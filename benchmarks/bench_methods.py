@@ -27,6 +27,8 @@ from ebcd.peers import EBMF, EBPCA, ITSPCA, SPC, USLPCA, GPower
 NONZERO = {1: 20, 2: 150}
 METHODS: dict[str, Callable[[int, int], Any]] = {
     "`EBCD`": lambda k, _: EBCD(k, center=False),
+    '`EBCD(scores="relaxed")`': lambda k, _: EBCD(k, scores="relaxed", center=False),
+    '`EBCD(scores="integrated")`': lambda k, _: EBCD(k, scores="integrated", center=False),
     '`EBCD(prior="laplace")`': lambda k, _: EBCD(k, prior="laplace", center=False),
     "`EBMF`": lambda k, _: EBMF(k, center=False),
     "`EBPCA`": lambda k, _: EBPCA(k, center=False),

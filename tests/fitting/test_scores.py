@@ -1,5 +1,7 @@
 """Score models: closed forms against numerical optimisation, and the objective never falls."""
 
+import warnings
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -202,7 +204,20 @@ def test_lengths_shorten_by_the_noise_of_estimated_scores():
     loadings = np.full((1, 100), 0.5)
     factor = shortening(loadings, np.array([2.0]))
     np.testing.assert_allclose(factor**2, 1 - 100 / 99 / 50)
-    assert shortening(np.full((1, 4), 1e-3), np.ones(1)) == 0  # weaker than noise
+    weaker_than_noise = shortening(np.full((1, 4), 1e-3), np.ones(1))
+    np.testing.assert_allclose(weaker_than_noise, 0.1)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_components_that_vanish_on_the_way(name):
+    rng = np.random.default_rng(0)
+    L = 0.3 * rng.laplace(size=(4, 2500)) * (rng.random((4, 2500)) < 0.1)
+    X = rng.normal(size=(100, 4)) @ L + rng.normal(size=(100, 2500))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        model = EBCD(4, scores=name, max_iter=100).fit(X)
+    assert np.isfinite(model.components_).all()
+    assert np.isfinite(model.elbo_path_).all()
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -422,8 +422,8 @@ class EBCD(Readable):
     def _warn(self, fit: Fit, problem: Problem) -> None:
         if self.n_components_ == 0:
             warn_user(
-                f"no component was found: nothing stands out from noise. {self._advice()} to look at "
-                "the strongest directions all the same",
+                "no component was found: nothing stands out from noise. "
+                f"{self._advice()} to look at the strongest directions all the same",
             )
         elif problem.noise.at_floor(fit.state.precision):
             self.converged_ = False

@@ -299,12 +299,13 @@ def shortening(loadings: Array, precision: Array) -> Array:
 
     The estimated score of a sample has noise of variance ``1 / l'Tl``. Since scores are held to
     mean square one, the noise makes loadings longer: ``l'Tl`` grows by ``p / (p - k)``, which is
-    one but for the directions that the other components take up.
+    one but for the directions that the other components take up. What is no stronger than that
+    keeps a hundredth of its variance, so that its direction can still be seen.
     """
     k, p = loadings.shape
     strength = (loadings**2 * precision).sum(axis=1)
     noise = p / max(p - k, 1)
-    return np.asarray(np.sqrt(np.maximum(1 - noise / np.maximum(strength, noise), 0.0)))
+    return np.asarray(np.sqrt(np.maximum(1 - noise / np.maximum(strength, noise), 0.01)))
 
 
 def population(scores: AbstractScores, state: Any, n_samples: int) -> Any:
