@@ -5,10 +5,12 @@ For example ``{"n_components": integer(1) | choice("auto"), "scale": FLAG}``.
 
 from __future__ import annotations
 
+import dataclasses
+import difflib
 import math
 import reprlib
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -200,3 +202,20 @@ def check_n_components(n_components: int, n_samples: int, n_features: int) -> No
             f"n_components must be at most {most}, the smaller of {n_samples} samples and "
             f"{n_features} features, got {n_components}"
         )
+
+
+def unknown_name(kind: str, name: Any, known: Collection[str]) -> ValueError:
+    """Make an error that suggests the closest known name and lists all of them."""
+    lower = {one.lower(): one for one in known}
+    near = difflib.get_close_matches(str(name).lower(), lower, n=1, cutoff=0.4)
+    hint = f"; did you mean {lower[near[0]]!r}?" if near else "."
+    return ValueError(f"unknown {kind} {name!r}{hint} Available: {', '.join(known)}")
+
+
+def check_options(kind: str, name: str, made: type[Any], options: Mapping[str, Any]) -> None:
+    """Refuse options that are not fields of the dataclass `made`."""
+    known = [field.name for field in dataclasses.fields(made)]
+    for option in options:
+        if option not in known:
+            has = f"its options are {', '.join(known)}" if known else "it has no options"
+            raise ValueError(f"{kind} {name!r} has no option {option!r}; {has}")

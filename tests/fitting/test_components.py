@@ -60,7 +60,7 @@ def uneven(rng, shape, k, decades=1.0):
 def count(X, centred=True, per_feature=False):
     """Count as the estimator does, without the fit."""
     covariance = from_matrix(X, centred, False, None).covariance
-    return count_components(covariance, len(X) - centred, per_feature)
+    return count_components(covariance, centred, per_feature)
 
 
 class TestPureNoise:
@@ -159,7 +159,7 @@ class TestCount:
     def test_nothing_else_matters_than_n_times_the_covariance(self):
         X = dense(np.random.default_rng(3))
         S = CovarianceMatrix(X.T @ X / len(X), len(X))
-        assert count_components(S, len(X)) == count(X, centred=False)
+        assert count_components(S, False) == count(X, centred=False)
 
     def test_no_noise_at_all_with_noise_per_feature(self):
         rng = np.random.default_rng(0)

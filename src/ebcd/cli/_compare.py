@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.table import Table as Grid
 
 import ebcd
-from ebcd._lookup import unknown_name
+from ebcd._parameters import unknown_name
 from ebcd.cli._data import Prepared
 from ebcd.cli._progress import Display
 from ebcd.peers import EBMF, EBPCA, ITSPCA, SPC, USLPCA, GPower

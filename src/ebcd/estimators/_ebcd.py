@@ -233,12 +233,7 @@ class EBCD(Readable):
         fit = self._decomposed(problem, data, found.get("state"))
         self._store(fit, problem, data)
         counted = self.n_components == "auto" and isinstance(self.start, str)
-        signal = (
-            k
-            if counted
-            else self._count(problem.covariance, data, limit=self.n_components_, known=fit.leading)
-        )
-        self.n_signal_ = min(signal, self.n_components_)
+        self._signal = k if counted else self._count_later(problem.covariance, data, fit.leading)
         if monitor.checkpoint is not None:
             if fit.converged or problem.noise.at_floor(fit.state.precision):
                 monitor.checkpoint.remove()
@@ -279,33 +274,35 @@ class EBCD(Readable):
             return min(covariance.n_samples, covariance.n_features) - 1
         if self.n_components == "auto":
             monitor.stage("counting components")
-            return self._count(covariance, data, warn=True)
+            return self._count(covariance, data)
         return int(self.n_components)
 
-    def _count(
-        self,
-        covariance: AbstractCovariance,
-        data: Input,
-        limit: int | None = None,
-        known: Any = None,
-        warn: bool = False,
-    ) -> int:
+    def _count(self, covariance: AbstractCovariance, data: Input) -> int:
         """Count the components that stand out from noise, in the rows if they are at hand."""
-        if covariance.trace() == 0:
-            return 0
-        centred = data.mean is not None and bool(self.center)
-        uneven = self.noise == "per_feature" or bool(self.scale)  # signal takes unequal shares
         rows = data.small_copy()
         if rows is None:
-            n = max(covariance.n_samples - centred, 1)
-            return count_components(covariance, n, uneven, limit, known)
+            return count_components(covariance, *self._counting(data))
         distinct = distinct_rows(rows)
-        if warn and len(distinct) < len(rows):
+        if len(distinct) < len(rows):
             warn_user(
                 f"{len(rows) - len(distinct)} of {len(rows)} rows are copies of others; the number "
                 f"of components is that of the {len(distinct)} distinct ones"
             )
-        return count_in_rows(distinct, centred, uneven, limit)
+        return count_in_rows(distinct, *self._counting(data))
+
+    def _count_later(self, covariance: AbstractCovariance, data: Input, known: Any) -> Any:
+        """Return how many components stand out, or how to count them when somebody asks."""
+        rows, limit = data.small_copy(), self.n_components_
+        if covariance.trace() == 0 or not limit:
+            return 0
+        if rows is None:
+            return count_components(covariance, *self._counting(data), limit, known)
+        return partial(count_in_rows, rows, *self._counting(data), limit)
+
+    def _counting(self, data: Input) -> tuple[bool, bool]:
+        """Return whether the data are centred, and whether signal takes unequal shares."""
+        centred = data.mean is not None and bool(self.center)
+        return centred, self.noise == "per_feature" or bool(self.scale)
 
     def _given_start(self, data: Input) -> Array:
         loadings = np.asarray(self.start, dtype=np.float64)
@@ -340,7 +337,7 @@ class EBCD(Readable):
             state = population(problem.scores, state, covariance.n_samples)
         self._posterior = (state.b, state.noise, back)
         self.components_ = state.mean * back
-        for name in ("components_sd_", "lfsr_"):
+        for name in ("components_sd_", "lfsr_", "n_signal_"):
             self.__dict__.pop(name, None)
         self._sd = np.sqrt(state.variance) * back if problem.scores is None else None
         self._working_priors = list(state.fitted)
@@ -353,6 +350,17 @@ class EBCD(Readable):
         self.elbo_path_ = np.array(fit.path) - shift
         self.elbo_ = float(self.elbo_path_[-1])
         self.n_iter_, self.converged_ = fit.n_iter, fit.converged
+
+    @cached_property
+    def n_signal_(self) -> int:
+        """How many components stand out from noise, counted when it is first looked at."""
+        if callable(self._signal):
+            self._signal = self._signal()
+        return min(int(self._signal), self.n_components_)
+
+    def __getstate__(self) -> Any:
+        getattr(self, "n_signal_", None)  # of which only the number can be stored
+        return super().__getstate__()
 
     @cached_property
     def components_sd_(self) -> Array:

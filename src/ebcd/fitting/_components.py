@@ -130,7 +130,7 @@ class FactorSpectrum:
 
 def count_components(
     covariance: AbstractCovariance,
-    degrees_of_freedom: int,
+    centred: bool,
     per_feature: bool = False,
     limit: int | None = None,
     known: tuple[Array, Array] | None = None,
@@ -157,8 +157,8 @@ def count_components(
     ----------
     covariance : AbstractCovariance
         Of rows with the same variances.
-    degrees_of_freedom : int
-        Number of samples, less one if the data are centred.
+    centred : bool
+        Whether the data are centred, which takes a degree of freedom.
     per_feature : bool
         Whether the noise is divided out first, feature by feature.
     limit : int, optional
@@ -167,6 +167,7 @@ def count_components(
         Leading eigenvalues and eigenvectors (p x ...), if they have been found already.
     """
     p = int((covariance.diagonal() > 0).sum())
+    degrees_of_freedom = max(covariance.n_samples - centred, 1)
     most = min(degrees_of_freedom, p) - 1
     if most < 1:
         return 0
@@ -198,8 +199,9 @@ def count_in_rows(
     Where the residuals of components have lengths that spread more than those of Gaussian rows,
     rows are divided by the lengths, which makes the noise of scaled Gaussian rows equal: first by
     those of the rows, then by what the components leave that are found so far, until there are no
-    more of them.
+    more of them. Copies of rows count once.
     """
+    rows = distinct_rows(rows)
     if min(rows.shape) < 2:
         return 0
     sample = plain = _Sample(rows, np.ones(len(rows)), centred)
@@ -245,7 +247,7 @@ class _Sample:
     def __init__(self, rows: Array, weights: Array, centred: bool) -> None:
         mean = weights**2 @ rows / (weights @ weights)
         self._rows = rows - mean if centred else rows
-        self._degrees_of_freedom = len(rows) - centred
+        self._centred = centred
         weighted = self._rows * weights[:, None]
         self._covariance = from_matrix(weighted, False, False).covariance
         wide = self._rows.shape[1] > len(rows)
@@ -255,8 +257,7 @@ class _Sample:
 
     def count(self, per_feature: bool, limit: int | None) -> int:
         """Count components as if the weighted rows were alike."""
-        n = self._degrees_of_freedom
-        found = count_components(self._covariance, n, per_feature, limit)
+        found = count_components(self._covariance, self._centred, per_feature, limit)
         self._vectors = self._covariance.leading(max(found, 1))[1]
         return found
 

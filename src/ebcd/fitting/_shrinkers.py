@@ -107,6 +107,8 @@ class AbstractShrinker(ABC):
 
     def oriented(self, rows: Array) -> Array:
         """Return signs (... x k x 1) that turn rows (... x k x p) to the side of their prior."""
+        if not self.sides.any():
+            return np.ones((*rows.shape[:-1], 1))
         leans = np.sign((rows**3).sum(axis=-1))
         return np.where(self.sides * leans < 0, -1.0, 1.0)[..., None]
 

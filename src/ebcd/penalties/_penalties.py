@@ -16,9 +16,8 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ebcd._lookup import check_options, unknown_name
 from ebcd._numerics import Array
-from ebcd._parameters import shown
+from ebcd._parameters import check_options, shown, unknown_name
 
 
 class AbstractPenalty(ABC):

@@ -11,9 +11,8 @@ from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
-from ebcd._lookup import check_options, unknown_name
 from ebcd._numerics import LOG_SQRT_2PI, Array
-from ebcd._parameters import shown
+from ebcd._parameters import check_options, shown, unknown_name
 from ebcd.priors._fitted import FittedPrior
 
 Parameters = dict[str, Any]

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
-from ebcd._lookup import unknown_name
+from ebcd._parameters import unknown_name
 from ebcd.data.files._open import FileError
 
 MISSING = frozenset(

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from ebcd._lookup import unknown_name
+from ebcd._parameters import unknown_name
 from ebcd.data.files._columns import ReadOptions, cell_text
 from ebcd.data.files._open import DataFile, FileError, guarded, in_child, needs
 from ebcd.data.files._text import SAMPLE_ROWS, Cells, split_header
