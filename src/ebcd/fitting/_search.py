@@ -15,7 +15,7 @@ import numpy as np
 
 from ebcd._numerics import Array
 from ebcd.fitting._climb import Callback, Climbed, ClimbSettings, climb
-from ebcd.fitting._starts import random_rotations, varimax
+from ebcd.fitting._starts import plane_rotations, random_rotations, varimax
 from ebcd.fitting._states import Model, States, together
 
 
@@ -26,7 +26,8 @@ class SearchSettings:
     entries: int = 8_000  # of all starts together: more would cost more than overhead
     fewest: int = 4  # starts
     most: int = 48
-    tol: float = 0.01  # nats an iteration: where starts are compared,
+    angles: int = 4  # of two components: three reach the best known optimum of 40 problems
+    tol: float = 0.01  # nats an iteration, or a round: where starts are compared,
     tol_ratio: float = 10.0  # or so many times the tolerance of the fit, if that is more
     max_iter: int = 60
     patient_up_to: int = 1_000  # entries of a state: small ones are all followed to the end, since
@@ -35,7 +36,6 @@ class SearchSettings:
     parents: int = 4  # of a round
     behind: float = 5.0  # nats: a parent may be behind the best by so much
     overlap: float = 0.05  # radians between components whose mirrored optimum is tried
-    gain: float = 0.01  # nats: a round that gains less is the last
 
 
 def search(
@@ -58,8 +58,11 @@ def _starts(model: Model, k: int, rng: np.random.Generator, settings: SearchSett
     if k == 1:
         return principal_coordinates(model, min(n_starts, len(model.factor)))[:, None]
     principal = principal_coordinates(model, k)
-    rotations = [np.eye(k), varimax(principal @ model.factor)]
-    return np.array([*rotations, *random_rotations(n_starts - 2, k, rng)]) @ principal
+    found = varimax(principal @ model.factor)
+    if k == 2:  # all rotations are angles, of which a quarter turn only swaps the components
+        return np.array([found, *plane_rotations(min(n_starts - 1, settings.angles))]) @ principal
+    others = random_rotations(n_starts - 2, k, rng)
+    return np.array([np.eye(k), found, *others]) @ principal
 
 
 def look_around(
@@ -79,7 +82,7 @@ def look_around(
         climbed = _climbed(model, mirrored, tol, callback, settings)
         states = together([states, climbed.states])
         stopped = not climbed.converged and climbed.n_iter < settings.max_iter
-        if stopped or states.value[0] < best + settings.gain:
+        if stopped or states.value[0] < best + settings.tol:
             break
     return states.take(slice(1))
 

@@ -61,6 +61,13 @@ def promax(loadings: Array) -> Array:
     return np.asarray((transform * sizes).T @ loadings)
 
 
+def plane_rotations(m: int) -> Array:
+    """Return rotations of two components by m angles, evenly spread over a quarter turn."""
+    angles = np.arange(m) * (np.pi / (2 * m))
+    cos, sin = np.cos(angles), np.sin(angles)
+    return np.stack([np.stack([cos, sin], -1), np.stack([-sin, cos], -1)], axis=1)
+
+
 def random_rotations(m: int, k: int, rng: np.random.Generator) -> Array:
     """Return m rotations of k components, uniformly distributed."""
     q, r = np.linalg.qr(rng.standard_normal((m, k, k)))
