@@ -208,7 +208,9 @@ def test_draws_every_part(opened, employment):
     grey = len(opened.all("#bars rect.unclear"))
     assert grey == int((model.lfsr_ > 0.05).sum())
     assert len(opened.all("#bars line.interval")) == 45
-    assert len(opened.all("#variance-chart rect.positive")) == 3
+    assert model.n_signal_ == 2  # the third is drawn in grey
+    assert len(opened.all("#variance-chart rect.positive")) == 2
+    assert len(opened.all("#variance-chart rect.unclear")) == 1
     assert len(opened.all("#variance-chart rect.pca")) == 3
     assert len(opened.all("#score-chart path.curve")) == 3
     assert len(opened.all("#prior-charts figure")) == 3
