@@ -51,7 +51,8 @@ def ebcd(
     key_added : str, default "ebcd"
         Name under which the results are stored.
     prior, noise, center, scale
-        As in `ebcd.EBCD`.
+        As in `ebcd.EBCD`. For counts and their logarithms consider ``prior="point_exponential"``:
+        modules of genes, without negative loadings.
     scores : "integrated", "relaxed" or "orthogonal", default "integrated"
         As in `ebcd.EBCD`, whose own default is "orthogonal", the paper's model. With the other two,
         uncertainties are about the population of cells, not only about these ones; with

@@ -8,7 +8,9 @@ from ebcd.fitting._climb import climb
 from ebcd.fitting._noise import ConstantNoise
 from ebcd.fitting._search import look_around, principal_coordinates, search
 from ebcd.fitting._shrinkers import SpikeSlabShrinker
+from ebcd.fitting._starts import random_rotations, varimax
 from ebcd.fitting._states import Model
+from ebcd.metrics import component_angles
 from ebcd.priors import make_family
 
 
@@ -112,3 +114,50 @@ def test_stops_when_told_to():
     found = search(model_of(draw(0)), 3, np.random.default_rng(0), 1e-5, stop)
     assert len(found) == 1
     assert len(calls) <= 2  # the starts, and the mirrored optima of the best
+
+
+def draw_topics(seed):
+    rng = np.random.default_rng([40, seed])
+    shares, words = rng.dirichlet(np.full(6, 0.3), 200), rng.dirichlet(np.full(200, 0.1), 6)
+    return np.log1p(rng.poisson(500 * shares @ words))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [4, 5])
+def test_non_negative_loadings_are_not_below_random_ones(seed):
+    X, rng = draw_topics(seed), np.random.default_rng(1)
+    found = EBCD(6, prior="point_exponential", center=False).fit(X).elbo_
+    for _ in range(5):
+        start = np.abs(rng.normal(size=(200, 6))) * (rng.random((200, 6)) < 0.5)
+        other = EBCD(6, prior="point_exponential", center=False, start=start).fit(X).elbo_
+        assert other <= found + 1.0
+
+
+def test_the_order_of_features_makes_no_difference_to_random_loadings():
+    X = np.abs(draw(0))
+    order = np.random.default_rng(0).permutation(X.shape[1])
+    one = EBCD(3, prior="point_exponential", tol=1e-8).fit(X)
+    other = EBCD(3, prior="point_exponential", tol=1e-8).fit(X[:, order])
+    assert other.elbo_ == pytest.approx(one.elbo_, abs=1e-6)
+
+
+@pytest.mark.parametrize("seed", [0, 3])
+def test_loadings_of_even_size_are_found(seed):
+    rng = np.random.default_rng([40, seed])
+    loadings = rng.integers(-1, 2, size=(3, 200)).astype(float)
+    X = rng.normal(size=(50, 3)) @ loadings + rng.normal(size=(50, 200))
+    model = EBCD(3, prior="deconvolver").fit(X)
+    angles = component_angles(loadings.T, model.components_.T) * np.pi / 2
+    assert np.cos(angles).min() > 0.95
+
+
+def test_even_varimax_minimises_the_criterion():
+    rng = np.random.default_rng(0)
+    loadings = random_rotations(1, 3, rng)[0] @ rng.choice([-1.0, 1.0], (3, 300))
+
+    def criterion(rotation):
+        return ((rotation @ loadings) ** 2).var(axis=1).sum()
+
+    least = criterion(varimax(loadings, even=True))
+    assert least <= min(criterion(rotation) for rotation in random_rotations(500, 3, rng))
+    assert least < 0.05

@@ -1,22 +1,25 @@
 """The search for the best of many starts, which climb together.
 
 The ELBO has many optima, and no single start leads to the best one. Random rotations of the
-principal components, varimax and the principal components themselves climb as one stack. Then the
-best are followed by their mirrored optima: scores are uncorrelated in the sample, true ones never
-quite, so that one of two components must take up a little of the other. Either can, and both are
-optima; a rotation of the pair that hands the overlap over leads from one to the other.
+principal components, varimax and the principal components themselves climb as one stack; random
+loadings of one sign, too, if those of the priors have one. Then the best are followed by their
+mirrored optima: scores are uncorrelated in the sample, true ones never quite, so that one of two
+components must take up a little of the other. Either can, and both are optima; a rotation of the
+pair that hands the overlap over leads from one to the other.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from ebcd._numerics import Array
 from ebcd.fitting._climb import Callback, Climbed, ClimbSettings, climb
+from ebcd.fitting._shrinkers import SpikeSlabShrinker
 from ebcd.fitting._starts import plane_rotations, random_rotations, varimax
 from ebcd.fitting._states import Model, States, together
+from ebcd.priors import make_family
 
 
 @dataclass(frozen=True)
@@ -27,6 +30,9 @@ class SearchSettings:
     fewest: int = 4  # starts
     most: int = 48
     angles: int = 4  # of two components: three reach the best known optimum of 40 problems
+    one_sided: int = 8  # more starts, with random loadings on the side of their priors
+    zeros: float = 0.5  # share of zeros among those loadings
+    screened: int = 2  # times as many starts take one iteration if each costs much: the best go on
     tol: float = 0.01  # nats an iteration, or a round: where starts are compared,
     tol_ratio: float = 10.0  # or so many times the tolerance of the fit, if that is more
     max_iter: int = 60
@@ -47,9 +53,21 @@ def search(
     settings: SearchSettings = SearchSettings(),
 ) -> States:
     """Return the best state that many starts lead to, roughly converged."""
-    states = model.start(_starts(model, k, rng, settings))
+    starts = _starts(model, k, rng, settings)
+    if k > 1 and model.shrinker.cost > 1 and model.shrinker.sides.all():
+        # a search with the cheapest family of that kind; starts turn to the side of their priors
+        cheap = replace(model, shrinker=SpikeSlabShrinker(make_family("point_exponential")))
+        found = search(cheap, k, rng, tol, callback, settings)
+        starts = np.concatenate([starts, found.coordinates])
+    states = model.start(starts)
+    if model.shrinker.light_tails:
+        # the ELBO after one iteration says which starts lead high, for an eighth of the price
+        order = np.argsort(-states.value, kind="stable")
+        states = states.take(order[: _n_starts(model, k, settings)])
     states = _climbed(model, states, tol, callback, settings).states
-    return look_around(model, states, tol, callback, settings)
+    best = look_around(model, states, tol, callback, settings)
+    # of several parents only a few pairs were tried; with one sign, others lead on, too
+    return look_around(model, best, tol, callback, settings) if _one_sign(model) else best
 
 
 def _starts(model: Model, k: int, rng: np.random.Generator, settings: SearchSettings) -> Array:
@@ -58,11 +76,48 @@ def _starts(model: Model, k: int, rng: np.random.Generator, settings: SearchSett
     if k == 1:
         return principal_coordinates(model, min(n_starts, len(model.factor)))[:, None]
     principal = principal_coordinates(model, k)
-    found = varimax(principal @ model.factor)
+    loadings = principal @ model.factor
+    starts = np.array(_rotations(model, loadings, n_starts, rng, settings)) @ principal
+    if not _one_sign(model):
+        return starts
+    return np.concatenate([starts, _one_sided(model, loadings, rng, settings)])
+
+
+def _rotations(
+    model: Model, loadings: Array, n_starts: int, rng: np.random.Generator, settings: SearchSettings
+) -> list[Array]:
+    """Return rotations of principal components to start from."""
+    k = len(loadings)
+    found = varimax(loadings)
     if k == 2:  # all rotations are angles, of which a quarter turn only swaps the components
-        return np.array([found, *plane_rotations(min(n_starts - 1, settings.angles))]) @ principal
-    others = random_rotations(n_starts - 2, k, rng)
-    return np.array([np.eye(k), found, *others]) @ principal
+        return [found, *plane_rotations(min(n_starts - 1, settings.angles))]
+    rotations = [np.eye(k), found]
+    if model.shrinker.light_tails:
+        # where varimax turns loadings of even size the wrong way, the opposite is right
+        rotations.append(varimax(loadings, even=True))
+        n_starts *= settings.screened
+    n_random = n_starts - len(rotations) - (settings.one_sided if _one_sign(model) else 0)
+    return [*rotations, *random_rotations(max(n_random, 0), k, rng)]
+
+
+def _one_sign(model: Model) -> bool:
+    """Whether loadings have one sign, of priors that are cheap enough for more starts."""
+    return model.shrinker.cost == 1 and bool(model.shrinker.sides.any())
+
+
+def _one_sided(
+    model: Model, loadings: Array, rng: np.random.Generator, settings: SearchSettings
+) -> Array:
+    """Return coordinates of starts with random loadings on the side of their priors.
+
+    Numbers are drawn for features in the order of their principal loadings, so that their own order
+    makes no difference.
+    """
+    draws = np.abs(rng.standard_normal((settings.one_sided, *loadings.shape)))
+    draws *= model.shrinker.sides[:, None] * (rng.random(draws.shape) >= settings.zeros)
+    rows = _in_units_of_noise(model)
+    by_size = np.argsort((loadings**2).sum(axis=0), kind="stable")
+    return np.asarray(draws @ rows[:, by_size].T)
 
 
 def look_around(
@@ -92,6 +147,7 @@ def _climbed(
 ) -> Climbed:
     """Let states climb as far as it takes to compare them."""
     large = states.b[0].size * model.shrinker.cost >= settings.patient_up_to
+    large &= not _one_sign(model)  # whose starts overtake each other late: up to 85 nats are missed
     return climb(
         model,
         states,
@@ -108,9 +164,7 @@ def principal_coordinates(model: Model, k: int) -> Array:
     Their signs are such that the same rotation leads to the same start whatever the signs and the
     order of the features.
     """
-    rows = model.factor
-    if model.noise.differs:  # unknown at first, so that variances stand for those of the noise
-        rows = rows / np.sqrt(np.maximum(model.noise.variances, model.noise.floor))
+    rows = _in_units_of_noise(model)
     coordinates = np.linalg.eigh(rows @ rows.T)[1][:, ::-1][:, :k].T
     loadings = coordinates @ rows
     cubes = loadings**3
@@ -121,10 +175,19 @@ def principal_coordinates(model: Model, k: int) -> Array:
     return np.asarray(signs[:, None] * coordinates)
 
 
+def _in_units_of_noise(model: Model) -> Array:
+    """Return the factor; variances stand for those of the noise, which are unknown at first."""
+    if not model.noise.differs:
+        return model.factor
+    size = np.sqrt(np.maximum(model.noise.variances, model.noise.floor))
+    return np.asarray(model.factor / size)
+
+
 def _n_starts(model: Model, k: int, settings: SearchSettings) -> int:
     """Return how many states the size of the problem allows to climb together."""
     cost = k * model.factor.shape[1] * model.shrinker.cost
-    return int(min(max(settings.entries // cost, settings.fewest), settings.most))
+    allowed = int(min(max(settings.entries // cost, settings.fewest), settings.most))
+    return allowed + settings.one_sided * _one_sign(model)
 
 
 def _mirrored(model: Model, states: States, settings: SearchSettings) -> States | None:

@@ -100,10 +100,13 @@ class AbstractShrinker(ABC):
         Side of zero on which the prior of a component lies, +1 or -1; 0 if on both.
     cost : int
         Price of a shrinkage, in evaluations of a spike-and-slab marginal.
+    light_tails : bool
+        Whether a prior may be other than a spike and a slab, whose tails are never light.
     """
 
     sides: Array
     cost: int = 1
+    light_tails: bool = False
 
     def oriented(self, rows: Array) -> Array:
         """Return signs (... x k x 1) that turn rows (... x k x p) to the side of their prior."""
@@ -283,6 +286,7 @@ class NormalMeansShrinker(AbstractShrinker):
     def __init__(self, priors: Sequence[Prior]) -> None:
         self.priors = list(priors)
         self.sides = np.array([side_of(prior) for prior in priors])
+        self.light_tails = not all(hasattr(prior, "slab") for prior in priors)
 
     def only(self, which: Any) -> AbstractShrinker:
         """Return what shrinks some of the components."""

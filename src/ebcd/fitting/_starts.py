@@ -30,13 +30,23 @@ def varimax_start(loadings: Array) -> Array:
     return np.asarray(varimax(loadings) @ loadings)
 
 
-def varimax(loadings: Array, settings: VarimaxSettings = VarimaxSettings()) -> Array:
-    """Return the rotation of loadings after which each has few large entries."""
+def varimax(
+    loadings: Array, settings: VarimaxSettings = VarimaxSettings(), *, even: bool = False
+) -> Array:
+    """Return the rotation of loadings after which each has few large entries.
+
+    With `even`, the criterion is minimised: entries are as even in size as can be. Three times the
+    largest square that a rotation can lead to makes what is then maximised convex, so that it
+    grows in every step, too.
+    """
     rotation = np.eye(loadings.shape[0])
+    largest = (loadings**2).sum(axis=0).max()
     for _ in range(settings.steps):
         rotated = rotation @ loadings
         square = rotated**2
         target = rotated * (square - square.mean(axis=1, keepdims=True))
+        if even:
+            target = 3 * largest * rotated - target
         left, _, right = np.linalg.svd(target @ loadings.T)
         last, rotation = rotation, left @ right
         if np.abs(last - rotation).max() < settings.accuracy:
