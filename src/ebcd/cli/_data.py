@@ -40,8 +40,13 @@ class Steps:
             raise ValueError(f"{option} needs at least two rows, got {table.values.shape[0]}")
         table = _in_time(table, option)
         values = _logarithms(table) if self.log_returns else table.values
-        names = table.row_names
-        return replace(table, values=np.diff(values, axis=0), row_names=names and names[1:])
+        names, numbers = table.row_names, table.row_numbers
+        return replace(
+            table,
+            values=np.diff(values, axis=0),
+            row_names=names and names[1:],
+            row_numbers=(numbers or range(len(values)))[1:],  # a change belongs to its later row
+        )
 
 
 @dataclass(frozen=True)

@@ -92,7 +92,7 @@ def fit_and_write(
         scores_frame(scores, table).to_csv(folder / "scores.csv", **CSV)
     (folder / "summary.json").write_bytes(f"{as_json(summary)}\n".encode())
     save(model, folder / "model.npz")
-    _write_report(folder, model, summary, scores, table.row_names, ends)
+    _write_report(folder, model, summary, scores, table.labels, ends)
     return summary
 
 
@@ -154,10 +154,10 @@ def _components_frame(model: ebcd.EBCD, intervals: Array) -> pd.DataFrame:
 
 
 def scores_frame(scores: Any, table: Table) -> pd.DataFrame:
-    """Return one row per sample, labelled by its name, or by its number from 0."""
+    """Return one row per sample, labelled by its name, or by its number in the file from 0."""
     import pandas as pd
 
-    index = pd.RangeIndex(len(scores), name="row")
+    index = pd.Index(table.row_numbers or range(len(scores)), name="row")
     if table.row_names:
         index = pd.Index(table.row_names, dtype=object, name=table.index_name or "name")
     return pd.DataFrame(scores, index=index).add_prefix("component_")
@@ -212,7 +212,9 @@ def rewrite_report(folder: Path) -> Path:
     if (folder / "scores.csv").exists():
         frame = pd.read_csv(folder / "scores.csv", dtype=str, keep_default_na=False)
         names, scores = frame.iloc[:, 0], frame.iloc[:, 1:].to_numpy(dtype=np.float64)
-        rows = None if names.name == "row" else names.tolist()
+        rows = names.tolist()
+        if names.name == "row" and rows == [str(i) for i in range(len(rows))]:
+            rows = None
     bootstrapped = summary.get("intervals", {}).get("kind") == "bootstrap"
     intervals = _read_intervals(folder) if bootstrapped else None
     _write_report(folder, model, summary, scores, rows, intervals)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -45,15 +45,25 @@ class Table:
     row_names: list[str] | None = None
     index_name: str = ""  # of the column with the names of the rows
     notes: list[str] = field(default_factory=list)  # on how the file was read, for people
+    row_numbers: Sequence[int] | None = None  # in the file, from 0, if some rows were left out
+
+    @property
+    def labels(self) -> list[str] | None:
+        """Names of the rows, or their numbers in the file if those have gaps."""
+        if self.row_names is not None or self.row_numbers is None:
+            return self.row_names
+        return [str(number) for number in self.row_numbers]
 
     def transposed(self) -> Table:
         """Exchange rows and columns."""
+        numbers = self.row_numbers or range(self.values.shape[0])
         return replace(
             self,
             values=self.values.T.tocsr() if is_sparse(self.values) else self.values.T,
-            column_names=self.row_names or [f"x{i}" for i in range(self.values.shape[0])],
+            column_names=self.row_names or [f"x{i}" for i in numbers],
             row_names=self.column_names,
             index_name="",
+            row_numbers=None,
         )
 
 
@@ -213,7 +223,9 @@ def _without_missing(name: str, table: Table, drop: str | None) -> Table:
     notes = [*table.notes, f"{gone.size} {drop} with missing cells left out, {kept.size} are left"]
     if drop == "rows":
         labels = table.row_names and [table.row_names[i] for i in kept]
-        return replace(table, values=values[kept], row_names=labels, notes=notes)
+        return replace(
+            table, values=values[kept], row_names=labels, row_numbers=kept.tolist(), notes=notes
+        )
     names = [table.column_names[j] for j in kept]
     return replace(table, values=values[:, kept], column_names=names, notes=notes)
 
