@@ -27,6 +27,7 @@ from ebcd.cli._results import (
 )
 from ebcd.data.files._table import Table
 from ebcd.datasets import load_us_employment
+from ebcd.estimators._readable import HINT
 
 app = typer.Typer(
     cls=Commands,
@@ -115,7 +116,7 @@ def fit(
         title = f"Components of {path.name if str(path) != '-' else 'standard input'}"
         about = {"title": title, "source": str(path), "output": str(output)}
         with claimed(output, force) as part, display(quiet) as shown:
-            data = load(path, steps, n_samples, center, reading, shown)
+            data = load(path, steps, n_samples, center, reading, shown, scale)
             summary = fit_and_write(part, model, data, shown, bootstrap, **about)
         _print_summary(model, summary, output, json, quiet)
 
@@ -127,7 +128,7 @@ def _print_summary(
         summary.pop("standard_deviations", None)  # one for each feature; they are in the file
         typer.echo(as_json(summary))
     elif not quiet:
-        typer.echo(model.summary())
+        typer.echo(model.summary().replace(f"\n  hint: {HINT}", ""))  # a warning came first
         if n_boot := summary["intervals"].get("n_boot"):
             typer.echo(f"  intervals in the files are those of {n_boot} bootstrap fits")
         typer.echo(f"\nresults: {output}\nreport:  {output / 'report.html'}")

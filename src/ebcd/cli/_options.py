@@ -107,6 +107,7 @@ SCALE = _prepare(
     "Divide columns by their standard deviations for the fit; results keep the original units.",
     "--scale",
     default=False,
+    hidden=True,  # nearly the same as --standardize, which is the one to offer
 )
 STANDARDIZE = _prepare(
     "Divide columns by their standard deviations first, so that loadings are comparable.",

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 # The same on every system; numbers have all their digits by default.
 CSV: dict[str, Any] = {"lineterminator": "\n", "encoding": "utf-8", "na_rep": "nan"}
+_NOT_CENTRED = "means were not subtracted (--no-center)"
 _PARTS = 20  # of a bootstrap, each of which prepares its draws anew
 
 
@@ -69,6 +70,7 @@ def fit_and_write(
     warned, seconds = fit_model(model, data, shown)
     for warning in warned:
         shown.note(f"warning: {warning}")
+    warned = [*data.warnings, *warned]
     ends = None if n_boot is None else bootstrap_intervals(model, n_boot, shown)
     shown.stage("writing the results")
     table = data.table
@@ -78,12 +80,13 @@ def fit_and_write(
     summary = {
         "ebcd_version": ebcd.__version__,
         **about,
+        "preparation": data.steps.words() + ([] if model.center else [_NOT_CENTRED]),
+        "notes": table.notes,
+        "warnings": warned,
         **_summary(model),
         **data.record(),
         "pca_explained_variance_ratio": _pca_shares(model, data),
         "seconds": round(seconds, 3),
-        "notes": table.notes,
-        "warnings": warned,
         "intervals": _about_intervals(model, n_boot),
         "components": [_component(model, k, intervals) for k in range(model.n_components_)],
     }
@@ -180,7 +183,16 @@ def _write_report(
         source=summary["source"],
         pca_variance_ratio=summary["pca_explained_variance_ratio"],
         bootstrap_intervals=intervals,
+        notes=_remarks(summary),
+        standardized=summary.get("steps", {}).get("standardize", False),
     )
+
+
+def _remarks(summary: dict[str, Any]) -> list[str]:
+    """Return warnings, steps of preparation and notes as sentences, what matters most first."""
+    warned = [f"warning: {words}" for words in summary.get("warnings", [])]
+    lines = [*warned, *summary.get("preparation", []), *summary.get("notes", [])]
+    return [f"{line[:1].upper()}{line[1:].rstrip('.')}." for line in lines]
 
 
 def read_results(folder: Path) -> tuple[Any, dict[str, Any]]:

@@ -7,6 +7,7 @@ import hashlib
 import html
 import json
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from importlib.resources import files
 from typing import Any
@@ -59,6 +60,7 @@ def _filled(facts: Facts, n_features: int) -> str:
         "digest": digest,
         "style": _template("report.css"),
         "script": script,
+        "notes": _items(facts.notes, "notes"),
         "opening": _text(_words.opening(facts)),
         "findings": _findings(facts),
         "reading": _reading(facts),
@@ -208,5 +210,9 @@ def _left_out(facts: Facts, header: dict[str, Any]) -> str:
         shown, total = header[what]["shown"], header[what]["all"]
         if shown < total:
             lines.append(f"To stay small, the page has {shown:,} of {total:,} {what}, {which}.")
+    return f"<div class=missing><p>Not on this page:</p>{_items(lines)}</div>" if lines else ""
+
+
+def _items(lines: Iterable[str], kind: str = "") -> str:
     items = "".join(f"<li>{html.escape(line)}</li>" for line in lines)
-    return f"<div class=missing><p>Not on this page:</p><ul>{items}</ul></div>" if items else ""
+    return f"<ul{f' class={kind}' if kind else ''}>{items}</ul>" if items else ""

@@ -220,7 +220,7 @@ def _without_missing(name: str, table: Table, drop: str | None) -> Table:
             f"{name}: all {drop} have missing cells; --drop-missing {other} may leave some, or "
             "drop the columns with most of them by --drop"
         )
-    notes = [*table.notes, f"{gone.size} {drop} with missing cells left out, {kept.size} are left"]
+    notes = [*table.notes, _left_out_note(table, drop, gone, kept.size)]
     if drop == "rows":
         labels = table.row_names and [table.row_names[i] for i in kept]
         return replace(
@@ -228,6 +228,14 @@ def _without_missing(name: str, table: Table, drop: str | None) -> Table:
         )
     names = [table.column_names[j] for j in kept]
     return replace(table, values=values[:, kept], column_names=names, notes=notes)
+
+
+def _left_out_note(table: Table, drop: str, gone: np.ndarray, left: int) -> str:
+    if gone.size == 1:
+        drop = drop.removesuffix("s")
+    verb = "was" if gone.size == 1 else "were"
+    which = "" if drop.startswith("row") else f": {_some([table.column_names[j] for j in gone])}"
+    return f"{gone.size} {drop} with missing cells {verb} left out, {left} are left{which}"
 
 
 def _missing_message(name: str, table: Table, places: np.ndarray) -> str:
@@ -243,3 +251,9 @@ def _missing_message(name: str, table: Table, places: np.ndarray) -> str:
         f"with --drop-missing rows, or the {n_columns} of {table.values.shape[1]} columns with "
         "--drop-missing columns"
     )
+
+
+def _some(names: list[str]) -> str:
+    """Write the first names of a list, and how many more there are."""
+    more = f" and {len(names) - 5} more" if len(names) > 5 else ""
+    return ", ".join(names[:5]) + more
