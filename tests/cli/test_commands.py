@@ -794,7 +794,11 @@ def test_preparation_and_notes_are_at_the_top(tmp_path):
     path.write_text("\n".join(map(",".join, [[*NAMES, "unit"], *values.tolist()])))
     options = ("-k", 1, "--drop-missing", "rows", *QUICK)
     ok("fit", path, "-o", out, *options, "--standardize")
-    said = ["divided by their standard deviations", "belong to no component", "1 row with missing cells"]
+    said = [
+        "divided by their standard deviations",
+        "belong to no component",
+        "1 row with missing cells",
+    ]
     summary = (out / "summary.json").read_text(encoding="utf-8")
     ends = ["looked for", "looked for", '"explained_variance_ratio"']
     for text, end in zip([*page_and_text(out), summary], ends, strict=True):

@@ -10,7 +10,7 @@ import numpy as np
 
 from ebcd.cli._progress import Display
 from ebcd.data import as_input, is_sparse
-from ebcd.data.files._table import Table, read_table
+from ebcd.data.files._table import Table, missing_features, read_table
 from ebcd.estimators._readable import UNEVEN, spread
 from ebcd.report._dates import days_of
 from ebcd.report._words import listed
@@ -264,8 +264,4 @@ def _matched(table: Table, features: list[str], path: Path) -> Table:
         return replace(table, values=table.values[:, order], column_names=features)
     if table.column_names == [f"x{j}" for j in range(len(features))] and missing == features:
         return _noted(table, "the columns have no names; they were taken in the order of the fit")
-    some = ", ".join(missing[:5]) + (", ..." if len(missing) > 5 else "")
-    raise ValueError(
-        f"{path}: {len(missing)} of the {len(features)} features of the model are missing: {some}; "
-        "columns are matched by name"
-    )
+    raise ValueError(missing_features(str(path), missing, features))

@@ -79,6 +79,7 @@ COLUMNS = _read(
     metavar="NAMES",
 )
 DROP = _read("Columns to leave out, in the same form.", metavar="NAMES")
+NUMERIC_ONLY = _read("Leave out columns of text.", "--numeric-only", default=False)
 DROP_MISSING = _read("Drop the rows (or columns) with missing cells; otherwise an error.")
 SEPARATOR = _read(
     "Separator: a character, or tab, comma, semicolon, space or pipe. Detected by default.",
