@@ -842,3 +842,41 @@ def test_only_one_of_two_words_for_scaling_is_offered():
     shown = ok("fit", "--help", env={"COLUMNS": "200"}).stdout
     assert "--standardize" in shown
     assert "--scale" not in shown
+
+
+@pytest.mark.parametrize("command", ["fit", "compare"])
+def test_too_many_components_are_refused_before_any_work(command, table, tmp_path, monkeypatch):
+    monkeypatch.setattr(ebcd.EBCD, "fit", lambda *arguments: pytest.fail("work was done"))
+    options = ("-o", tmp_path / "out") if command == "fit" else ()
+    message = error(command, table, *options, "-k", 9)
+    assert "-k 9 is too many; 50 samples of 8 features have at most 8 components" in message
+
+
+@pytest.mark.parametrize(
+    ("raised", "words"),
+    [
+        (OSError(28, "No space left on device", "out/x"), "out/x: No space left on device"),
+        (OSError("the disk is gone"), "the disk is gone"),
+        (KeyError("x"), "KeyError: 'x'; this should not happen"),
+        (RuntimeError("cannot be"), "RuntimeError: cannot be; this should not happen"),
+    ],
+)
+def test_no_traceback(raised, words, table, tmp_path, monkeypatch):
+    def fail(*arguments, **options):
+        raise raised
+
+    monkeypatch.setattr(_results, "fit_model", fail)
+    assert error("fit", table, "-o", tmp_path / "out", "-k", 1).startswith(f"error: {words}")
+
+
+@pytest.mark.slow
+def test_standard_output_that_is_closed_from_the_start(table, tmp_path):
+    ok("fit", table, "-o", tmp_path / "out", "-k", 1, *QUICK)
+    result = subprocess.run(
+        f'"{sys.executable}" -m ebcd report "{tmp_path / "out"}" >&-',
+        shell=True,
+        capture_output=True,
+        env={**os.environ, "PYTHONPATH": str(PACKAGE)},
+        check=False,
+    )
+    assert (result.returncode, result.stderr) == (0, b"")

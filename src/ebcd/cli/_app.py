@@ -117,7 +117,7 @@ def fit(
         title = f"Components of {path.name if str(path) != '-' else 'standard input'}"
         about = {"title": title, "source": str(path), "output": str(output)}
         with claimed(output, force) as part, display(quiet) as shown:
-            data = load(path, steps, n_samples, center, reading, shown, scale)
+            data = load(path, steps, n_samples, center, reading, shown, n_components, scale)
             summary = fit_and_write(part, model, data, shown, bootstrap, **about)
         _print_summary(model, summary, output, json, quiet)
 
@@ -206,7 +206,7 @@ def compare_methods(
         steps = Steps(transpose, log_returns, difference, standardize)
         check_covariance_options(covariance, n_samples, steps)
         with display(quiet) as shown:
-            data = load(path, steps, n_samples, center, reading, shown)
+            data = load(path, steps, n_samples, center, reading, shown, n_components)
             outcomes = list(compare(data, n_components, center, methods, shown))
         if json:
             typer.echo(as_json([dataclasses.asdict(outcome) for outcome in outcomes]))

@@ -103,11 +103,17 @@ def load(
     center: bool,
     reading: dict[str, Any],
     shown: Display,
+    n_components: int | str,
     scale: bool = False,
 ) -> Prepared:
-    """Read and prepare data or, with `n_samples`, a covariance matrix; `scale` as in the fit."""
+    """Read and prepare data or, with `n_samples`, a covariance matrix, for a fit with `scale`."""
     shown.stage(f"reading {path}")
     table = steps.apply(read_table(path, **reading))
+    rows, columns = table.values.shape
+    most = min(rows if n_samples is None else n_samples, columns)
+    if not isinstance(n_components, str) and n_components > most > 1:
+        what = f"{rows if n_samples is None else n_samples:,} samples of {columns:,} features"
+        raise ValueError(f"-k {n_components} is too many; {what} have at most {most} components")
     if n_samples is None:
         prepared = _as_data(path, table, steps, center)
     else:
@@ -117,7 +123,6 @@ def load(
     _show_notes(prepared.table, shown)
     for warning in prepared.warnings:
         shown.note(f"warning: {warning}")
-    rows, columns = table.values.shape
     what = f"{rows:,} samples" if n_samples is None else "covariance"
     shown.note(f"{what} of {columns:,} features")
     return prepared

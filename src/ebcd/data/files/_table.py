@@ -250,9 +250,7 @@ def _problems(
     elif not len(places):
         advice = _text_advice(text, table)
     else:
-        advice = f"--numeric-only leaves out columns of text; {_missing_advice(table, places)}"
-        if best := _ways(table, places):
-            advice += f"; in short, add: --numeric-only --drop-missing {best[0]}"
+        advice = _missing_advice(table, places, "text and ", "--numeric-only ")
     return f"{name}: {'; '.join(said)}; {advice}"
 
 
@@ -334,19 +332,20 @@ def _ways(table: Table, places: np.ndarray) -> list[str]:
     return sorted(possible, key=lambda way: -ways[way])
 
 
-def _missing_advice(table: Table, places: np.ndarray) -> str:
+def _missing_advice(table: Table, places: np.ndarray, what: str = "", by: str = "") -> str:
+    """Say how to go on without rows or columns, and `what` else, by the option `by`."""
     gone = {way: len(np.unique(along)) for way, along in zip(_AXES, places.T, strict=True)}
     size = dict(zip(_AXES, table.values.shape, strict=True))
     parts = [
-        f"the {gone[way]} of {size[way]} {way} with --drop-missing {way}"
+        f"the {gone[way]} of {size[way]} {way} with {by}--drop-missing {way}"
         for way in _ways(table, places)
     ]
     if parts:
-        return f"leave out {', or '.join(parts)}"
+        return f"leave out {what}{', or '.join(parts)}"
     worst = table.column_names[int(np.bincount(places[:, 1]).argmax())]
     return (
         "every row or nearly every column has some; leave out the columns with most of them, as in "
-        f"--drop {_quoted(worst)}"
+        f"{by}--drop {_quoted(worst)}"
     )
 
 
