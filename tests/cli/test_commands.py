@@ -880,3 +880,21 @@ def test_standard_output_that_is_closed_from_the_start(table, tmp_path):
         check=False,
     )
     assert (result.returncode, result.stderr) == (0, b"")
+
+
+@pytest.mark.parametrize("name", ["page.html", "folder"])
+def test_compare_writes_a_page(name, table, tmp_path):
+    options = ("compare", table, "-k", 2, "--standardize", "--method", "normal", "--method", "PCA")
+    result = ok(*options, "-o", tmp_path / name)
+    place = tmp_path / name if name == "page.html" else tmp_path / name / "compare.html"
+    assert result.stdout.rstrip().endswith(f"page: {place}")
+    page = place.read_text(encoding="utf-8")
+    assert "<h1>Methods compared on counts.csv</h1>" in page
+    assert "<th scope=row>EBCD normal</th><td>2</td>" in page
+    assert "divided by their standard deviations (--standardize)" in page
+    for words in ("EBMF and EBPCA shrink the scores", "comparable between prior families"):
+        assert words in page
+        assert words in " ".join(result.stdout.split())
+    assert "{{" not in page
+    assert "--force" in error(*options, "-o", tmp_path / name)
+    ok(*options, "-o", tmp_path / name, "--force")

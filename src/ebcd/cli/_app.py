@@ -12,7 +12,7 @@ import typer
 import ebcd
 from ebcd import _store
 from ebcd.cli import _options as o
-from ebcd.cli._compare import check_methods, compare, print_outcomes
+from ebcd.cli._compare import check_methods, compare, print_outcomes, write_outcomes
 from ebcd.cli._data import Steps, check_covariance_options, load, scores_of, standardized
 from ebcd.cli._errors import Commands, one_line_errors
 from ebcd.cli._folder import claimed
@@ -196,6 +196,8 @@ def compare_methods(
     n_components: str = o.N_COMPONENTS,
     method: list[str] | None = o.METHOD,
     every: bool = o.ALL_METHODS,
+    output: Path | None = o.PAGE,
+    force: bool = o.FORCE,
     json: bool = o.JSON,
     quiet: bool = o.QUIET,
 ) -> None:
@@ -205,13 +207,20 @@ def compare_methods(
         methods = check_methods(method or [], every)
         steps = Steps(transpose, log_returns, difference, standardize)
         check_covariance_options(covariance, n_samples, steps)
+        if output is not None:
+            output = output if output.suffix == ".html" else output / "compare.html"
+            _check_file(output, force)
         with display(quiet) as shown:
             data = load(path, steps, n_samples, center, reading, shown, n_components)
             outcomes = list(compare(data, n_components, center, methods, shown))
+        if output is not None:
+            write_outcomes(outcomes, data, path.name, output)
         if json:
             typer.echo(as_json([dataclasses.asdict(outcome) for outcome in outcomes]))
         else:
             print_outcomes(outcomes)
+            if output is not None:
+                typer.echo(f"\npage: {output}")
 
 
 @app.command()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -84,6 +85,12 @@ class Prepared:
         """Return what `scores_of` needs to prepare new data in the same way."""
         known = {} if self.sd is None else {"standard_deviations": self.sd}
         return {"steps": asdict(self.steps), **known}
+
+
+def remarks(warned: Iterable[str], steps: Iterable[str], notes: Iterable[str]) -> list[str]:
+    """Return warnings, steps of preparation and notes as sentences for a report."""
+    lines = [*(f"warning: {words}" for words in warned), *steps, *notes]
+    return [f"{line[:1].upper()}{line[1:].rstrip('.')}." for line in lines]
 
 
 def check_covariance_options(covariance: bool, n_samples: int | None, steps: Steps) -> None:

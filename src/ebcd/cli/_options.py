@@ -185,6 +185,9 @@ OUTPUT, DEMO_OUTPUT = (
 SCORES_FILE = _result(
     "CSV file to write the scores to; by default they are printed.", *("-o", "--output")
 )
+PAGE = _result(
+    "Page (.html) to write the comparison to, or a folder for compare.html.", *("-o", "--output")
+)
 FORCE = _result("Replace existing results.", "--force", default=False)
 JSON = _result("Print a machine-readable summary (JSON) instead of text.", "--json", default=False)
 QUIET = _result("Print neither progress nor a summary.", *("-q", "--quiet"), default=False)

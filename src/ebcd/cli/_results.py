@@ -13,7 +13,7 @@ import numpy as np
 
 import ebcd
 from ebcd._numerics import Array
-from ebcd.cli._data import Prepared
+from ebcd.cli._data import Prepared, remarks
 from ebcd.cli._progress import Display
 from ebcd.data.files._table import Table
 from ebcd.io import load, save
@@ -183,16 +183,9 @@ def _write_report(
         source=summary["source"],
         pca_variance_ratio=summary["pca_explained_variance_ratio"],
         bootstrap_intervals=intervals,
-        notes=_remarks(summary),
+        notes=remarks(*(summary.get(key, []) for key in ("warnings", "preparation", "notes"))),
         standardized=summary.get("steps", {}).get("standardize", False),
     )
-
-
-def _remarks(summary: dict[str, Any]) -> list[str]:
-    """Return warnings, steps of preparation and notes as sentences, what matters most first."""
-    warned = [f"warning: {words}" for words in summary.get("warnings", [])]
-    lines = [*warned, *summary.get("preparation", []), *summary.get("notes", [])]
-    return [f"{line[:1].upper()}{line[1:].rstrip('.')}." for line in lines]
 
 
 def read_results(folder: Path) -> tuple[Any, dict[str, Any]]:

@@ -73,6 +73,25 @@ def _filled(facts: Facts, n_features: int) -> str:
     return _SLOT.sub(lambda slot: slots[slot[1]], _template("report.html"))
 
 
+def table_page(title: str, notes: Iterable[str], rows: list[list[str]], legend: list[str]) -> str:
+    """Return a page with a table, whose first row is its header, and what it means."""
+    header, *others = ([html.escape(cell) for cell in row] for row in rows)
+    lines = ["".join(f"<th scope=col>{cell}</th>" for cell in header)]
+    lines += [
+        f"<th scope=row>{first}</th>" + "".join(f"<td>{cell}</td>" for cell in rest)
+        for first, *rest in others
+    ]
+    slots = {
+        "title": html.escape(title),
+        "style": _template("report.css"),
+        "notes": _items(notes, "notes"),
+        "table": "".join(f"<tr>{line}</tr>" for line in lines),
+        "legend": _items(legend, "notes"),
+        "version": html.escape(ebcd.__version__),
+    }
+    return _SLOT.sub(lambda slot: slots[slot[1]], _template("table.html"))
+
+
 def _template(name: str) -> str:
     return files(__package__).joinpath("templates", name).read_text(encoding="utf-8")
 

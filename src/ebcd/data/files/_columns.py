@@ -39,7 +39,6 @@ _LABEL_NAME = re.compile(
     "obs|observation|period|quarter|row|row_?id|row_?names?|samples?|sample_?id|subject|subject_id|"
     "symbol|ticker|time|timestamp|unnamed:.*|week|year"
 )
-_FLAGS = {"true": 1.0, "false": 0.0}
 _SIGNS = "$€£¥₹%"
 _WITH_SIGN = re.compile(  # $48.25, -€5, 5 €, 12.5 %
     r"(?P<minus>[+-]?)(?P<before>[$€£¥₹]?)\s*(?P<number>[+-]?[\d.,]+)\s*(?P<after>[$€£¥₹%]?)"
@@ -175,8 +174,8 @@ def parse_number(cell: str, decimal: str) -> float | None:
     cell, _ = split_sign(cell)
     if cell.lower() in MISSING:
         return float("nan")
-    if cell.lower() in _FLAGS:
-        return _FLAGS[cell.lower()]
+    if cell.lower() in ("true", "false"):
+        return float(cell.lower() == "true")
     other = "." if decimal == "," else ","
     if other in cell:
         groups = POINT_GROUPS if decimal == "," else COMMA_GROUPS
