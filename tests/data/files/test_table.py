@@ -611,7 +611,7 @@ def test_columns_that_were_left_out_are_noted(tmp_path):
     notes = read(tmp_path, "id,a,b,c\nu,1,2,3\nv,4,5,6\n", drop=["a"]).notes
     assert "columns left out: a" in notes
     notes = read(tmp_path, "a,b,c\n1,2,\n4,5,6\n", drop_missing="columns").notes
-    assert notes == ["1 column with missing cells was left out, 2 are left: c"]
+    assert notes == ["1 column with missing cells (c) was left out, 2 are left"]
 
 
 def test_new_data_of_a_model_are_not_told_to_drop_its_columns(tmp_path):

@@ -309,8 +309,8 @@ def _left_out_note(table: Table, drop: str, gone: np.ndarray, left: int) -> str:
     if gone.size == 1:
         drop = drop.removesuffix("s")
     verb = "was" if gone.size == 1 else "were"
-    which = "" if drop.startswith("row") else f": {_some([table.column_names[j] for j in gone])}"
-    return f"{gone.size} {drop} with missing cells {verb} left out, {left} are left{which}"
+    which = "" if drop.startswith("row") else f" ({_some([table.column_names[j] for j in gone])})"
+    return f"{gone.size} {drop} with missing cells{which} {verb} left out, {left} are left"
 
 
 def _missing_words(table: Table, places: np.ndarray) -> str:
