@@ -12,6 +12,7 @@ pytest.importorskip("typer")
 from typer.testing import CliRunner
 
 from ebcd.cli._app import app
+from ebcd.data.files._table import read_table
 
 ROWS, SPIKES = 40, 3
 
@@ -349,3 +350,27 @@ def test_lines_above_the_table(tmp_path, expected):
     _, names, loadings = fit(path, tmp_path, "--skip-lines", "1")
     assert names == NAMES
     np.testing.assert_allclose(loadings, expected, rtol=1e-10, atol=1e-12)
+
+
+def row_numbers(text):
+    return [line.split(",")[0] for line in text.splitlines()[1:]]
+
+
+def test_scores_keep_the_row_numbers_of_the_file(tmp_path):
+    lines = as_text().splitlines()
+    for row in (2, 5):  # after the header
+        lines[row + 1] = "NA" + lines[row + 1][lines[row + 1].index(",") :]
+    path, out = written(tmp_path, "\n".join(lines)), tmp_path / "out"
+    fit(path, tmp_path, "--drop-missing", "rows")
+    expected = [str(i) for i in range(ROWS) if i not in (2, 5)]
+    assert row_numbers((out / "scores.csv").read_text(encoding="utf-8")) == expected
+    assert "39 (" in (out / "report.md").read_text(encoding="utf-8")  # the row of a large score
+    before = (out / "report.html").read_bytes()
+    assert run("report", out).exit_code == 0
+    assert (out / "report.html").read_bytes() == before
+    new = run("transform", out, path, "--drop-missing", "rows")
+    assert row_numbers(new.stdout) == expected
+    fit(path, tmp_path, "--drop-missing", "rows", "--difference", "--force")
+    assert row_numbers((out / "scores.csv").read_text(encoding="utf-8")) == expected[1:]
+    flipped = read_table(path, drop_missing="rows").transposed()
+    assert flipped.column_names == [f"x{i}" for i in expected]

@@ -781,3 +781,120 @@ def test_completion():
 @pytest.mark.parametrize("command", ["fit", "demo", "report", "compare", "transform"])
 def test_help(command):
     assert "Usage: " in ok(command, "--help").stdout
+
+
+def page_and_text(folder):
+    return [(folder / name).read_text(encoding="utf-8") for name in ("report.html", "report.md")]
+
+
+def test_preparation_and_notes_are_at_the_top(tmp_path):
+    values = np.column_stack([COUNTS, np.full(50, 7)]).astype(str)
+    values[3, 1] = "NA"
+    path, out = tmp_path / "x.csv", tmp_path / "out"
+    path.write_text("\n".join(map(",".join, [[*NAMES, "unit"], *values.tolist()])))
+    options = ("-k", 1, "--drop-missing", "rows", *QUICK)
+    ok("fit", path, "-o", out, *options, "--standardize")
+    said = [
+        "divided by their standard deviations",
+        "belong to no component",
+        "1 row with missing cells",
+    ]
+    summary = (out / "summary.json").read_text(encoding="utf-8")
+    ends = ["looked for", "looked for", '"explained_variance_ratio"']
+    for text, end in zip([*page_and_text(out), summary], ends, strict=True):
+        assert all(text.index(words) < text.index(end) for words in said)
+    for text in page_and_text(out):
+        assert "in standard deviations of that feature" in text
+        assert "in its own units" not in text
+        assert "True, before the fit" in text
+    before = (out / "report.html").read_bytes()
+    ok("report", out)
+    assert (out / "report.html").read_bytes() == before
+    ok("fit", path, "-o", out, *options, "--no-center", "--force")
+    for text in page_and_text(out):
+        assert "in its own units" in text
+        assert "--no-center" in text
+
+
+@pytest.mark.parametrize("kind", ["data", "covariance"])
+def test_columns_of_unequal_variances_are_warned_about_first(kind, tmp_path):
+    values = COUNTS * np.array([1.0, 1, 1, 1, 1, 1, 1, 1000])
+    options = () if kind == "data" else ("--covariance", "--n-samples", 50)
+    values = values if kind == "data" else np.cov(values.T)
+    path, out = tmp_path / "x.csv", tmp_path / "out"
+    np.savetxt(path, values, delimiter=",", header=",".join(NAMES), comments="")
+    options = (path, "-k", 1, *options)
+    result = ok("fit", *options, "-o", out, *QUICK)
+    assert "warning: the variances of the columns differ more than a hundredfold" in result.stderr
+    assert "add --standardize" in result.stderr
+    assert "scale=True" not in result.output
+    summary = json.loads((out / "summary.json").read_text(encoding="utf-8"))
+    assert "--standardize" in summary["warnings"][0]
+    for text in page_and_text(out):
+        assert text.index("Warning: the variances") < text.index("looked for")
+    for scaled in ("--standardize", "--scale"):
+        result = ok("fit", *options, "-o", out, *QUICK, scaled, "--force")
+        assert "hundredfold" not in result.output
+    assert "add --standardize" in ok("compare", *options, "--method", "PCA").stderr
+
+
+def test_only_one_of_two_words_for_scaling_is_offered():
+    shown = ok("fit", "--help", env={"COLUMNS": "200"}).stdout
+    assert "--standardize" in shown
+    assert "--scale" not in shown
+
+
+@pytest.mark.parametrize("command", ["fit", "compare"])
+def test_too_many_components_are_refused_before_any_work(command, table, tmp_path, monkeypatch):
+    monkeypatch.setattr(ebcd.EBCD, "fit", lambda *arguments: pytest.fail("work was done"))
+    options = ("-o", tmp_path / "out") if command == "fit" else ()
+    message = error(command, table, *options, "-k", 9)
+    assert "-k 9 is too many; 50 samples of 8 features have at most 8 components" in message
+
+
+@pytest.mark.parametrize(
+    ("raised", "words"),
+    [
+        (OSError(28, "No space left on device", "out/x"), "out/x: No space left on device"),
+        (OSError("the disk is gone"), "the disk is gone"),
+        (KeyError("x"), "KeyError: 'x'; this should not happen"),
+        (RuntimeError("cannot be"), "RuntimeError: cannot be; this should not happen"),
+    ],
+)
+def test_no_traceback(raised, words, table, tmp_path, monkeypatch):
+    def fail(*arguments, **options):
+        raise raised
+
+    monkeypatch.setattr(_results, "fit_model", fail)
+    assert error("fit", table, "-o", tmp_path / "out", "-k", 1).startswith(f"error: {words}")
+
+
+@pytest.mark.slow
+def test_standard_output_that_is_closed_from_the_start(table, tmp_path):
+    ok("fit", table, "-o", tmp_path / "out", "-k", 1, *QUICK)
+    result = subprocess.run(
+        f'"{sys.executable}" -m ebcd report "{tmp_path / "out"}" >&-',
+        shell=True,
+        capture_output=True,
+        env={**os.environ, "PYTHONPATH": str(PACKAGE)},
+        check=False,
+    )
+    assert (result.returncode, result.stderr) == (0, b"")
+
+
+@pytest.mark.parametrize("name", ["page.html", "folder"])
+def test_compare_writes_a_page(name, table, tmp_path):
+    options = ("compare", table, "-k", 2, "--standardize", "--method", "normal", "--method", "PCA")
+    result = ok(*options, "-o", tmp_path / name)
+    place = tmp_path / name if name == "page.html" else tmp_path / name / "compare.html"
+    assert result.stdout.rstrip().endswith(f"page: {place}")
+    page = place.read_text(encoding="utf-8")
+    assert "<h1>Methods compared on counts.csv</h1>" in page
+    assert "<th scope=row>EBCD normal</th><td>2</td>" in page
+    assert "divided by their standard deviations (--standardize)" in page
+    for words in ("EBMF and EBPCA shrink the scores", "comparable between prior families"):
+        assert words in page
+        assert words in " ".join(result.stdout.split())
+    assert "{{" not in page
+    assert "--force" in error(*options, "-o", tmp_path / name)
+    ok(*options, "-o", tmp_path / name, "--force")

@@ -49,7 +49,7 @@ def test_transcripts(tmp_path, monkeypatch):
             right = doctest.OutputChecker().check_output(*texts, flags)
             assert right, f"{command}:\n{result.output}"
         commands += 1
-    assert commands == 6
+    assert commands == 5
 
 
 def test_all_commands_and_options_are_in_the_guide():

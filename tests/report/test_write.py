@@ -216,3 +216,13 @@ def test_bad_bootstrap_intervals(tmp_path):
     with pytest.raises(ValueError, match=r"shape \(2, k, p\) = \(2, 1, 4\), got \(1, 4\)"):
         write_report(model, tmp_path / "r.html", bootstrap_intervals=np.zeros((1, 4)))
     assert not list(tmp_path.iterdir())
+
+
+def test_notes_and_units(tmp_path, X, model):
+    notes = ["Two rows were left out <here>.", "Warning: few rows."]
+    page = write_report(model, tmp_path / "r.html", notes=notes, standardized=True)
+    text = page.with_suffix(".md").read_text(encoding="utf-8")
+    assert "- Two rows were left out \\<here\\>.\n- Warning: few rows.\n" in text
+    words = page.read_text(encoding="utf-8")
+    assert "<li>Two rows were left out &lt;here&gt;.</li><li>Warning: few rows.</li>" in words
+    assert "in standard deviations of that feature" in words

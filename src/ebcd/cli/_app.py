@@ -12,7 +12,7 @@ import typer
 import ebcd
 from ebcd import _store
 from ebcd.cli import _options as o
-from ebcd.cli._compare import check_methods, compare, print_outcomes
+from ebcd.cli._compare import check_methods, compare, print_outcomes, write_outcomes
 from ebcd.cli._data import Steps, check_covariance_options, load, scores_of, standardized
 from ebcd.cli._errors import Commands, one_line_errors
 from ebcd.cli._folder import claimed
@@ -27,6 +27,7 @@ from ebcd.cli._results import (
 )
 from ebcd.data.files._table import Table
 from ebcd.datasets import load_us_employment
+from ebcd.estimators._readable import HINT
 
 app = typer.Typer(
     cls=Commands,
@@ -61,6 +62,7 @@ def fit(
     index: str | None = o.INDEX,
     columns: list[str] | None = o.COLUMNS,
     drop: list[str] | None = o.DROP,
+    numeric_only: bool = o.NUMERIC_ONLY,
     drop_missing: o.Missing | None = o.DROP_MISSING,
     separator: str | None = o.SEPARATOR,
     decimal: o.Decimal | None = o.DECIMAL,
@@ -115,7 +117,7 @@ def fit(
         title = f"Components of {path.name if str(path) != '-' else 'standard input'}"
         about = {"title": title, "source": str(path), "output": str(output)}
         with claimed(output, force) as part, display(quiet) as shown:
-            data = load(path, steps, n_samples, center, reading, shown)
+            data = load(path, steps, n_samples, center, reading, shown, n_components, scale)
             summary = fit_and_write(part, model, data, shown, bootstrap, **about)
         _print_summary(model, summary, output, json, quiet)
 
@@ -127,7 +129,7 @@ def _print_summary(
         summary.pop("standard_deviations", None)  # one for each feature; they are in the file
         typer.echo(as_json(summary))
     elif not quiet:
-        typer.echo(model.summary())
+        typer.echo(model.summary().replace(f"\n  hint: {HINT}", ""))  # a warning came first
         if n_boot := summary["intervals"].get("n_boot"):
             typer.echo(f"  intervals in the files are those of {n_boot} bootstrap fits")
         typer.echo(f"\nresults: {output}\nreport:  {output / 'report.html'}")
@@ -175,6 +177,7 @@ def compare_methods(
     index: str | None = o.INDEX,
     columns: list[str] | None = o.COLUMNS,
     drop: list[str] | None = o.DROP,
+    numeric_only: bool = o.NUMERIC_ONLY,
     drop_missing: o.Missing | None = o.DROP_MISSING,
     separator: str | None = o.SEPARATOR,
     decimal: o.Decimal | None = o.DECIMAL,
@@ -193,6 +196,8 @@ def compare_methods(
     n_components: str = o.N_COMPONENTS,
     method: list[str] | None = o.METHOD,
     every: bool = o.ALL_METHODS,
+    output: Path | None = o.PAGE,
+    force: bool = o.FORCE,
     json: bool = o.JSON,
     quiet: bool = o.QUIET,
 ) -> None:
@@ -202,13 +207,20 @@ def compare_methods(
         methods = check_methods(method or [], every)
         steps = Steps(transpose, log_returns, difference, standardize)
         check_covariance_options(covariance, n_samples, steps)
+        if output is not None:
+            output = output if output.suffix == ".html" else output / "compare.html"
+            _check_file(output, force)
         with display(quiet) as shown:
-            data = load(path, steps, n_samples, center, reading, shown)
+            data = load(path, steps, n_samples, center, reading, shown, n_components)
             outcomes = list(compare(data, n_components, center, methods, shown))
+        if output is not None:
+            write_outcomes(outcomes, data, path.name, output)
         if json:
             typer.echo(as_json([dataclasses.asdict(outcome) for outcome in outcomes]))
         else:
             print_outcomes(outcomes)
+            if output is not None:
+                typer.echo(f"\npage: {output}")
 
 
 @app.command()

@@ -7,18 +7,24 @@ import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
+from textwrap import fill
 from typing import Any
 
 import numpy as np
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table as Grid
 
 import ebcd
 from ebcd._parameters import unknown_name
-from ebcd.cli._data import Prepared
+from ebcd._store import replacing
+from ebcd.cli._data import Prepared, remarks
 from ebcd.cli._progress import Display
+from ebcd.estimators._readable import CLEAR_SIGN
 from ebcd.peers import EBMF, EBPCA, ITSPCA, SPC, USLPCA, GPower
+from ebcd.report._page import table_page
 
 FAMILIES = ("point_laplace", "point_normal", "laplace", "normal", "horseshoe", "point_exponential")
 SLOW_FAMILIES = ("normal_scale_mixture", "unimodal", "npmle")
@@ -32,10 +38,23 @@ PEERS: dict[str, Callable[..., Any]] = {
     "EBPCA": EBPCA,
 }
 METHODS = (*FAMILIES, *PEERS)
-_LEGEND = """
-variance: share of the total variance; features used: loadings of each component that are not
-zero, or have a clear sign (lfsr < 0.05); ELBO: bound on the log-likelihood, comparable between
-prior families of EBCD only, where more flexible ones reach higher values"""
+_TITLES = ["method", "components", "variance", "features used", "ELBO", "seconds"]
+_LEGEND = [
+    (
+        "variance: squared lengths of the components as a share of the total variance. EBCD (here "
+        "with the scores of the paper), PCA and sparse PCA count the noise along their components "
+        "as well; EBMF and EBPCA shrink the scores, too, and count only what they take for signal, "
+        "so their shares are lower even where the components are alike"
+    ),
+    (
+        "features used: loadings of each component that are not zero, or have a clear sign "
+        f"(lfsr < {CLEAR_SIGN})"
+    ),
+    (
+        "ELBO: bound on the log-likelihood, comparable between prior families of EBCD only, where "
+        "more flexible ones reach higher values"
+    ),
+]
 
 
 @dataclass(frozen=True)
@@ -110,27 +129,40 @@ def _outcome(method: str, model: Any, seconds: float) -> Outcome:
     )
 
 
+def _cells(outcome: Outcome) -> list[str]:
+    name = f"EBCD {outcome.method}" if outcome.kind == "EBCD" else outcome.method
+    if outcome.n_components is None:
+        return [name, outcome.trouble or ""]
+    share, elbo = outcome.explained_variance_ratio, outcome.elbo
+    return [
+        name,
+        str(outcome.n_components),
+        "" if share is None else f"{100 * share:.1f} %",
+        ", ".join(map(str, outcome.n_nonzero or [])),
+        "" if elbo is None else f"{elbo:.2f}",
+        f"{outcome.seconds:.2f}",
+    ]
+
+
 def print_outcomes(outcomes: list[Outcome]) -> None:
     """Print a table."""
     grid = Grid(box=None, pad_edge=False, header_style="bold")
-    grid.add_column("method", no_wrap=True)
-    for title in ("components", "variance", "features used", "ELBO", "seconds"):
+    grid.add_column(_TITLES[0], no_wrap=True)
+    for title in _TITLES[1:]:
         grid.add_column(title, justify="right")
     for outcome in outcomes:
-        name = f"EBCD {outcome.method}" if outcome.kind == "EBCD" else outcome.method
-        if outcome.n_components is None:
-            grid.add_row(name, f"[dim]{outcome.trouble}[/dim]")
-            continue
-        share, elbo = outcome.explained_variance_ratio, outcome.elbo
-        grid.add_row(
-            name,
-            str(outcome.n_components),
-            "" if share is None else f"{100 * share:.1f} %",
-            ", ".join(map(str, outcome.n_nonzero or [])),
-            "" if elbo is None else f"{elbo:.2f}",
-            f"{outcome.seconds:.2f}",
-        )
+        grid.add_row(*map(escape, _cells(outcome)))
     console = Console(width=None if Console().is_terminal else 160)
     with console.capture() as text:
         console.print(grid)
-    typer.echo(text.get() + _LEGEND)
+    typer.echo(f"{text.get()}\n" + "\n".join(fill(line, 96) for line in _LEGEND))
+
+
+def write_outcomes(outcomes: list[Outcome], data: Prepared, name: str, path: Path) -> None:
+    """Write the table as a page, with what was done to the data and what the columns mean."""
+    notes = remarks(data.warnings, data.steps.words(), data.table.notes)
+    rows = [_TITLES, *map(_cells, outcomes)]
+    legend = [f"{line[:1].upper()}{line[1:]}." for line in _LEGEND]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with replacing(path) as file:
+        file.write(table_page(f"Methods compared on {name}", notes, rows, legend).encode())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -10,8 +11,10 @@ import numpy as np
 
 from ebcd.cli._progress import Display
 from ebcd.data import as_input, is_sparse
-from ebcd.data.files._table import Table, read_table
+from ebcd.data.files._table import Table, missing_features, read_table
+from ebcd.estimators._readable import UNEVEN, spread
 from ebcd.report._dates import days_of
+from ebcd.report._words import listed
 
 
 @dataclass(frozen=True)
@@ -27,6 +30,17 @@ class Steps:
         if self.log_returns and self.difference:
             raise ValueError("--log-returns already takes differences; leave out --difference")
 
+    def words(self) -> list[str]:
+        """Say what was done, for the report."""
+        said = {
+            "transpose": "rows and columns were swapped (--transpose)",
+            "log_returns": "values are differences of logarithms from row to row (--log-returns)",
+            "difference": "values are differences from row to row (--difference)",
+            "standardize": "columns were divided by their standard deviations (--standardize), so "
+            "loadings are in standard deviations",
+        }
+        return [words for step, words in said.items() if getattr(self, step)]
+
     def apply(self, table: Table) -> Table:
         """Do everything but standardize."""
         if self.transpose:
@@ -40,8 +54,13 @@ class Steps:
             raise ValueError(f"{option} needs at least two rows, got {table.values.shape[0]}")
         table = _in_time(table, option)
         values = _logarithms(table) if self.log_returns else table.values
-        names = table.row_names
-        return replace(table, values=np.diff(values, axis=0), row_names=names and names[1:])
+        names, numbers = table.row_names, table.row_numbers
+        return replace(
+            table,
+            values=np.diff(values, axis=0),
+            row_names=names and names[1:],
+            row_numbers=(numbers or range(len(values)))[1:],  # a change belongs to its later row
+        )
 
 
 @dataclass(frozen=True)
@@ -52,6 +71,7 @@ class Prepared:
     steps: Steps
     n_samples: int | None = None
     sd: Any = None  # what the columns were divided by, if anything
+    warnings: tuple[str, ...] = ()  # on what may mislead, for before the results
 
     def fit(self, model: Any) -> Any:
         """Fit a model to the data or the covariance."""
@@ -65,6 +85,12 @@ class Prepared:
         """Return what `scores_of` needs to prepare new data in the same way."""
         known = {} if self.sd is None else {"standard_deviations": self.sd}
         return {"steps": asdict(self.steps), **known}
+
+
+def remarks(warned: Iterable[str], steps: Iterable[str], notes: Iterable[str]) -> list[str]:
+    """Return warnings, steps of preparation and notes as sentences for a report."""
+    lines = [*(f"warning: {words}" for words in warned), *steps, *notes]
+    return [f"{line[:1].upper()}{line[1:].rstrip('.')}." for line in lines]
 
 
 def check_covariance_options(covariance: bool, n_samples: int | None, steps: Steps) -> None:
@@ -84,16 +110,26 @@ def load(
     center: bool,
     reading: dict[str, Any],
     shown: Display,
+    n_components: int | str,
+    scale: bool = False,
 ) -> Prepared:
-    """Read and prepare data or, with `n_samples`, a covariance matrix."""
+    """Read and prepare data or, with `n_samples`, a covariance matrix, for a fit with `scale`."""
     shown.stage(f"reading {path}")
     table = steps.apply(read_table(path, **reading))
+    rows, columns = table.values.shape
+    most = min(rows if n_samples is None else n_samples, columns)
+    if not isinstance(n_components, str) and n_components > most > 1:
+        what = f"{rows if n_samples is None else n_samples:,} samples of {columns:,} features"
+        raise ValueError(f"-k {n_components} is too many; {what} have at most {most} components")
     if n_samples is None:
         prepared = _as_data(path, table, steps, center)
     else:
         prepared = _as_covariance(path, table, steps, n_samples)
+    if not (steps.standardize or scale):
+        prepared = _checked_spread(prepared, center)
     _show_notes(prepared.table, shown)
-    rows, columns = table.values.shape
+    for warning in prepared.warnings:
+        shown.note(f"warning: {warning}")
     what = f"{rows:,} samples" if n_samples is None else "covariance"
     shown.note(f"{what} of {columns:,} features")
     return prepared
@@ -114,12 +150,41 @@ def _as_data(path: Path, table: Table, steps: Steps, center: bool) -> Prepared:
             f"{path}: at least two columns of numbers are needed, got {columns} "
             f"({', '.join(table.column_names)}); if there are more, use --separator"
         )
-    if center and not as_input(values, center=True, scale=False).variances.any():
-        raise ValueError(f"{path}: every column is constant, so there is nothing to decompose")
+    if center:
+        table = _checked_constant(path, table)
     if rows == columns and not is_sparse(values) and np.allclose(values, values.T):
         note = "the table is square and symmetric; if it is a covariance matrix, add --covariance"
         table = _noted(table, f"{note} --n-samples N")
     return standardized(table, steps) if steps.standardize else Prepared(table, steps)
+
+
+def _checked_constant(path: Path, table: Table) -> Table:
+    """Name the columns that are constant, unless all are, which is an error."""
+    constant = as_input(table.values, center=True, scale=False).variances == 0
+    if constant.all():
+        raise ValueError(f"{path}: every column is constant, so there is nothing to decompose")
+    if not constant.any():
+        return table
+    names = listed([table.column_names[j] for j in np.flatnonzero(constant)])
+    return _noted(table, f"constant columns belong to no component: {names}")
+
+
+def _checked_spread(data: Prepared, center: bool) -> Prepared:
+    """Warn where a few columns would decide the components by their units."""
+    values, names = data.table.values, data.table.column_names
+    if data.n_samples is None:
+        variances = as_input(values, center=center, scale=False).variances
+    else:
+        variances = np.diagonal(values)
+    if spread(variances) <= UNEVEN:
+        return data
+    low, high = np.argmin(np.where(variances > 0, variances, np.inf)), np.argmax(variances)
+    warning = (
+        f"the variances of the columns differ more than a hundredfold ({variances[low]:.3g} of "
+        f"{names[low]!r}, {variances[high]:.3g} of {names[high]!r}), so the columns that vary most "
+        "decide what is found; add --standardize to give all of them the same weight"
+    )
+    return replace(data, warnings=(warning,))
 
 
 def _as_covariance(path: Path, table: Table, steps: Steps, n_samples: int) -> Prepared:
@@ -211,8 +276,4 @@ def _matched(table: Table, features: list[str], path: Path) -> Table:
         return replace(table, values=table.values[:, order], column_names=features)
     if table.column_names == [f"x{j}" for j in range(len(features))] and missing == features:
         return _noted(table, "the columns have no names; they were taken in the order of the fit")
-    some = ", ".join(missing[:5]) + (", ..." if len(missing) > 5 else "")
-    raise ValueError(
-        f"{path}: {len(missing)} of the {len(features)} features of the model are missing: {some}; "
-        "columns are matched by name"
-    )
+    raise ValueError(missing_features(str(path), missing, features))

@@ -21,8 +21,12 @@ class Commands(TyperGroup):
 
     def main(self, *args: Any, **options: Any) -> NoReturn:
         """Run a command and end the process."""
+        code: Any
         try:
-            code = super().main(*args, **{**options, "standalone_mode": False})
+            with one_line_errors():
+                code = super().main(*args, **{**options, "standalone_mode": False})
+        except typer.Exit as end:
+            code = end.exit_code
         except _UsageError as error:
             command = error.ctx.command_path if error.ctx else "ebcd"
             # some releases of Typer put the kind of error first
@@ -36,19 +40,28 @@ def one_line_errors() -> Iterator[None]:
     """Turn errors into one line and an exit code; after a signal, the one that shells use."""
     try:
         yield
-        sys.stdout.flush()
+        if sys.stdout is not None:  # as it is when standard output is closed from the start
+            sys.stdout.flush()
+    except (typer.Exit, _UsageError):
+        raise
     except BrokenPipeError:  # whoever reads our output, such as head, has seen enough
         with Path(os.devnull).open("w") as nowhere:  # or Python complains about the rest at exit
             os.dup2(nowhere.fileno(), sys.stdout.fileno())
         raise typer.Exit(141) from None
-    except (ValueError, TypeError, ImportError, OSError, np.linalg.LinAlgError) as error:
+    except OSError as error:
+        where = "" if error.filename is None else f"{error.filename}: "
+        raise typer.Exit(_report(f"{where}{error.strerror or error}")) from None
+    except (ValueError, TypeError, ImportError, np.linalg.LinAlgError) as error:
         raise typer.Exit(_report(str(error))) from None
     except MemoryError:
         advice = "use fewer columns (--columns), or ebcd.Gram in Python"
         raise typer.Exit(_report(f"the data do not fit into memory; {advice}")) from None
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, typer.Abort):
         typer.echo("interrupted; nothing was written", err=True)
         raise typer.Exit(130) from None
+    except Exception as error:  # noqa: BLE001 - people should not see a traceback
+        words = f"{type(error).__name__}: {error}; this should not happen, please report it"
+        raise typer.Exit(_report(words)) from None
 
 
 def _report(message: str) -> int:

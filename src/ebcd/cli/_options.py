@@ -79,6 +79,7 @@ COLUMNS = _read(
     metavar="NAMES",
 )
 DROP = _read("Columns to leave out, in the same form.", metavar="NAMES")
+NUMERIC_ONLY = _read("Leave out columns of text.", "--numeric-only", default=False)
 DROP_MISSING = _read("Drop the rows (or columns) with missing cells; otherwise an error.")
 SEPARATOR = _read(
     "Separator: a character, or tab, comma, semicolon, space or pipe. Detected by default.",
@@ -107,6 +108,7 @@ SCALE = _prepare(
     "Divide columns by their standard deviations for the fit; results keep the original units.",
     "--scale",
     default=False,
+    hidden=True,  # nearly the same as --standardize, which is the one to offer
 )
 STANDARDIZE = _prepare(
     "Divide columns by their standard deviations first, so that loadings are comparable.",
@@ -182,6 +184,9 @@ OUTPUT, DEMO_OUTPUT = (
 )
 SCORES_FILE = _result(
     "CSV file to write the scores to; by default they are printed.", *("-o", "--output")
+)
+PAGE = _result(
+    "Page (.html) to write the comparison to, or a folder for compare.html.", *("-o", "--output")
 )
 FORCE = _result("Replace existing results.", "--force", default=False)
 JSON = _result("Print a machine-readable summary (JSON) instead of text.", "--json", default=False)

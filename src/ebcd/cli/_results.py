@@ -13,7 +13,7 @@ import numpy as np
 
 import ebcd
 from ebcd._numerics import Array
-from ebcd.cli._data import Prepared
+from ebcd.cli._data import Prepared, remarks
 from ebcd.cli._progress import Display
 from ebcd.data.files._table import Table
 from ebcd.io import load, save
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 # The same on every system; numbers have all their digits by default.
 CSV: dict[str, Any] = {"lineterminator": "\n", "encoding": "utf-8", "na_rep": "nan"}
+_NOT_CENTRED = "means were not subtracted (--no-center)"
 _PARTS = 20  # of a bootstrap, each of which prepares its draws anew
 
 
@@ -69,6 +70,7 @@ def fit_and_write(
     warned, seconds = fit_model(model, data, shown)
     for warning in warned:
         shown.note(f"warning: {warning}")
+    warned = [*data.warnings, *warned]
     ends = None if n_boot is None else bootstrap_intervals(model, n_boot, shown)
     shown.stage("writing the results")
     table = data.table
@@ -78,12 +80,13 @@ def fit_and_write(
     summary = {
         "ebcd_version": ebcd.__version__,
         **about,
+        "preparation": data.steps.words() + ([] if model.center else [_NOT_CENTRED]),
+        "notes": table.notes,
+        "warnings": warned,
         **_summary(model),
         **data.record(),
         "pca_explained_variance_ratio": _pca_shares(model, data),
         "seconds": round(seconds, 3),
-        "notes": table.notes,
-        "warnings": warned,
         "intervals": _about_intervals(model, n_boot),
         "components": [_component(model, k, intervals) for k in range(model.n_components_)],
     }
@@ -92,7 +95,7 @@ def fit_and_write(
         scores_frame(scores, table).to_csv(folder / "scores.csv", **CSV)
     (folder / "summary.json").write_bytes(f"{as_json(summary)}\n".encode())
     save(model, folder / "model.npz")
-    _write_report(folder, model, summary, scores, table.row_names, ends)
+    _write_report(folder, model, summary, scores, table.labels, ends)
     return summary
 
 
@@ -154,10 +157,10 @@ def _components_frame(model: ebcd.EBCD, intervals: Array) -> pd.DataFrame:
 
 
 def scores_frame(scores: Any, table: Table) -> pd.DataFrame:
-    """Return one row per sample, labelled by its name, or by its number from 0."""
+    """Return one row per sample, labelled by its name, or by its number in the file from 0."""
     import pandas as pd
 
-    index = pd.RangeIndex(len(scores), name="row")
+    index = pd.Index(table.row_numbers or range(len(scores)), name="row")
     if table.row_names:
         index = pd.Index(table.row_names, dtype=object, name=table.index_name or "name")
     return pd.DataFrame(scores, index=index).add_prefix("component_")
@@ -180,6 +183,8 @@ def _write_report(
         source=summary["source"],
         pca_variance_ratio=summary["pca_explained_variance_ratio"],
         bootstrap_intervals=intervals,
+        notes=remarks(*(summary.get(key, []) for key in ("warnings", "preparation", "notes"))),
+        standardized=summary.get("steps", {}).get("standardize", False),
     )
 
 
@@ -212,7 +217,9 @@ def rewrite_report(folder: Path) -> Path:
     if (folder / "scores.csv").exists():
         frame = pd.read_csv(folder / "scores.csv", dtype=str, keep_default_na=False)
         names, scores = frame.iloc[:, 0], frame.iloc[:, 1:].to_numpy(dtype=np.float64)
-        rows = None if names.name == "row" else names.tolist()
+        rows = names.tolist()
+        if names.name == "row" and rows == [str(i) for i in range(len(rows))]:
+            rows = None
     bootstrapped = summary.get("intervals", {}).get("kind") == "bootstrap"
     intervals = _read_intervals(folder) if bootstrapped else None
     _write_report(folder, model, summary, scores, rows, intervals)

@@ -20,8 +20,8 @@ from ebcd.priors._intervals import posterior_interval
 
 CLEAR_SIGN = 0.05  # largest local false sign rate of a loading with a clear sign
 _LISTED = 6  # features of each component in the summary
-_UNEVEN = 100.0  # ratio of variances of features from which scaling is recommended
-_HINT = "the variances of the features differ more than a hundredfold; consider scale=True"
+UNEVEN = 100.0  # ratio of variances of features from which scaling is recommended
+HINT = "the variances of the features differ more than a hundredfold; consider scale=True"
 _LEVEL = real("a number from 0 to 1", lambda value: 0 <= value <= 1)
 
 
@@ -244,7 +244,7 @@ class Readable(Decomposition):
         self.explained_variance_ratio_ = self.explained_variance_ / (total or 1.0)
         self.n_components_, self.n_samples_ = len(self.components_), data.covariance.n_samples
         self.scale_ = data.scale
-        self._uneven = not self.scale and spread(data.variances) > _UNEVEN
+        self._uneven = not self.scale and spread(data.variances) > UNEVEN
         if data.mean is not None:
             self.mean_ = data.mean
         elif hasattr(self, "mean_"):
@@ -276,7 +276,7 @@ class Readable(Decomposition):
         if weak := self._weak_components():
             lines.append(f"  {weak}")
         if self._uneven:
-            lines.append(f"  hint: {_HINT}")
+            lines.append(f"  hint: {HINT}")
         return "\n".join([*lines, *(f"  {note}" for note in self._notes())])
 
     def _notes(self) -> list[str]:
@@ -305,7 +305,7 @@ class Readable(Decomposition):
         """Return a table of the components; before a fit, scikit-learn's diagram."""
         if not hasattr(self, "components_"):
             return str(super()._repr_html_inner())
-        lines = [self._end(), self._weak_components(), _HINT if self._uneven else ""]
+        lines = [self._end(), self._weak_components(), HINT if self._uneven else ""]
         lines = [line for line in lines if line]
         return components_table(self, self._title(), [*lines, *self._notes()])
 

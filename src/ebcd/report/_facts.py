@@ -40,6 +40,8 @@ class Facts:
     rows: list[str] | None
     days: Array | None  # since 1970, if the rows are dates
     bootstrapped: bool = False  # whether intervals are those of a bootstrap
+    notes: tuple[str, ...] = ()  # on the data and the fit, for the top
+    standardized: bool = False  # whether features were divided by their standard deviations before
 
     @property
     def method(self) -> str:
@@ -74,11 +76,12 @@ class Facts:
     @property
     def settings(self) -> dict[str, str]:
         """The parameters as text; arrays, which can be long, by their shape."""
+        before = {"scale": "True, before the fit"} if self.standardized else {}
         return {
             key: f"array of shape {value.shape}" if isinstance(value, np.ndarray) else str(value)
             for key, value in self.model.get_params(deep=False).items()
             if key not in ("verbose", "random_state")
-        }
+        } | before
 
     @property
     def results(self) -> dict[str, str]:
@@ -141,6 +144,8 @@ def gather(
     source: str | None,
     pca_ratio: Any,
     intervals: Any = None,
+    notes: Any = (),
+    standardized: bool = False,
 ) -> Facts:
     """Gather what a report says; arguments as in `write_report`."""
     scores = _checked_scores(scores, model.n_components_)
@@ -161,6 +166,8 @@ def gather(
         rows=rows,
         days=None if rows is None else days_of(rows),
         bootstrapped=intervals is not None,
+        notes=tuple(str(note) for note in notes),
+        standardized=standardized,
     )
 
 

@@ -7,6 +7,7 @@ import hashlib
 import html
 import json
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from importlib.resources import files
 from typing import Any
@@ -59,6 +60,7 @@ def _filled(facts: Facts, n_features: int) -> str:
         "digest": digest,
         "style": _template("report.css"),
         "script": script,
+        "notes": _items(facts.notes, "notes"),
         "opening": _text(_words.opening(facts)),
         "findings": _findings(facts),
         "reading": _reading(facts),
@@ -69,6 +71,25 @@ def _filled(facts: Facts, n_features: int) -> str:
         "packed": packed,
     }
     return _SLOT.sub(lambda slot: slots[slot[1]], _template("report.html"))
+
+
+def table_page(title: str, notes: Iterable[str], rows: list[list[str]], legend: list[str]) -> str:
+    """Return a page with a table, whose first row is its header, and what it means."""
+    header, *others = ([html.escape(cell) for cell in row] for row in rows)
+    lines = ["".join(f"<th scope=col>{cell}</th>" for cell in header)]
+    lines += [
+        f"<th scope=row>{first}</th>" + "".join(f"<td>{cell}</td>" for cell in rest)
+        for first, *rest in others
+    ]
+    slots = {
+        "title": html.escape(title),
+        "style": _template("report.css"),
+        "notes": _items(notes, "notes"),
+        "table": "".join(f"<tr>{line}</tr>" for line in lines),
+        "legend": _items(legend, "notes"),
+        "version": html.escape(ebcd.__version__),
+    }
+    return _SLOT.sub(lambda slot: slots[slot[1]], _template("table.html"))
 
 
 def _template(name: str) -> str:
@@ -208,5 +229,9 @@ def _left_out(facts: Facts, header: dict[str, Any]) -> str:
         shown, total = header[what]["shown"], header[what]["all"]
         if shown < total:
             lines.append(f"To stay small, the page has {shown:,} of {total:,} {what}, {which}.")
+    return f"<div class=missing><p>Not on this page:</p>{_items(lines)}</div>" if lines else ""
+
+
+def _items(lines: Iterable[str], kind: str = "") -> str:
     items = "".join(f"<li>{html.escape(line)}</li>" for line in lines)
-    return f"<div class=missing><p>Not on this page:</p><ul>{items}</ul></div>" if items else ""
+    return f"<ul{f' class={kind}' if kind else ''}>{items}</ul>" if items else ""

@@ -13,8 +13,9 @@ from ebcd.report._facts import LISTED, Facts
 
 _FEW = 3  # rows that a sentence names at either end; so few do not make a period
 
+_UNITS, _STANDARD_UNITS = "its own units", "standard deviations of that feature"
 _LOADINGS = (
-    "A loading is the change in a feature, in its own units, when the score of the component rises "
+    "A loading is the change in a feature, in {units}, when the score of the component rises "
     "by one. Features whose loadings have the same sign move together, those with opposite signs "
     "move in opposite directions."
 )
@@ -224,7 +225,8 @@ def reading(facts: Facts) -> list[str]:
     if facts.n_components == 0:
         return []
     integrated = getattr(facts.model, "scores", "") == "integrated"
-    lines = [_LOADINGS, _EXPECTED_SCORES if integrated else _SCORES]
+    units = _STANDARD_UNITS if facts.standardized else _UNITS
+    lines = [_LOADINGS.format(units=units), _EXPECTED_SCORES if integrated else _SCORES]
     return lines if "lfsr" not in facts.tables else [*lines, _GREY, *_uncertainty(facts)]
 
 

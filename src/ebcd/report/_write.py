@@ -34,6 +34,8 @@ def write_report(
     source: str | None = None,
     pca_variance_ratio: Any = None,
     bootstrap_intervals: Any = None,
+    notes: Iterable[str] = (),
+    standardized: bool = False,
 ) -> Path:
     """Write what a model found as a page for any browser, and as Markdown next to it.
 
@@ -66,6 +68,12 @@ def write_report(
     bootstrap_intervals : array-like of shape (2, k, p), optional
         Ends of 95% intervals to show in place of `credible_intervals`, as returned by
         ``model.bootstrap().intervals()``.
+    notes : sequence of str, optional
+        Sentences for the top of the report: how the data were prepared, and warnings.
+    standardized : bool, default False
+        Whether the features were divided by their standard deviations before the fit; the report
+        then says that loadings are in standard deviations. Not needed with ``scale=True``, which
+        gives loadings in the units of the data.
 
     Returns
     -------
@@ -115,6 +123,8 @@ def write_report(
             source=source,
             pca_ratio=pca_variance_ratio,
             intervals=bootstrap_intervals,
+            notes=notes,
+            standardized=standardized,
         )
         text.write(_as_markdown(facts).encode())
         page.write(as_page(facts).encode())
@@ -142,6 +152,8 @@ def _as_markdown(facts: Facts) -> str:
     parts = [f"# {_plain(facts.title)}"]
     if facts.source:
         parts.append(f"Source: {_plain(facts.source)}")
+    if facts.notes:
+        parts.append(_list(facts.notes))
     parts += ["## What was fitted", _plain(_words.opening(facts))]
     if facts.n_components:
         parts += ["## What was found", *(_plain(line) for line in _words.reading(facts))]

@@ -4,6 +4,7 @@ import bz2
 import gzip
 import lzma
 import os
+import re
 import sys
 import threading
 import zipfile
@@ -213,7 +214,7 @@ def test_parquet(tmp_path):
 def test_parquet_with_text_groups_and_missing_cells(tmp_path):
     path = tmp_path / "x.parquet"
     write_parquet(path, {"g": ["u", "u", "v"], "a": [1, 2, None], "t": ["1", "2", "3"]})
-    with pytest.raises(ValueError, match=r"'g' \('u'\), 't' \('1'\).*--drop g,t"):
+    with pytest.raises(ValueError, match=r"'g' \('u'\), 't' \('1'\); 1 cell is missing"):
         read_table(path)
     with pytest.raises(ValueError, match=r"1 cell is missing, the first in row 3, column 'a'"):
         read_table(path, drop=["g", "t"])
@@ -526,13 +527,102 @@ def test_unknown_column_among_many(tmp_path):
 
 def test_many_text_columns(tmp_path):
     content = ",".join("abcdefg") + "\n" + ",".join(["u"] * 7) + "\n" + ",".join(["u"] * 7) + "\n"
-    with pytest.raises(ValueError, match=r"7 columns hold text.*and 2 more.*with --columns"):
+    with pytest.raises(ValueError, match=r"7 columns hold text.*and 2 more; fewer than two"):
         read(tmp_path, content)
+    numbers = "".join(f"{line},1,2\n" for line in content.splitlines())
+    with pytest.raises(ValueError, match=r"and 2 more; leave them out with --numeric-only"):
+        read(tmp_path, numbers, header=True)
 
 
 def test_percent_signs(tmp_path):
-    with pytest.raises(ValueError, match=r"2 columns hold text.*; remove the % signs"):
-        read(tmp_path, "t,a,b\n2020-01,1%,2%\n2020-02,3.5 %,-4%\n")
+    table = read(
+        tmp_path,
+        "t,a,b\n2020-01,1%,2%\n2020-02,3.5 %,-4%\n2020-03,,5%\n",
+        index="t",
+        drop_missing="rows",
+    )
+    np.testing.assert_array_equal(table.values, [[1, 2], [3.5, -4]])
+    assert table.notes[0] == "currency and percent signs were left out: 1% is 1"
+
+
+def test_currency(tmp_path):
+    content = 'a,b,c\n$48.25,5 €,"$1,234"\n-$3,"€7","$2,000.5"\n$-1,-8 €,$5\n'
+    table = read(tmp_path, content)
+    np.testing.assert_array_equal(table.values, [[48.25, 5, 1234], [-3, 7, 2000.5], [-1, -8, 5]])
+    table = read(tmp_path, "a;b\n1.234,5 €;1,5 %\n3 €;2 %\n")
+    np.testing.assert_array_equal(table.values, [[1234.5, 1.5], [3, 2]])
+
+
+@pytest.mark.parametrize(
+    ("cells", "odd"),
+    [("5%,0.05", "0.05"), ("$5,€6", "€6"), ("$5%,$6%", "$5%"), ("--$5,$6", "--$5")],
+)
+def test_signs_that_cannot_be_compared(tmp_path, cells, odd):
+    first, second = cells.split(",")
+    with pytest.raises(ValueError, match=rf"'a' \('{re.escape(odd)}'"):
+        read(tmp_path, f"b,a,c\n1,{first},2\n2,{second},3\n", header=True)
+
+
+@pytest.mark.parametrize("hole", ["", "NA"])
+def test_true_and_false(tmp_path, hole):
+    content = f"a,b,c\nTrue,1.5,TRUE\nFalse,2,false\nTrue,3,true\n{hole},4,true\n"
+    table = read(tmp_path, content, drop_missing="rows")
+    np.testing.assert_array_equal(table.values, [[1, 1.5, 1], [0, 2, 0], [1, 3, 1]])
+
+
+def test_names_of_rows_are_unique(tmp_path):
+    table = read(tmp_path, "year,quarter,x\n1959.0,1.0,3\n1959.0,2.0,4\n1960.0,1.0,6\n")
+    assert (table.row_names, table.column_names) == (None, ["year", "quarter", "x"])
+    np.testing.assert_array_equal(table.values[:, 0], [1959, 1959, 1960])
+    assert "'year' is data, since its values repeat (--index year" in table.notes[0]
+    table = read(tmp_path, "id,x,y\n7,1,3\n7,2,4\n7,3,9\n")
+    assert (table.row_names, table.column_names) == (None, ["id", "x", "y"])
+    table = read(tmp_path, "year,x,y\n1959.0,1.0,3\n1960.0,2.0,4\n1961.0,1.0,6\n")
+    assert table.row_names == ["1959", "1960", "1961"]
+    table = read(tmp_path, "x,year\n1,1959.0\n2,1959.0\n", index="year")  # as it was asked for
+    assert table.row_names == ["1959", "1959"]
+
+
+PENGUINS = "species,island,bill,depth,mass,sex\nAdelie,Biscoe,39.1,18.7,3750,m\n"
+PENGUINS += "Adelie,Dream,,,,\nGentoo,Biscoe,46.1,13.2,4500,f\nGentoo,Dream,50,16.3,5700,m\n"
+
+
+def test_text_and_holes_are_reported_at_once_with_options_that_work(tmp_path):
+    with pytest.raises(ValueError, match="3 columns hold text") as error:
+        read(tmp_path, PENGUINS)
+    message = str(error.value)
+    assert "3 cells are missing, the first in row 2, column 'bill'" in message
+    advice = "leave out text and the 1 of 4 rows with --numeric-only --drop-missing rows"
+    assert message.endswith(advice)  # all columns have a hole
+    table = read(tmp_path, PENGUINS, numeric_only=True, drop_missing="rows")
+    assert table.column_names == ["bill", "depth", "mass"]
+    assert table.row_numbers == [0, 2, 3]
+    assert "columns of text left out: species, island, sex (--numeric-only)" in table.notes
+    assert "1 row with missing cells was left out, 3 are left" in table.notes
+    holes = "a,b,c,d\nu,1,2,\nv,3,4,\nu,5,6,1\nv,6,,2\n"  # where fewer cells go with columns
+    with pytest.raises(ValueError, match="--numeric-only") as error:
+        read(tmp_path, holes.replace("6,,2", "6,7,2"))
+    assert "; leave out text and the 1 of 3 columns with --numeric-only --drop" in str(error.value)
+    with pytest.raises(ValueError, match=r"every row or nearly every column has some.*--drop b"):
+        read(tmp_path, "b,c\n,2\n3,\n,5\n")
+
+
+def test_columns_that_were_left_out_are_noted(tmp_path):
+    notes = read(tmp_path, "id,a,b,c\nu,1,2,3\nv,4,5,6\n", drop=["a"]).notes
+    assert "columns left out: a" in notes
+    notes = read(tmp_path, "a,b,c\n1,2,\n4,5,6\n", drop_missing="columns").notes
+    assert notes == ["1 column with missing cells (c) was left out, 2 are left"]
+
+
+def test_new_data_of_a_model_are_not_told_to_drop_its_columns(tmp_path):
+    with pytest.raises(ValueError, match="needs these columns, so correct the cells") as error:
+        read(tmp_path, "a,b\n1,x\n2,y\n", only=["a", "b"])
+    assert "--drop" not in str(error.value)
+    with pytest.raises(ValueError, match="leave out the rows with --drop-missing rows") as error:
+        read(tmp_path, "a,b\n1,2\n2,\n", only=["a", "b"])
+    assert "--drop-missing columns" not in str(error.value)
+    with pytest.raises(ValueError, match="2 of the 2 features of the model are missing: a, b;"):
+        read(tmp_path, "u,v\nx,y\nx,z\n", only=["a", "b"])
 
 
 def test_only(tmp_path):

@@ -39,6 +39,10 @@ _LABEL_NAME = re.compile(
     "obs|observation|period|quarter|row|row_?id|row_?names?|samples?|sample_?id|subject|subject_id|"
     "symbol|ticker|time|timestamp|unnamed:.*|week|year"
 )
+_SIGNS = "$€£¥₹%"
+_WITH_SIGN = re.compile(  # $48.25, -€5, 5 €, 12.5 %
+    r"(?P<minus>[+-]?)(?P<before>[$€£¥₹]?)\s*(?P<number>[+-]?[\d.,]+)\s*(?P<after>[$€£¥₹%]?)"
+)
 COMMA_GROUPS = re.compile(r"[+-]?[1-9]\d{0,2}(,\d{3})+(\.\d*)?")  # 1,234,567.8
 POINT_GROUPS = re.compile(r"[+-]?[1-9]\d{0,2}(\.\d{3})+(,\d*)?")
 _COMPACT_DATE = re.compile(r"(18|19|20)\d\d(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])?")
@@ -58,6 +62,7 @@ class ReadOptions:
     index: str | None = None
     columns: Sequence[str] = ()  # to read, all by default
     drop: Sequence[str] = ()  # columns to leave out
+    numeric_only: bool = False  # whether columns of text are left out rather than an error
     drop_missing: str | None = None  # "rows" or "columns"; missing cells are an error by default
     # How a table of text is written; found out by default.
     separator: str | None = None
@@ -147,11 +152,30 @@ def unique_names(names: Sequence[str]) -> tuple[list[str], list[str]]:
     return unique, sorted(again)
 
 
-def parse_number(cell: str, decimal: str) -> float | None:
-    """Return the value of a cell, NaN if it is missing, None if it is text."""
+def split_sign(cell: str) -> tuple[str, str]:
+    """Return a number without its currency or percent sign, and that sign, if there is one."""
     cell = cell.strip()
+    found = _WITH_SIGN.fullmatch(cell) if any(sign in cell for sign in _SIGNS) else None
+    if found is None or bool(found["before"]) == bool(found["after"]):
+        return cell, ""
+    return found["minus"] + found["number"], found["before"] or found["after"]
+
+
+def mixed_signs(signs: Collection[str]) -> bool:
+    """Whether numbers with these signs (or none) cannot be compared: 5 % and 0.05, or $ and €."""
+    return len(signs) > 1 and ("%" in signs or len(set(signs) - {""}) > 1)
+
+
+def parse_number(cell: str, decimal: str) -> float | None:
+    """Return the value of a cell, NaN if it is missing, None if it is text.
+
+    Currency and percent signs are left out, and True and False are 1 and 0.
+    """
+    cell, _ = split_sign(cell)
     if cell.lower() in MISSING:
         return float("nan")
+    if cell.lower() in ("true", "false"):
+        return float(cell.lower() == "true")
     other = "." if decimal == "," else ","
     if other in cell:
         groups = POINT_GROUPS if decimal == "," else COMMA_GROUPS
@@ -210,7 +234,7 @@ def _look_like_labels(name: str | None, cells: Sequence[str]) -> bool:
 
 
 def look_like_groups(cells: Sequence[str]) -> bool:
-    """Whether text cells seem to be groups rather than names: some are equal, and not dates."""
+    """Whether cells are no names of rows: some are equal, and not days that several rows share."""
     if len(set(cells)) == len(cells):
         return False
-    return not all(_DATE.fullmatch(cell.strip()) for cell in cells) and any(map(is_text, cells))
+    return not all(_DATE.fullmatch(cell.strip()) and is_text(cell) for cell in cells)

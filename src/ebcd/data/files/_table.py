@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,9 @@ from ebcd.data.files._columns import (
     as_number,
     cell_text,
     look_like_groups,
+    mixed_signs,
     parse_number,
+    split_sign,
     unique_names,
 )
 from ebcd.data.files._open import DataFile, FileError, open_file
@@ -33,6 +36,8 @@ READERS: dict[str, Callable[[DataFile, ReadOptions], Cells]] = {
     "text": read_text,
 }
 _MIDNIGHT = " 00:00:00"
+_WHOLE = re.compile(r"[+-]?\d+\.0*")  # 1959.0
+_AXES = ("rows", "columns")
 _OPTIONS_OF = {"key": "NPZ", "layer": "HDF5", "sheet": "Excel"}
 
 
@@ -45,15 +50,25 @@ class Table:
     row_names: list[str] | None = None
     index_name: str = ""  # of the column with the names of the rows
     notes: list[str] = field(default_factory=list)  # on how the file was read, for people
+    row_numbers: Sequence[int] | None = None  # in the file, from 0, if some rows were left out
+
+    @property
+    def labels(self) -> list[str] | None:
+        """Names of the rows, or their numbers in the file if those have gaps."""
+        if self.row_names is not None or self.row_numbers is None:
+            return self.row_names
+        return [str(number) for number in self.row_numbers]
 
     def transposed(self) -> Table:
         """Exchange rows and columns."""
+        numbers = self.row_numbers or range(self.values.shape[0])
         return replace(
             self,
             values=self.values.T.tocsr() if is_sparse(self.values) else self.values.T,
-            column_names=self.row_names or [f"x{i}" for i in range(self.values.shape[0])],
+            column_names=self.row_names or [f"x{i}" for i in numbers],
             row_names=self.column_names,
             index_name="",
+            row_numbers=None,
         )
 
 
@@ -68,7 +83,7 @@ def read_table(path: Path, **options: Any) -> Table:
         _check_options(file, asked)
         table = _chosen(file.name, READERS[file.kind](file, asked), asked)
         table = replace(table, notes=file.notes + table.notes)
-        return _without_missing(file.name, table, asked.drop_missing)
+        return _without_missing(file.name, table, asked)
 
 
 def _check_options(file: DataFile, options: ReadOptions) -> None:
@@ -87,24 +102,47 @@ def _chosen(name: str, cells: Cells, options: ReadOptions) -> Table:
     names, again = unique_names([given or f"x{j}" for j, given in enumerate(header)])
     if again:
         cells.notes.append(f"columns with the same name were numbered: {', '.join(again[:5])}")
+    if cells.header and options.only is not None and set(names).isdisjoint(options.only):
+        raise FileError(missing_features(name, list(options.only), options.only))
     if not is_frame:
         return _from_matrix(cells, names, options)
+    labels = _row_names(cells)
+    label_name = cells.header[cells.label] if cells.header and cells.label is not None else ""
     keep = options.keep(names, cells.label)
     values, text = _as_numbers(cells, keep)
     found = {names[keep[j]]: what for j, what in text.items()}
-    labels, label_name = None, ""
-    if cells.label is not None:
-        labels = _labels(cells.values.iloc[:, cells.label])
-        label_name = cells.header[cells.label] if cells.header else ""
-        if cells.guessed and look_like_groups(labels):  # so they do not name the rows
-            if not options.columns and options.only is None:
-                found = {names[cells.label]: (len(labels), labels[0]), **found}
-            labels, label_name = None, ""
+    numeric = [j for j in range(len(keep)) if j not in text]
+    columns = [names[keep[j]] for j in numeric]
+    if text:
+        values = np.ascontiguousarray(values[:, numeric])
+    table = Table(values, columns, labels, label_name, cells.notes)
+    if found and not options.numeric_only:
+        raise FileError(_problems(name, table, found, options))
+    if options.drop:
+        dropped = sorted(set(range(len(names))) - {*keep, cells.label})
+        cells.notes.append(f"columns left out: {_some([names[j] for j in dropped])}")
     if found:
-        raise FileError(_text_message(name, found, len(values), labels is None))
+        cells.notes.append(f"columns of text left out: {_some(list(found))} (--numeric-only)")
+    first = names[0]
+    if cells.guessed and labels is None and first in columns:
+        cells.notes.append(
+            f"the column {first!r} is data, since its values repeat (--index {_quoted(first)} to "
+            f"name the rows by it, --drop {_quoted(first)} to leave it out)"
+        )
     if label_name and options.index is None:
         cells.notes.append(f"rows are named by the column {label_name!r}")
-    return Table(values, [names[j] for j in keep], labels, label_name, cells.notes)
+    return table
+
+
+def _row_names(cells: Cells) -> list[str] | None:
+    """Return the names of the rows; a guess is taken back if names repeat."""
+    if cells.label is None:
+        return None
+    labels = _labels(cells.values.iloc[:, cells.label])
+    if cells.guessed and look_like_groups(labels):
+        cells.label = None
+        return None
+    return labels
 
 
 def _checked_matrix(name: str, values: Any) -> Any:
@@ -136,7 +174,7 @@ def _as_numbers(cells: Cells, keep: list[int]) -> tuple[np.ndarray, dict[int, tu
     frame = cells.values.iloc[:, keep]
     if all(dtype.kind in "biuf" for dtype in frame.dtypes):
         return np.ascontiguousarray(frame.to_numpy(dtype=np.float64)), {}
-    values, text, grouped = np.empty(frame.shape), {}, None
+    values, text, grouped, signed = np.empty(frame.shape), {}, None, None
     for j, dtype in enumerate(frame.dtypes):
         column = frame.iloc[:, j]
         if dtype.kind in "biuf":
@@ -146,10 +184,19 @@ def _as_numbers(cells: Cells, keep: list[int]) -> tuple[np.ndarray, dict[int, tu
         found = [as_number(cell, cells.decimal) for cell in entries]
         values[:, j] = [np.nan if number is None else number for number in found]
         odd = [cell for cell, number in zip(entries, found, strict=True) if number is None]
+        odd = odd or _differently_signed(entries, values[:, j])
+        texts = [cell for cell in entries if isinstance(cell, str)]
         if odd:
             text[j] = (len(odd), cell_text(odd[0]).strip())
         elif cells.decimal == "." and grouped is None:
-            grouped = next((c for c in entries if isinstance(c, str) and "," in c), None)
+            grouped = next((cell for cell in texts if "," in cell), None)
+        if not odd and signed is None:
+            signed = next((cell.strip() for cell in texts if split_sign(cell)[1]), None)
+    if signed is not None:
+        cells.notes.append(
+            f"currency and percent signs were left out: {signed} is "
+            f"{parse_number(signed, cells.decimal or '.'):.15g}"
+        )
     if grouped is not None:
         cells.notes.append(
             f"commas between thousands were left out: {grouped} is "
@@ -158,49 +205,87 @@ def _as_numbers(cells: Cells, keep: list[int]) -> tuple[np.ndarray, dict[int, tu
     return values, text
 
 
+def _differently_signed(entries: list[Any], values: np.ndarray) -> list[Any]:
+    """Return the cells with another sign (%, $) than the first, if these cannot be compared."""
+    known = [cell for cell, value in zip(entries, values, strict=True) if not np.isnan(value)]
+    signs = [split_sign(cell)[1] if isinstance(cell, str) else "" for cell in known]
+    if not mixed_signs(set(signs)):
+        return []
+    return [cell for cell, sign in zip(known, signs, strict=True) if sign != signs[0]]
+
+
 def _labels(column: Any) -> list[str]:
-    """Return cells as text; a time of day that is midnight everywhere is left out."""
+    """Return cells as text; whole numbers have no decimals, and midnight everywhere is omitted."""
     cells = [cell_text(cell) for cell in column.tolist()]
     if cells and all(cell.endswith(_MIDNIGHT) for cell in cells):
         return [cell.removesuffix(_MIDNIGHT) for cell in cells]
+    if all(_WHOLE.fullmatch(cell) for cell in cells):
+        return [cell.partition(".")[0] for cell in cells]
     return cells
 
 
-def _text_message(
-    name: str, text: dict[str, tuple[int, str]], rows: int, without_labels: bool
+def _problems(
+    name: str, table: Table, text: dict[str, tuple[int, str]], options: ReadOptions
 ) -> str:
-    """Say which columns hold text and how to go on without them."""
+    """Say all that is wrong with cells at once, and with which options a fit would work.
+
+    `table` has the columns of numbers, and `text` describes the others.
+    """
+    places = np.empty((0, 2), dtype=int)
+    if options.drop_missing is None and table.column_names:
+        places = bad_places(table.values)
+    said = [_text_words(text, len(table.values))] if text else []
+    said += [_missing_words(table, places)] if len(places) else []
+    if options.only is not None:
+        advice = "the model needs these columns, so correct the cells"
+        if not text:
+            advice = "fill them in, or leave out the rows with --drop-missing rows"
+    elif len(table.column_names) < 2:
+        advice = (
+            "fewer than two columns of numbers are left; are the decimal mark (--decimal) and the "
+            "separator (--separator) other ones?"
+        )
+    elif not text:
+        advice = _missing_advice(table, places)
+    elif not len(places):
+        advice = _text_advice(text, table)
+    else:
+        advice = _missing_advice(table, places, "text and ", "--numeric-only ")
+    return f"{name}: {'; '.join(said)}; {advice}"
+
+
+def _text_words(text: dict[str, tuple[int, str]], rows: int) -> str:
     parts = [
         f"{column!r} ({cell!r}{'' if count == rows else f' in {count} of {rows} rows'})"
-        for column, (count, cell) in list(text.items())[:5]
+        for column, (count, cell) in text.items()
     ]
-    more = f" and {len(text) - 5} more" if len(text) > 5 else ""
+    return f"{len(text)} {'columns hold' if len(text) > 1 else 'column holds'} text: {_some(parts)}"
+
+
+def _text_advice(text: dict[str, tuple[int, str]], table: Table) -> str:
     names = list(text)
-    plural = "columns hold" if len(names) > 1 else "column holds"
-    if all(cell.endswith("%") for _, cell in text.values()):
-        advice = "remove the % signs"
-    elif len(names) > 5:
-        advice = "choose the columns of numbers with --columns"
-    elif any(count < rows for count, _ in text.values()):
-        advice = f"correct the cells, or leave out columns with --drop {_quoted(','.join(names))}"
+    if len(names) > 5:
+        advice = "leave them out with --numeric-only"
     else:
-        advice = f"leave out with --drop {_quoted(','.join(names))}"
-    if without_labels:
+        advice = f"leave out with --drop {_quoted(','.join(names))}, or with --numeric-only"
+    if any(count < len(table.values) for count, _ in text.values()):
+        advice = f"correct the cells, or {advice}"
+    if table.row_names is None:
         advice += f", or name the rows by one with --index {_quoted(names[0])}"
-    return f"{name}: {len(names)} {plural} text: {', '.join(parts)}{more}; {advice}"
+    return advice
 
 
 def _quoted(name: str) -> str:
     return f'"{name}"' if " " in name else name
 
 
-def _without_missing(name: str, table: Table, drop: str | None) -> Table:
-    values = table.values
+def _without_missing(name: str, table: Table, options: ReadOptions) -> Table:
+    values, drop = table.values, options.drop_missing
     places = bad_places(values)
     if not len(places):
         return table
     if drop is None:
-        raise FileError(_missing_message(name, table, places))
+        raise FileError(_problems(name, table, {}, options))
     axis = 0 if drop == "rows" else 1
     gone = np.unique(places[:, axis])
     kept = np.setdiff1d(np.arange(values.shape[axis]), gone)
@@ -210,24 +295,69 @@ def _without_missing(name: str, table: Table, drop: str | None) -> Table:
             f"{name}: all {drop} have missing cells; --drop-missing {other} may leave some, or "
             "drop the columns with most of them by --drop"
         )
-    notes = [*table.notes, f"{gone.size} {drop} with missing cells left out, {kept.size} are left"]
+    notes = [*table.notes, _left_out_note(table, drop, gone, kept.size)]
     if drop == "rows":
         labels = table.row_names and [table.row_names[i] for i in kept]
-        return replace(table, values=values[kept], row_names=labels, notes=notes)
+        return replace(
+            table, values=values[kept], row_names=labels, row_numbers=kept.tolist(), notes=notes
+        )
     names = [table.column_names[j] for j in kept]
     return replace(table, values=values[:, kept], column_names=names, notes=notes)
 
 
-def _missing_message(name: str, table: Table, places: np.ndarray) -> str:
+def _left_out_note(table: Table, drop: str, gone: np.ndarray, left: int) -> str:
+    if gone.size == 1:
+        drop = drop.removesuffix("s")
+    verb = "was" if gone.size == 1 else "were"
+    which = "" if drop.startswith("row") else f" ({_some([table.column_names[j] for j in gone])})"
+    return f"{gone.size} {drop} with missing cells{which} {verb} left out, {left} are left"
+
+
+def _missing_words(table: Table, places: np.ndarray) -> str:
     row, column = places[0]
     label = f" ({table.row_names[row]!r})" if table.row_names else ""
-    n_rows, n_columns = (len(np.unique(along)) for along in places.T)
     infinite = np.isinf(table.values.data if is_sparse(table.values) else table.values).sum()
     what = "missing" if infinite == 0 else f"missing or infinite ({infinite} infinite)"
     cells = "1 cell is" if len(places) == 1 else f"{len(places)} cells are"
+    first = f"the first in row {row + 1}{label}, column {table.column_names[column]!r}"
+    return f"{cells} {what}, {first}"
+
+
+def _ways(table: Table, places: np.ndarray) -> list[str]:
+    """Return what may be left out, rows or columns: what leaves more cells first."""
+    rows, columns = table.values.shape
+    left = [rows - len(np.unique(places[:, 0])), columns - len(np.unique(places[:, 1]))]
+    ways = {"rows": left[0] * columns, "columns": rows * left[1]}
+    possible = [way for way, kept in zip(ways, left, strict=True) if kept >= 2]
+    return sorted(possible, key=lambda way: -ways[way])
+
+
+def _missing_advice(table: Table, places: np.ndarray, what: str = "", by: str = "") -> str:
+    """Say how to go on without rows or columns, and `what` else, by the option `by`."""
+    gone = {way: len(np.unique(along)) for way, along in zip(_AXES, places.T, strict=True)}
+    size = dict(zip(_AXES, table.values.shape, strict=True))
+    parts = [
+        f"the {gone[way]} of {size[way]} {way} with {by}--drop-missing {way}"
+        for way in _ways(table, places)
+    ]
+    if parts:
+        return f"leave out {what}{', or '.join(parts)}"
+    worst = table.column_names[int(np.bincount(places[:, 1]).argmax())]
     return (
-        f"{name}: {cells} {what}, the first in row {row + 1}{label}, column "
-        f"{table.column_names[column]!r}; leave out the {n_rows} of {table.values.shape[0]} rows "
-        f"with --drop-missing rows, or the {n_columns} of {table.values.shape[1]} columns with "
-        "--drop-missing columns"
+        "every row or nearly every column has some; leave out the columns with most of them, as in "
+        f"{by}--drop {_quoted(worst)}"
+    )
+
+
+def _some(names: list[str]) -> str:
+    """Write the first names of a list, and how many more there are."""
+    more = f" and {len(names) - 5} more" if len(names) > 5 else ""
+    return ", ".join(names[:5]) + more
+
+
+def missing_features(name: str, missing: list[str], features: Collection[str]) -> str:
+    """Say which features of a model a file does not have."""
+    return (
+        f"{name}: {len(missing)} of the {len(features)} features of the model are missing: "
+        f"{_some(missing)}; columns are matched by name"
     )

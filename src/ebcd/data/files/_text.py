@@ -19,6 +19,7 @@ from ebcd.data.files._columns import (
     ReadOptions,
     is_text,
     parse_number,
+    split_sign,
 )
 from ebcd.data.files._open import DataFile, FileError, needs
 
@@ -240,7 +241,8 @@ def _is_names(first: list[str], rest: list[list[str]]) -> bool:
 
 def _find_decimal(rows: list[list[str]], separator: str, notes: list[str]) -> str:
     """Return the decimal mark: a comma where some cells can be read so, and none with a point."""
-    cells = [cell for row in rows for cell in map(str.strip, row[:1000]) if cell not in MISSING]
+    cells = [split_sign(cell)[0] for row in rows for cell in row[:1000]]
+    cells = [cell for cell in cells if cell not in MISSING]
     commas = [cell for cell in cells if "," in cell and parse_number(cell, ",") is not None]
     if separator == ",":  # only quoted cells have commas then; "1,234" is a thousand
         commas = [cell for cell in commas if not COMMA_GROUPS.fullmatch(cell)]
