@@ -127,7 +127,7 @@ def print_outcomes(outcomes: list[Outcome]) -> None:
             str(outcome.n_components),
             "" if share is None else f"{100 * share:.1f} %",
             ", ".join(map(str, outcome.n_nonzero or [])),
-            "" if elbo is None else f"{elbo:.2f}",
+            "" if elbo is None or np.isnan(elbo) else f"{elbo:.2f}",
             f"{outcome.seconds:.2f}",
         )
     console = Console(width=None if Console().is_terminal else 160)

@@ -39,7 +39,7 @@ class EBNMResult:
     lfsr : ndarray
         Local false sign rate of every entry, see `Posterior`; computed when first looked at.
     log_likelihood : float
-        Log-likelihood of the observations under the prior.
+        Log-likelihood of the observations under the prior; NaN under the flat one.
     certificate : float
         For families whose weights solve a convex problem: an upper bound, per observation, on
         how much higher the log-likelihood could be for the components used. NaN for others.
@@ -155,7 +155,8 @@ def ebnm(
         filled = found.posterior(x, s)
         filled.mean[seen], filled.sd[seen] = mean, sd
         mean, sd = filled.mean, filled.sd
-    value, certificate = float(fit.log_likelihood[0]), float(fit.certificates[0])
+    value = float(fit.log_likelihood[0]) if found.proper else np.nan
+    certificate = float(fit.certificates[0])
     return EBNMResult(found, mean, sd, value, certificate, x, s)
 
 

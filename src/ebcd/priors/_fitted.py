@@ -53,10 +53,13 @@ class FittedPrior(ABC):
         Name of the family, a key of `PRIORS`.
     parameters : dict
         The parameters, enough to build the prior again with `make_prior`.
+    proper : bool
+        Whether it is a distribution; the flat prior is none, and observations have no likelihood.
     """
 
     family: str
     parameters: dict[str, Any]
+    proper: bool = True
 
     @abstractmethod
     def describe(self) -> str:
@@ -66,7 +69,8 @@ class FittedPrior(ABC):
     def log_likelihood(self, x: ArrayLike, s: ArrayLike = 1.0) -> float:
         """Log-likelihood of ``x`` under the prior plus normal noise of sd `s`.
 
-        Entries with infinite `s` are not observed and contribute nothing.
+        Entries with infinite `s` are not observed and contribute nothing. It is NaN under the flat
+        prior, which has no density.
 
         Examples
         --------
@@ -454,10 +458,21 @@ def _joined(pairs: Iterable[tuple[Array, Array]]) -> tuple[Array, Array]:
 
 
 class FlatPrior(MixturePrior):
-    """The improper uniform prior on the real line: no shrinkage."""
+    """The improper uniform prior on the real line: no shrinkage.
+
+    Its density is any constant, so that a likelihood means nothing and is NaN. Fits compare only
+    values of their own, and see the constant one (`log_marginal`).
+    """
+
+    proper = False
 
     def __init__(self, family: type[AbstractPriorFamily]) -> None:
         super().__init__(family, {}, [1.0], [Flat(np.zeros(1))], "no shrinkage")
+
+    def log_likelihood(self, x: ArrayLike, s: ArrayLike = 1.0) -> float:
+        """Return NaN: zero would beat every real prior."""
+        as_observations(x, s)
+        return np.nan
 
     def posterior(self, x: ArrayLike, s: ArrayLike = 1.0) -> Posterior:
         """Posterior ``N(x, s^2)``."""
