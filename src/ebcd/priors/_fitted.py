@@ -104,6 +104,18 @@ class FittedPrior(ABC):
     def tails(self, x: Array, s: Array) -> tuple[Array, Array]:
         """Posterior probabilities of ``theta <= 0`` and of ``theta >= 0`` of checked arrays."""
 
+    def spike_probability(self, x: ArrayLike, s: ArrayLike = 1.0) -> Array:
+        """Posterior probability that an entry is exactly the mode; zero if there is no spike.
+
+        Examples
+        --------
+        >>> from ebcd.priors import make_prior
+        >>> prior = make_prior("point_laplace", weight=0.1, scale=2.0)
+        >>> prior.spike_probability([0.5, 6.0], s=1.0).round(3)
+        array([0.95, 0.  ])
+        """
+        return np.zeros(as_observations(x, s)[0].shape)
+
     def shrink(self, x: ArrayLike, s: ArrayLike = 1.0) -> Array:
         """Posterior mean: the proximal operator of `penalty`.
 
@@ -281,6 +293,22 @@ class MixturePrior(FittedPrior):
     def tails(self, x: Array, s: Array) -> tuple[Array, Array]:
         below, above = self.blockwise(self._tails_block, x, s)
         return below, above
+
+    def spike_probability(self, x: ArrayLike, s: ArrayLike = 1.0) -> Array:
+        x, s = as_observations(x, s)
+        seen, mode = np.isfinite(s), self.parameters.get("mode", 0.0)
+        spike = np.concatenate(
+            [isinstance(kernel, PointMass) & (kernel.location == mode) for kernel in self.kernels]
+        )
+        found = np.full(x.shape, self.weights[spike].sum())  # of the prior where nothing was seen
+        unit = num.typical(s[seen])
+        standard = self.rescaled_mixture(1 / unit)
+        [found[seen]] = standard.blockwise(
+            lambda x, s: (standard.shares(x, s)[:, spike].sum(axis=-1),),
+            x[seen] / unit,
+            s[seen] / unit,
+        )
+        return found
 
     def penalty(self, values: ArrayLike, s: float = 1.0) -> Array:
         values, s = as_values(values, s)
