@@ -1,6 +1,6 @@
 """Measure how often `compare_priors` finds the family that loadings were drawn from.
 
-Run with ``python -m benchmarks.bench_priors [--draws 20] [--seed 0] [--ratio 2]
+Run with ``python -m benchmarks.bench_priors [--draws 20] [--seed 0] [--ratio 2] [--features 200]
 [--scores orthogonal] [family ...]``.
 """
 
@@ -49,11 +49,13 @@ def draw(family, seed, n=100, p=200, k=3, ratio=2.0):
     return rng.normal(size=(n, k)) @ loadings + rng.normal(size=(n, p))
 
 
-def measure(family, seeds, scores, ratio):
+def measure(family, seeds, scores, p, ratio):
     """Print how often each family was the best, and by how much the true one leads or lags."""
     chosen, gaps, began = Counter(), [], time.perf_counter()
     for seed in seeds:
-        found = ebcd.compare_priors(draw(family, seed, ratio=ratio), n_components=3, scores=scores)
+        found = ebcd.compare_priors(
+            draw(family, seed, p=p, ratio=ratio), n_components=3, scores=scores
+        )
         chosen[found.best] += 1
         elbos = {name: model.elbo_ for name, model in found.models.items()}
         gaps.append(elbos.pop(family) - max(elbos.values()))
@@ -61,8 +63,9 @@ def measure(family, seeds, scores, ratio):
     low, middle, high = np.quantile(gaps, [0, 0.5, 1])
     each = (time.perf_counter() - began) / len(seeds)
     print(
-        f"{family:20} {ratio:4g} {scores:11} true family {chosen[family]:3} of {len(seeds)}; "
-        f"{others or 'no other'}; ELBO over the next: {low:+.1f} {middle:+.1f} {high:+.1f} "
+        f"{family:20} p {p}, ratio {ratio:g}, {scores} scores: "
+        f"true family {chosen[family]:3} of {len(seeds)}; {others or 'no other'}; "
+        f"ELBO over the next: {low:+.1f} {middle:+.1f} {high:+.1f} "
         f"(least, median, most); {each:.2f} s each",
         flush=True,
     )
@@ -78,12 +81,13 @@ def main():
     parser.add_argument(
         "--ratio", type=float, default=2.0, help="strength of the weakest component"
     )
+    parser.add_argument("--features", type=int, default=200)
     options = parser.parse_args()
     seeds = range(options.seed, options.seed + options.draws)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for family in options.families or FAMILIES:
-            measure(family, seeds, options.scores, options.ratio)
+            measure(family, seeds, options.scores, options.features, options.ratio)
 
 
 if __name__ == "__main__":
