@@ -8,6 +8,7 @@ from ebcd._version import __version__
 from ebcd.data import Chunks, Gram
 from ebcd.estimators import EBCD, PenalizedPCA, PenalizedPCACV
 from ebcd.estimators._bootstrap import Bootstrap
+from ebcd.estimators._compare_priors import PriorComparison, compare_priors
 from ebcd.io import load, save
 from ebcd.priors import EBNMResult, ebnm
 
@@ -19,7 +20,9 @@ __all__ = [
     "Gram",
     "PenalizedPCA",
     "PenalizedPCACV",
+    "PriorComparison",
     "__version__",
+    "compare_priors",
     "datasets",
     "ebnm",
     "io",

@@ -85,7 +85,7 @@ class TestRegistry:
         for same in (PRIORS[family], make_family(family)):
             result = ebnm(x, s, same)
             np.testing.assert_array_equal(result.mean, by_name.mean)
-            assert result.log_likelihood == by_name.log_likelihood
+            np.testing.assert_equal(result.log_likelihood, by_name.log_likelihood)
 
     def test_default_is_point_laplace(self):
         x, _ = example(40)
@@ -105,7 +105,7 @@ class TestResult:
             assert values.dtype == np.float64
             assert np.isfinite(values).all()
         assert isinstance(result.log_likelihood, float)
-        assert np.isfinite(result.log_likelihood)
+        assert np.isfinite(result.log_likelihood) == result.prior.proper
         assert (result.sd >= 0).all()
         assert ((result.lfsr >= 0) & (result.lfsr <= 1)).all()
         assert isinstance(result.certificate, float)
@@ -132,7 +132,7 @@ class TestResult:
         np.testing.assert_array_equal(one.mean, two.mean)
         np.testing.assert_array_equal(one.sd, two.sd)
         np.testing.assert_array_equal(one.lfsr, two.lfsr)
-        assert one.log_likelihood == two.log_likelihood
+        np.testing.assert_equal(one.log_likelihood, two.log_likelihood)
 
     def test_input_is_left_alone(self, family, spread):
         x, s = example(spread=spread)
@@ -153,12 +153,13 @@ class TestResult:
     def test_one_observation(self, family):
         for value in (0.0, 2.0, -30.0):
             result = ebnm([value], 1.0, family)
-            assert np.isfinite([result.mean[0], result.sd[0], result.log_likelihood]).all()
+            assert np.isfinite([result.mean[0], result.sd[0]]).all()
+            assert np.isfinite(result.log_likelihood) == result.prior.proper
 
     @pytest.mark.parametrize("value", [0.0, 3.0, -3.0])
     def test_all_equal(self, family, value):
         result = ebnm(np.full(30, value), 1.0, family)
-        assert np.isfinite(result.log_likelihood)
+        assert np.isfinite(result.log_likelihood) == result.prior.proper
         np.testing.assert_allclose(result.mean, result.mean[0], rtol=1e-12, atol=1e-12)
 
     def test_lfsr_and_sd_of_certain_entries(self):
@@ -207,7 +208,7 @@ class TestFittedPrior:
         back = FittedPrior.from_dict(json.loads(text))
         assert type(back) is type(prior)
         assert_priors_equal(back, prior, rtol=0)
-        assert back.log_likelihood(x, s) == prior.log_likelihood(x, s)
+        np.testing.assert_equal(back.log_likelihood(x, s), prior.log_likelihood(x, s))
         np.testing.assert_array_equal(back.posterior(x, s).mean, prior.posterior(x, s).mean)
         assert repr(back) == repr(prior)
 
@@ -215,14 +216,14 @@ class TestFittedPrior:
         x, s = example()
         prior = ebnm(x, s, family).prior
         made = make_prior(family, **prior.parameters)
-        assert made.log_likelihood(x, s) == prior.log_likelihood(x, s)
+        np.testing.assert_equal(made.log_likelihood(x, s), prior.log_likelihood(x, s))
 
     def test_start_from_itself(self, family):
         x, s = example()
         first = ebnm(x, s, family)
         for start in (first, first.prior):
             again = ebnm(x, s, family, start=start)
-            assert again.log_likelihood >= first.log_likelihood - 1e-6
+            assert not again.log_likelihood < first.log_likelihood - 1e-6
 
     def test_scalar_observation(self, family):
         prior = ebnm(*example(), family).prior
@@ -330,21 +331,21 @@ class TestInvariance:
         np.testing.assert_array_equal(scalar.mean, vector.mean)
         np.testing.assert_array_equal(scalar.sd, vector.sd)
         np.testing.assert_array_equal(scalar.lfsr, vector.lfsr)
-        assert scalar.log_likelihood == vector.log_likelihood
+        np.testing.assert_equal(scalar.log_likelihood, vector.log_likelihood)
 
     def test_nearly_equal_noise(self, family):
         # the general code, with noise that is equal for all practical purposes
         x, s = example()
         s[5] = np.nextafter(s[5], 1.0)
         scalar, vector = ebnm(x, 0.8, family), ebnm(x, s, family)
-        assert abs(scalar.log_likelihood - vector.log_likelihood) <= 1e-6
+        assert not abs(scalar.log_likelihood - vector.log_likelihood) > 1e-6
         np.testing.assert_allclose(scalar.mean, vector.mean, rtol=0, atol=2e-5)
 
     def test_order_of_entries(self, family, spread):
         x, s = example(spread=spread)
         order = np.random.default_rng(3).permutation(x.size)
         plain, mixed = ebnm(x, s, family), ebnm(x[order], s[order], family)
-        assert abs(mixed.log_likelihood - plain.log_likelihood) <= 1e-6
+        assert not abs(mixed.log_likelihood - plain.log_likelihood) > 1e-6
         np.testing.assert_allclose(mixed.mean, plain.mean[order], rtol=0, atol=2e-5)
         np.testing.assert_allclose(mixed.sd, plain.sd[order], rtol=0, atol=2e-5)
         np.testing.assert_allclose(mixed.lfsr, plain.lfsr[order], rtol=0, atol=2e-5)
@@ -364,7 +365,7 @@ class TestInvariance:
     def test_sign(self, name, spread):
         x, s = example(spread=spread)
         plain, mirrored = ebnm(x, s, name), ebnm(-x, s, name)
-        assert abs(mirrored.log_likelihood - plain.log_likelihood) <= 1e-6
+        assert not abs(mirrored.log_likelihood - plain.log_likelihood) > 1e-6
         np.testing.assert_allclose(mirrored.mean, -plain.mean, rtol=0, atol=2e-5)
         np.testing.assert_allclose(mirrored.sd, plain.sd, rtol=0, atol=2e-5)
 

@@ -581,6 +581,17 @@ class TestPriors:
         expected = (right[:2].T * values[:2] ** 2) @ right[:2] / 60
         np.testing.assert_allclose(model.components_.T @ model.components_, expected, atol=1e-6)
 
+    @pytest.mark.parametrize("noise", ["constant", "per_feature"])
+    @pytest.mark.parametrize("scores", ["orthogonal", "relaxed", "integrated"])
+    @pytest.mark.parametrize("prior", ["flat", ["flat", "point_laplace"]], ids=str)
+    def test_flat_prior_has_no_elbo(self, prior, scores, noise):
+        """Its density has no scale; the fit climbs all the same, and nothing warns."""
+        model = EBCD(2, prior=prior, scores=scores, noise=noise).fit(draw(60, 16))
+        assert np.isnan(model.elbo_)
+        assert "ELBO" not in model.summary()
+        assert model.converged_
+        assert (np.diff(model.elbo_path_) > -1e-6).all()
+
 
 class TestStarts:
     def test_given_loadings_set_the_number_of_components(self):

@@ -167,6 +167,8 @@ class TestPriors:
             EBMF(2, scores_prior="flat").fit(draw())
         X = draw(missing=0.1)
         model = EBMF(2, loadings_prior="flat", scores_prior=make_prior("normal", scale=1.0)).fit(X)
+        assert np.isnan(model.elbo_)
+        assert np.isfinite(model.elbo_path_).all()
         # nothing but the data chooses a rotation, so only the plane is found
         unit = L / np.linalg.norm(L, axis=1, keepdims=True)
         basis = np.linalg.qr(model.components_.T)[0]

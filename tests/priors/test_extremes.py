@@ -290,7 +290,7 @@ def check_finite(result, n):
     assert (result.sd >= 0).all()
     assert (result.lfsr >= 0).all()
     assert (result.lfsr <= 1 + 1e-12).all()
-    assert np.isfinite(result.log_likelihood)
+    assert np.isfinite(result.log_likelihood) == result.prior.proper
     assert np.isfinite(result.sample(2, random_state=0)).all()
     assert result.prior.family in repr(result)
 
@@ -302,7 +302,7 @@ def check_consistent(result, x, s):
     assert (np.abs(result.mean - posterior.mean) <= 1e-6 * scale).all()
     assert (np.abs(result.sd - posterior.sd) <= 1e-5 * scale).all()
     assert result.log_likelihood == pytest.approx(
-        result.prior.log_likelihood(x, s), rel=1e-9, abs=1e-8
+        result.prior.log_likelihood(x, s), rel=1e-9, abs=1e-8, nan_ok=True
     )
 
 
@@ -368,7 +368,7 @@ class TestFit:
         x = np.append(self.noise, ratio)
         result = ebcd.ebnm(x, 1.0, any_family)
         assert np.isfinite(result.mean).all()
-        assert np.isfinite(result.log_likelihood)
+        assert np.isfinite(result.log_likelihood) == result.prior.proper
 
     @pytest.mark.parametrize("kind", ["scalar", "vector"])
     @pytest.mark.parametrize("seed", [4, 10])
@@ -386,7 +386,7 @@ class TestFit:
             np.testing.assert_allclose(result.sd / c, base.sd, rtol=1e-8, atol=1e-8)
             np.testing.assert_allclose(result.lfsr, base.lfsr, rtol=1e-7, atol=1e-8)
             if any_family == "flat":
-                assert result.log_likelihood == base.log_likelihood == 0
+                assert np.isnan([result.log_likelihood, base.log_likelihood]).all()
             else:
                 expected = base.log_likelihood - 80 * np.log(c)
                 assert result.log_likelihood == pytest.approx(expected, rel=1e-8)

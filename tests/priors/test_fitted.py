@@ -287,7 +287,7 @@ class TestPosterior:
         np.testing.assert_array_equal(posterior.sd, MIXED_NOISE)
         np.testing.assert_allclose(posterior.lfsr, stats.norm.sf(np.abs(X) / MIXED_NOISE))
         np.testing.assert_array_equal(FLAT.shrink(X, 2.0), X)
-        assert FLAT.log_likelihood(X, 2.0) == 0
+        assert np.isnan(FLAT.log_likelihood(X, 2.0))
 
 
 class TestNotObserved:

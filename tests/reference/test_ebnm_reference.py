@@ -332,7 +332,7 @@ class TestPriorOfR:
         np.testing.assert_allclose(result.mean, x, rtol=1e-14)
         np.testing.assert_allclose(result.sd, np.broadcast_to(s, x.shape), rtol=1e-14)
         np.testing.assert_allclose(result.lfsr, stats.norm.sf(np.abs(x) / s), rtol=1e-12)
-        assert result.log_likelihood == 0
+        assert np.isnan(result.log_likelihood)
 
 
 class TestOwnFit:

@@ -139,7 +139,7 @@ def _cells(outcome: Outcome) -> list[str]:
         str(outcome.n_components),
         "" if share is None else f"{100 * share:.1f} %",
         ", ".join(map(str, outcome.n_nonzero or [])),
-        "" if elbo is None else f"{elbo:.2f}",
+        "" if elbo is None or np.isnan(elbo) else f"{elbo:.2f}",
         f"{outcome.seconds:.2f}",
     ]
 

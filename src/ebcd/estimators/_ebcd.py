@@ -121,7 +121,8 @@ class EBCD(Readable):
         includes the prior of the precisions if there is one per feature, and the penalty of the
         family "deconvolver". Values can be compared between numbers of components only if scores
         are integrated out: estimated ones fit better with every component. With relaxed scores it
-        includes the density of their covariance.
+        includes the density of their covariance. With a flat prior, which is improper, ``elbo_``
+        is NaN and ``elbo_path_`` lacks a constant.
     n_iter_ : int
         Number of iterations, at most `max_iter`; those that search for a start do not count. A step
         may take several, of which some are undone or only look for another optimum near by.
@@ -348,7 +349,8 @@ class EBCD(Readable):
         self._store_common(data)
         shift = problem.covariance.n_samples * float(np.log(back).sum())
         self.elbo_path_ = np.array(fit.path) - shift
-        self.elbo_ = float(self.elbo_path_[-1])
+        proper = all(prior.proper for prior in self.priors_)
+        self.elbo_ = float(self.elbo_path_[-1]) if proper else np.nan
         self.n_iter_, self.converged_ = fit.n_iter, fit.converged
 
     @cached_property

@@ -324,8 +324,9 @@ class Readable(Decomposition):
         """Describe how the fit ended."""
         parts = [f"noise variance {float(np.mean(self.noise_variance_)):.4g}"]
         for name, attribute in (("ELBO", "elbo_"), ("criterion", "objective_")):
-            if hasattr(self, attribute):
-                parts.append(f"{name} {getattr(self, attribute):.6g}")
+            value = getattr(self, attribute, np.nan)  # no ELBO either with a flat prior
+            if not np.isnan(value):
+                parts.append(f"{name} {value:.6g}")
         if hasattr(self, "alpha_"):
             parts.append(f"alpha {self.alpha_:.4g} by cross-validation")
         parts.append(f"{self.n_iter_} iterations")

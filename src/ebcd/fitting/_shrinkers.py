@@ -16,7 +16,7 @@ import numpy as np
 
 from ebcd._numerics import Array
 from ebcd.priors._family import PRIORS, Fits
-from ebcd.priors._fitted import FittedPrior, FlatPrior
+from ebcd.priors._fitted import FittedPrior
 from ebcd.priors._solve import Prior, solve_columns
 from ebcd.priors._two_group import evaluate_two_groups
 
@@ -335,8 +335,8 @@ class NormalMeansShrinker(AbstractShrinker):
         size = np.array(units)[:, None]
         found = solve_columns(rows / size, shared[0] if shared.size == 1 else shared, priors, begin)
         back = [g.rescaled(unit) for g, unit in zip(found.priors, units, strict=True)]
-        proper = [isinstance(g, FlatPrior) for g in back]
-        value = found.log_likelihood - np.where(proper, 0.0, rows.shape[1] * np.log(units))
+        proper = np.array([g.proper for g in back])
+        value = found.log_likelihood - proper * rows.shape[1] * np.log(units)
         return Fits(back, value, size * found.mean, size**2 * found.variance, found.certificates)
 
     def fitted(self, priors: Any) -> Any:

@@ -79,6 +79,7 @@ class EBMF(WholeDataDecomposition):
         correlated, so shares need not add up to that of all components together.
     elbo_ : float
         Evidence lower bound; ``elbo_path_`` has it after every iteration, never decreasing.
+        With a flat prior ``elbo_`` is NaN and ``elbo_path_`` lacks a constant.
     n_iter_ : int
         Number of iterations in total.
     converged_ : bool
@@ -191,7 +192,8 @@ class EBMF(WholeDataDecomposition):
         # the last step of the scores may be lost in rounding
         path = np.maximum.accumulate([*search.path, model.value])
         self.elbo_path_ = path - shift
-        self.elbo_ = float(self.elbo_path_[-1])
+        proper = all(prior.proper for prior in [*self.priors_, *self.scores_priors_])
+        self.elbo_ = float(self.elbo_path_[-1]) if proper else np.nan
         self.n_iter_, self.converged_ = search.n_iter, search.converged
         self.n_components_, self.n_samples_ = k, n
 

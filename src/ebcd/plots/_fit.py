@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from ebcd._numerics import Array
 from ebcd.data import as_input
 from ebcd.estimators._shrinkage import Shrinkage
 from ebcd.plots import _style as style
+from ebcd.priors import EBNMResult
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -120,8 +122,9 @@ def shrinkage(model: Any, *, components: Sequence[int] | None = None, ax: Any = 
 
     Parameters
     ----------
-    model : estimator
-        Any fitted estimator of this package.
+    model : estimator or EBNMResult
+        Any fitted estimator of this package, or a result of `ebcd.ebnm`, whose prior is drawn at
+        the median noise.
     components : sequence of int, optional
         Components to draw; by default all.
     ax : Axes, optional
@@ -139,26 +142,46 @@ def shrinkage(model: Any, *, components: Sequence[int] | None = None, ax: Any = 
     >>> ax.get_ylabel()
     'posterior mean'
     """
+    if isinstance(model, EBNMResult):
+        return _shrinkage_of_means(model, components, ax)
     style.check_model(model)
     which = style.checked_components(model, components)
     axes = style.one_axes(ax, 5.4, 4.2)
     if not which:
         style.say_nothing_found(axes, model)
         return axes
-    shrinkages = [model._shrinkage(k) for k in which]
-    limit = max(map(_limit, shrinkages))
-    x = np.linspace(-limit, limit, 1001)
-    axes.axline((0, 0), slope=1, color=style.GREY, linewidth=1, label="no shrinkage")
-    for i, (k, one) in enumerate(zip(which, shrinkages, strict=True)):
+    curves = {f"component {k}": model._shrinkage(k) for k in which}
+    limit = max(map(_limit, curves.values()))
+    axes.set_xlabel("observed loading" + (" (scaled data)" if getattr(model, "scale", 0) else ""))
+    _draw_curves(axes, curves, -limit, limit)
+    return axes
+
+
+def _shrinkage_of_means(result: EBNMResult, components: Any, ax: Any) -> Axes:
+    """Draw the shrinkage of a normal-means problem wherever there are observations."""
+    if components is not None:
+        raise ValueError("a result of ebnm has one prior and no components; leave components out")
+    axes = style.one_axes(ax, 5.4, 4.2)
+    seen = np.broadcast_to(np.isfinite(result._s), result._x.shape)
+    x, noise = result._x[seen], float(np.median(result._s[np.isfinite(result._s)]))
+    one = Shrinkage(x, partial(result.prior.shrink, s=noise), noise, "posterior mean")
+    axes.set_xlabel("observation")
+    _draw_curves(axes, {result.prior.family: one}, x.min() - noise, x.max() + noise)
+    return axes
+
+
+def _draw_curves(axes: Axes, curves: dict[str, Shrinkage], low: float, high: float) -> None:
+    """Draw what becomes of observations between two ends."""
+    x = np.linspace(low, high, 1001)
+    axes.axline((low, low), slope=1, color=style.GREY, linewidth=1, label="no shrinkage")
+    for i, (name, one) in enumerate(curves.items()):
         line = _LINES[i // len(style.PALETTE) % len(_LINES)]
         colour = style.PALETTE[i % len(style.PALETTE)]
-        axes.plot(x, one.shrink(x), line, color=colour, linewidth=1.6, label=f"component {k}")
-    axes.set(xlim=(-limit, limit), ylim=(-limit, limit))
-    axes.set_xlabel("observed loading" + (" (scaled data)" if getattr(model, "scale", 0) else ""))
-    axes.set_ylabel(shrinkages[0].result)
+        axes.plot(x, one.shrink(x), line, color=colour, linewidth=1.6, label=name)
+        axes.set_ylabel(one.result)
+    axes.set(xlim=(low, high), ylim=(low, high))
     axes.legend(frameon=False, fontsize="small", loc="center left", bbox_to_anchor=(1.0, 0.5))
     style.tidy(axes)
-    return axes
 
 
 def _limit(shrinkage: Shrinkage) -> float:

@@ -1,7 +1,4 @@
-"""Colours, axes, labels and checks that all plots share.
-
-Only this module imports matplotlib, and only when something is drawn: `import ebcd` stays light.
-"""
+"""Colours, axes, labels and checks that all plots share."""
 
 from __future__ import annotations
 
@@ -12,14 +9,15 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from ebcd._axes import BLUE, GREY, INK, one_axes, pyplot, tidy
 from ebcd.estimators._html import _NAME_LENGTH
 from ebcd.estimators._readable import Readable
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-# Okabe and Ito's colours, which can be told apart with any kind of colour vision.
-BLUE, INK, GREY = "#0072B2", "#333333", "#BBBBBB"
+__all__ = ["BLUE", "GREY", "INK", "one_axes", "tidy"]  # from below
+
 POSITIVE, NEGATIVE = "#56B4E9", "#E69F00"  # light, so that intervals are visible on top of them
 PALETTE = (BLUE, "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#333333")
 LABELLED = 16  # components up to which each has a label of its own
@@ -46,29 +44,11 @@ def checked_components(model: Any, components: Sequence[Any] | None) -> list[int
     return [int(k) for k in components]
 
 
-def _pyplot() -> Any:
-    try:
-        from matplotlib import pyplot as plt
-    except ImportError:
-        raise ImportError('plots need matplotlib: pip install "ebcd[plots]"') from None
-    return plt
-
-
-def one_axes(ax: Any, width: float = 6.4, height: float = 4.2) -> Axes:
-    """Return the user's axes, or those of a new figure, with a size in inches."""
-    plt = _pyplot()
-    if ax is None:
-        ax = plt.figure(figsize=(width, height), layout="constrained").add_subplot()
-    if not isinstance(ax, plt.Axes):
-        raise TypeError(f"ax must be a single matplotlib Axes, got {type(ax).__name__}")
-    return ax  # type: ignore[no-any-return]
-
-
 def panels(
     ax: Any, shape: tuple[int, int], width: float, height: float, **options: Any
 ) -> NDArray[Any]:
     """Return the user's axes, or a new grid of panels, with a size in inches for each."""
-    plt = _pyplot()
+    plt = pyplot()
     rows, columns = shape
     if ax is None:
         size = (width * columns, height * rows)
@@ -126,9 +106,3 @@ def locate_ticks(ax: Axes, **options: Any) -> None:
     from matplotlib.ticker import MaxNLocator
 
     ax.xaxis.set_major_locator(MaxNLocator(**options))
-
-
-def tidy(ax: Axes) -> None:
-    """Remove lines that carry no information."""
-    ax.spines[["top", "right"]].set_visible(False)
-    ax.tick_params(length=3)

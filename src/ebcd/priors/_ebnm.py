@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ebcd import _axes
 from ebcd._numerics import Array
 from ebcd._parameters import (
     NONE,
+    PROBABILITY,
     Constraint,
     Parsed,
     check_parameters,
@@ -21,9 +23,13 @@ from ebcd._parameters import (
 )
 from ebcd.priors._family import AbstractPriorFamily, Fits, as_prior
 from ebcd.priors._fitted import FittedPrior
+from ebcd.priors._intervals import posterior_interval, prior_interval
 from ebcd.priors._profiled import search
 from ebcd.priors._solve import sign_rates, solve_columns
 from ebcd.priors._validation import as_noise, as_vector, check_ratio
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -38,8 +44,15 @@ class EBNMResult:
         Posterior mean and standard deviation of every entry.
     lfsr : ndarray
         Local false sign rate of every entry, see `Posterior`; computed when first looked at.
+    lfdr : ndarray
+        Local false discovery rate: the posterior probability that a value is exactly the mode of
+        the prior, usually zero. It is 0 for families without a spike; atoms of ``npmle`` and
+        ``deconvolver`` count if they are at zero.
+    svalue : ndarray
+        Mean lfsr of all entries whose lfsr is no larger (Stephens 2017): the share of wrong signs
+        to expect if the signs of these are claimed.
     log_likelihood : float
-        Log-likelihood of the observations under the prior.
+        Log-likelihood of the observations under the prior; NaN under the flat one.
     certificate : float
         For families whose weights solve a convex problem: an upper bound, per observation, on
         how much higher the log-likelihood could be for the components used. NaN for others.
@@ -59,6 +72,82 @@ class EBNMResult:
         if np.isfinite(self._s).all():
             return sign_rates(self._x, _common(self._s), self.prior)
         return self.prior.posterior(self._x, self._s).lfsr
+
+    @cached_property
+    def lfdr(self) -> Array:
+        """Local false discovery rate of every entry."""
+        return self.prior.spike_probability(self._x, self._s)
+
+    @cached_property
+    def svalue(self) -> Array:
+        """Mean lfsr of the entries whose lfsr is no larger."""
+        ordered = np.sort(self.lfsr)
+        count = np.searchsorted(ordered, self.lfsr, side="right")
+        return np.asarray(ordered.cumsum()[count - 1] / count)
+
+    def intervals(self, level: float = 0.95) -> Array:
+        """Return credible intervals: quantiles of the posteriors, equal tails left out.
+
+        An atom at an end belongs to the interval, which may therefore hold more than `level`.
+
+        Parameters
+        ----------
+        level : float, default 0.95
+            Posterior probability of an interval.
+
+        Returns
+        -------
+        ndarray of shape (2, p)
+            Lower and upper ends.
+
+        Examples
+        --------
+        >>> import ebcd
+        >>> result = ebcd.ebnm([0.3, -0.1, 7.0, 0.5, -6.0], s=1.0)
+        >>> lower, upper = result.intervals(0.9)
+        >>> (lower <= result.mean).all() and (result.mean <= upper).all()
+        np.True_
+        """
+        PROBABILITY.check("level", level)
+        s = np.broadcast_to(self._s, self._x.shape)
+        seen, ends = np.isfinite(s), np.empty((2, s.size))
+        ends[:, seen] = posterior_interval(self.prior, self._x[seen], s[seen], level)
+        if not seen.all():
+            ends[:, ~seen] = np.reshape(prior_interval(self.prior, level), (2, 1))
+        return ends
+
+    def plot(self, ax: Any = None) -> Axes:
+        """Draw posterior means against observations, with 95 % credible intervals.
+
+        Entries that were not observed are left out. `ebcd.plots.shrinkage` draws the curve on
+        which the means lie if the noise is the same for all.
+
+        Parameters
+        ----------
+        ax : Axes, optional
+            Axes to draw on; by default those of a new figure.
+
+        Returns
+        -------
+        Axes
+
+        Examples
+        --------
+        >>> import ebcd
+        >>> ax = ebcd.ebnm([0.3, -0.1, 7.0, 0.5, -6.0], s=1.0).plot()
+        >>> ax.get_ylabel()
+        'posterior mean, 95% interval'
+        """
+        axes = _axes.one_axes(ax, 5.4, 4.2)
+        seen = np.broadcast_to(np.isfinite(self._s), self._x.shape)
+        x, (lower, upper) = self._x[seen], self.intervals()[:, seen]
+        axes.axline((x[0], x[0]), slope=1, color=_axes.GREY, linewidth=1)  # no shrinkage
+        axes.vlines(x, lower, upper, color=_axes.GREY, linewidth=1)
+        axes.plot(x, self.mean[seen], "o", color=_axes.BLUE, markersize=3)
+        axes.set_xlabel("observation")
+        axes.set_ylabel("posterior mean, 95% interval")
+        _axes.tidy(axes)
+        return axes
 
     def sample(self, n: int = 1, random_state: Any = None) -> Array:
         """Draw from the posterior.
@@ -155,7 +244,8 @@ def ebnm(
         filled = found.posterior(x, s)
         filled.mean[seen], filled.sd[seen] = mean, sd
         mean, sd = filled.mean, filled.sd
-    value, certificate = float(fit.log_likelihood[0]), float(fit.certificates[0])
+    value = float(fit.log_likelihood[0]) if found.proper else np.nan
+    certificate = float(fit.certificates[0])
     return EBNMResult(found, mean, sd, value, certificate, x, s)
 
 

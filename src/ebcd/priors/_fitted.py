@@ -53,10 +53,13 @@ class FittedPrior(ABC):
         Name of the family, a key of `PRIORS`.
     parameters : dict
         The parameters, enough to build the prior again with `make_prior`.
+    proper : bool
+        Whether it is a distribution; the flat prior is none, and observations have no likelihood.
     """
 
     family: str
     parameters: dict[str, Any]
+    proper: bool = True
 
     @abstractmethod
     def describe(self) -> str:
@@ -66,7 +69,8 @@ class FittedPrior(ABC):
     def log_likelihood(self, x: ArrayLike, s: ArrayLike = 1.0) -> float:
         """Log-likelihood of ``x`` under the prior plus normal noise of sd `s`.
 
-        Entries with infinite `s` are not observed and contribute nothing.
+        Entries with infinite `s` are not observed and contribute nothing. It is NaN under the flat
+        prior, which has no density.
 
         Examples
         --------
@@ -99,6 +103,18 @@ class FittedPrior(ABC):
     @abstractmethod
     def tails(self, x: Array, s: Array) -> tuple[Array, Array]:
         """Posterior probabilities of ``theta <= 0`` and of ``theta >= 0`` of checked arrays."""
+
+    def spike_probability(self, x: ArrayLike, s: ArrayLike = 1.0) -> Array:
+        """Posterior probability that an entry is exactly the mode; zero if there is no spike.
+
+        Examples
+        --------
+        >>> from ebcd.priors import make_prior
+        >>> prior = make_prior("point_laplace", weight=0.1, scale=2.0)
+        >>> prior.spike_probability([0.5, 6.0], s=1.0).round(3)
+        array([0.95, 0.  ])
+        """
+        return np.zeros(as_observations(x, s)[0].shape)
 
     def shrink(self, x: ArrayLike, s: ArrayLike = 1.0) -> Array:
         """Posterior mean: the proximal operator of `penalty`.
@@ -278,6 +294,22 @@ class MixturePrior(FittedPrior):
         below, above = self.blockwise(self._tails_block, x, s)
         return below, above
 
+    def spike_probability(self, x: ArrayLike, s: ArrayLike = 1.0) -> Array:
+        x, s = as_observations(x, s)
+        seen, mode = np.isfinite(s), self.parameters.get("mode", 0.0)
+        spike = np.concatenate(
+            [isinstance(kernel, PointMass) & (kernel.location == mode) for kernel in self.kernels]
+        )
+        found = np.full(x.shape, self.weights[spike].sum())  # of the prior where nothing was seen
+        unit = num.typical(s[seen])
+        standard = self.rescaled_mixture(1 / unit)
+        [found[seen]] = standard.blockwise(
+            lambda x, s: (standard.shares(x, s)[:, spike].sum(axis=-1),),
+            x[seen] / unit,
+            s[seen] / unit,
+        )
+        return found
+
     def penalty(self, values: ArrayLike, s: float = 1.0) -> Array:
         values, s = as_values(values, s)
         prior = self.rescaled_mixture(1 / s)
@@ -454,10 +486,21 @@ def _joined(pairs: Iterable[tuple[Array, Array]]) -> tuple[Array, Array]:
 
 
 class FlatPrior(MixturePrior):
-    """The improper uniform prior on the real line: no shrinkage."""
+    """The improper uniform prior on the real line: no shrinkage.
+
+    Its density is any constant, so that a likelihood means nothing and is NaN. Fits compare only
+    values of their own, and see the constant one (`log_marginal`).
+    """
+
+    proper = False
 
     def __init__(self, family: type[AbstractPriorFamily]) -> None:
         super().__init__(family, {}, [1.0], [Flat(np.zeros(1))], "no shrinkage")
+
+    def log_likelihood(self, x: ArrayLike, s: ArrayLike = 1.0) -> float:
+        """Return NaN: zero would beat every real prior."""
+        as_observations(x, s)
+        return np.nan
 
     def posterior(self, x: ArrayLike, s: ArrayLike = 1.0) -> Posterior:
         """Posterior ``N(x, s^2)``."""

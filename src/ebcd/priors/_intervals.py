@@ -14,7 +14,7 @@ from scipy import special
 
 from ebcd._numerics import Array, rising_root
 from ebcd.priors._fitted import FittedPrior, MixturePrior
-from ebcd.priors._kernels import PointMass
+from ebcd.priors._kernels import OVERWHELMING, AbstractKernel, PointMass
 from ebcd.priors._validation import as_observations
 
 TOLERANCE = 1e-9  # of an interpolated value v, times 1 + |v|
@@ -34,19 +34,41 @@ def posterior_interval(
     to the interval, so that it may hold more. The noise `s` is finite.
     """
     x, s = as_observations(x, s)
-    if not isinstance(prior, MixturePrior):
-        raise TypeError(f"no intervals are known for a {type(prior).__name__}")
-    unit = float(np.median(s))
-    standard, z, noise = prior.rescaled_mixture(1 / unit), x / unit, s / unit
-    discrete = all(isinstance(kernel, PointMass) for kernel in prior.kernels)
+    mixture, unit = _mixture(prior), float(np.median(s))
+    standard, z, noise = mixture.rescaled_mixture(1 / unit), x / unit, s / unit
     tail = 0.5 * (1 - probability)
-    if discrete:
+    if all(map(_is_discrete, mixture.kernels)):
         lower, upper = (_quantiles(_discrete, standard, z, noise, p) for p in (tail, 1 - tail))
     elif (s == s[0]).all():
         lower, upper = (_interpolated_quantiles(standard, z, p) for p in (tail, 1 - tail))
     else:
         lower, upper = (_quantiles(_continuous, standard, z, noise, p) for p in (tail, 1 - tail))
     return unit * lower, unit * upper
+
+
+def prior_interval(prior: FittedPrior, probability: float) -> tuple[float, float]:
+    """Return the interval of a value that was not observed: quantiles of the prior."""
+    mixture = _mixture(prior)
+    # in units of the smallest component, as the search for quantiles has a smallest step, under
+    # noise that drowns the largest
+    noises = [kernel.unseen()[1] for kernel in mixture.kernels]
+    slabs = [n for n, k in zip(noises, mixture.kernels, strict=True) if not _is_discrete(k)]
+    unit = float(np.concatenate(slabs or noises).min()) / OVERWHELMING
+    noise = np.concatenate(noises).max(keepdims=True) / unit
+    method = _continuous if slabs else _discrete
+    standard, x, tail = mixture.rescaled_mixture(1 / unit), np.zeros(1), 0.5 * (1 - probability)
+    lower, upper = (float(method(standard, x, noise, p)[0]) for p in (tail, 1 - tail))
+    return unit * lower, unit * upper
+
+
+def _mixture(prior: FittedPrior) -> MixturePrior:
+    if not isinstance(prior, MixturePrior):
+        raise TypeError(f"no intervals are known for a {type(prior).__name__}")
+    return prior
+
+
+def _is_discrete(kernel: AbstractKernel) -> bool:
+    return isinstance(kernel, PointMass)
 
 
 def _quantiles(

@@ -23,7 +23,7 @@ from ebcd import _numerics as num
 from ebcd._numerics import Array
 
 # Noise over the size of a kernel at which its posterior is the prior to the last digit.
-_OVERWHELMING = 10 / math.sqrt(np.finfo(float).eps)
+OVERWHELMING = 10 / math.sqrt(np.finfo(float).eps)
 # Noise over the scale of a Laplace kernel from which its short formulas would cancel; and beyond
 # half of 709 / _STRONG they would overflow.
 _NARROW = 11.0
@@ -72,7 +72,7 @@ class AbstractKernel(ABC):
     def unseen(self) -> tuple[Array, Array]:
         """Observations that say nothing, with noise that drowns everything: one per component."""
         size = np.max([np.abs(getattr(self, f.name)) for f in fields(self)], axis=0)
-        return self.location, _OVERWHELMING * np.where(size > 0, size, 1.0)
+        return self.location, OVERWHELMING * np.where(size > 0, size, 1.0)
 
     @property
     def size(self) -> int:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from ebcd._numerics import Array, chunks, typical
 from ebcd.priors._family import PRIORS, AbstractPriorFamily, Columns, Fits, evaluate
-from ebcd.priors._fitted import FittedPrior, FlatPrior
+from ebcd.priors._fitted import FittedPrior
 
 Prior = AbstractPriorFamily | FittedPrior
 
@@ -126,7 +126,7 @@ def _in_units(fit: Fits, unit: float, n: int) -> Fits:
         return fit
     value = fit.log_likelihood - n * math.log(unit)
     for k, prior in enumerate(fit.priors):
-        if isinstance(prior, FlatPrior):  # improper
+        if not prior.proper:  # its density is one in any units
             value[k] = 0.0
     mean = np.multiply(fit.mean, unit, out=fit.mean)
     variance = np.multiply(fit.variance, unit**2, out=fit.variance)
