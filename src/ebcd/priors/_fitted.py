@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -57,6 +57,8 @@ class FittedPrior(ABC):
 
     family: str
     parameters: dict[str, Any]
+    # Whether the order of the entries means nothing; see `AbstractPriorFamily`.
+    exchangeable: ClassVar[bool] = True
 
     @abstractmethod
     def describe(self) -> str:
