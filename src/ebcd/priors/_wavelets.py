@@ -15,8 +15,15 @@ from scipy import sparse
 
 from ebcd._numerics import Array
 
-_A, _B = np.sqrt(10.0), np.sqrt(5 + 2 * np.sqrt(10.0))
-_DB3 = [1 + _A + _B, 5 + _A + 3 * _B, 10 - 2 * _A + 2 * _B, 10 - 2 * _A - 2 * _B]
+
+def _db3() -> Array:
+    """Return the filter of three vanishing moments, in closed form."""
+    a, b = np.sqrt(10.0), np.sqrt(5 + 2 * np.sqrt(10.0))
+    even, odd = [1, 5, 10, 10, 5, 1], [1, 3, 2, -2, -3, -1]
+    taps = np.array(even) + np.array([1, 1, -2, -2, 1, 1]) * a + np.array(odd) * b
+    return np.asarray(taps / 512**0.5)
+
+
 _SYM8 = (
     "-0.0033824159510061256 -0.0005421323317911481 0.03169508781149298 0.007607487324917605 "
     "-0.1432942383508097 -0.061273359067658524 0.4813596512583722 0.7771857517005235 "
@@ -25,7 +32,7 @@ _SYM8 = (
 )
 FILTERS = {
     "haar": np.full(2, np.sqrt(0.5)),
-    "db3": np.array([*_DB3, 5 + _A - 3 * _B, 1 + _A - _B]) / np.sqrt(512.0),
+    "db3": _db3(),
     "sym8": np.array(_SYM8.split(), dtype=np.float64),
 }
 
