@@ -161,7 +161,10 @@ class Readable(Decomposition):
             return self.components_[k, which] - width, self.components_[k, which] + width
         prior, x, s, back = self._normal_means(k)
         back = np.broadcast_to(back, x.shape)[which]
-        lower, upper = posterior_interval(prior, x[which], s[which], probability)
+        if prior.exchangeable:
+            lower, upper = posterior_interval(prior, x[which], s[which], probability)
+        else:
+            lower, upper = (e[which] for e in posterior_interval(prior, x, s, probability))
         return lower * back, upper * back
 
     def _shrinkage(self, k: int) -> Shrinkage:

@@ -323,7 +323,10 @@ def _with_exact_priors(model: Model, states: Any, priors: Sequence[Prior]) -> An
     fitted = model.shrinker.fitted(states.shrunk.priors)
     if not isinstance(states, States):
         return with_solved_priors(exact, states, fitted)
-    return exact.shrink(states.coordinates, states.b, states.precision, fitted)
+    found = exact.shrink(states.coordinates, states.b, states.precision, fitted)
+    solved = isinstance(model.shrinker, NormalMeansShrinker)
+    # with noise of every feature the bound of smooth priors is another one at every precision
+    return states if solved and not found.value[0] >= states.value[0] else found
 
 
 class _Orthogonal:

@@ -380,9 +380,11 @@ def settle(
             return Climbed(_best_first(states), False, iteration)
         point = _mixed(_next_point(model, states, settings), history, settings)
         new = iterate(model, scores, point)
-        fell = ~(new.value >= states.value - settings.rounding * np.abs(states.value))
+        slack = settings.rounding * np.abs(states.value)
+        fell = ~(new.value >= states.value - slack)
         if fell.any():
             new.put(fell, iterate(model, scores, point_of(states), one_by_one=True))
+            new.put(~(new.value >= states.value - slack), states)  # only where a bound moves
             history = []
         else:
             image = _next_point(model, new, settings)
@@ -429,6 +431,8 @@ def settle_growing(
         new = iterate(model, scores, point, product[None])
         if not new.value[0] >= states.value[0]:
             new = iterate(model, scores, point, product[None], one_by_one=True)
+        if not new.value[0] >= states.value[0]:
+            new = states
         gain, before = float(new.value[0] - states.value[0]), reached
         states, used, reached = new, used + 1, float(new.value[0])
         if callback(states):

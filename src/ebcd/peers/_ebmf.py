@@ -117,8 +117,8 @@ class EBMF(WholeDataDecomposition):
     """
 
     _declared: ClassVar = WholeDataDecomposition._declared | {
-        "loadings_prior": Parsed(as_priors),
-        "scores_prior": Parsed(as_priors),
+        "loadings_prior": Parsed(lambda given: _exchangeable(given)),
+        "scores_prior": Parsed(lambda given: _exchangeable(given)),
         "noise": choice(*NOISE_SIDES),
     }
 
@@ -318,3 +318,12 @@ class _Printer:
             f"iteration {self._count:5d}   {stage:8s}   {len(model.factors)} components   "
             f"ELBO {model.value - self._shift:16.4f}"
         )
+
+
+def _exchangeable(given: Any) -> Any:
+    """Parse priors, of which none may depend on the order of the entries."""
+    priors = as_priors(given)
+    for prior in priors:
+        if not prior.exchangeable:
+            raise ValueError(f"EBMF takes no priors of ordered features, got {prior!r}; use EBCD")
+    return priors

@@ -27,6 +27,7 @@ from ebcd.priors._mixtures import (
     UnimodalSymmetric,
 )
 from ebcd.priors._profiled import GeneralizedBinary, Horseshoe
+from ebcd.priors._spatial import Spatial, SpatialPrior
 
 __all__ = [
     "NPMLE",
@@ -48,6 +49,8 @@ __all__ = [
     "PointMass",
     "PointNormal",
     "Posterior",
+    "Spatial",
+    "SpatialPrior",
     "Unimodal",
     "UnimodalNonnegative",
     "UnimodalNonpositive",

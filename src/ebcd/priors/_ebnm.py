@@ -237,6 +237,11 @@ def ebnm(
     begin = _as_start(start, fixed_or_family)
     if not seen.any():
         raise ValueError("s is infinite everywhere: nothing was observed, so nothing can be fitted")
+    if not every and not fixed_or_family.exchangeable:
+        raise ValueError(
+            "s is infinite for some entries: this prior needs all of them, in their order; "
+            "interpolate them and give them a large s, or use another prior"
+        )
     fit = _solve(x_seen, _common(s_seen), fixed_or_family, centre, begin)
     found = fit.priors[0]
     mean, sd = fit.mean[0], np.sqrt(fit.variance[0], out=fit.variance[0])

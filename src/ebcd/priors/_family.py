@@ -185,6 +185,8 @@ class AbstractPriorFamily(ABC):
 
 def log_likelihood(prior: FittedPrior, column: Columns) -> float:
     """Log-likelihood of the only column."""
+    if not prior.exchangeable:
+        return prior.log_likelihood(column.x[0], column.noise)
     return float(column.weights[0] @ prior.log_marginal(column.x[0], column.noise))
 
 

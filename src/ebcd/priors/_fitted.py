@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -60,6 +60,8 @@ class FittedPrior(ABC):
     family: str
     parameters: dict[str, Any]
     proper: bool = True
+    # Whether the order of the entries means nothing; see `AbstractPriorFamily`.
+    exchangeable: ClassVar[bool] = True
 
     @abstractmethod
     def describe(self) -> str:

@@ -15,6 +15,7 @@ from scipy import special
 from ebcd._numerics import Array, rising_root
 from ebcd.priors._fitted import FittedPrior, MixturePrior
 from ebcd.priors._kernels import OVERWHELMING, AbstractKernel, PointMass
+from ebcd.priors._spatial import SpatialPrior
 from ebcd.priors._validation import as_observations
 
 TOLERANCE = 1e-9  # of an interpolated value v, times 1 + |v|
@@ -34,6 +35,8 @@ def posterior_interval(
     to the interval, so that it may hold more. The noise `s` is finite.
     """
     x, s = as_observations(x, s)
+    if isinstance(prior, SpatialPrior):
+        return prior.interval(x, s, probability)
     mixture, unit = _mixture(prior), float(np.median(s))
     standard, z, noise = mixture.rescaled_mixture(1 / unit), x / unit, s / unit
     tail = 0.5 * (1 - probability)

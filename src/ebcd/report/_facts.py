@@ -129,6 +129,8 @@ class Facts:
 def _curve(prior: FittedPrior, error: float, end: float) -> Curve:
     estimate = np.linspace(-end, end, 201)  # odd, so that zero is among them
     density = np.full_like(estimate, np.nan)
+    if not prior.exchangeable:  # what is shrunk to what depends on the neighbours
+        return Curve(prior.describe(), estimate, estimate, density)
     if prior.family != "flat":
         density = np.exp(prior.log_marginal(estimate, np.full_like(estimate, end / 60)))
     return Curve(prior.describe(), estimate, prior.shrink(estimate, error), density)
