@@ -451,7 +451,9 @@ class EBCD(Readable):
     def _advice(self) -> str:
         if isinstance(self.n_components, str):
             return "Give n_components as a number"
-        return 'Use scores="orthogonal", which keeps weak components,'
+        if self.scores != "orthogonal":
+            return 'Use scores="orthogonal", which keeps weak components,'
+        return "Use another prior"
 
     def _normal_means(self, k: int) -> tuple[FittedPrior, Array, Array, Array]:
         b, noise, back = self._posterior
