@@ -321,9 +321,11 @@ def _with_exact_priors(model: Model, states: Any, priors: Sequence[Prior]) -> An
     """Solve the normal-means problems of the components to the end."""
     exact = replace(model, shrinker=NormalMeansShrinker(priors))
     fitted = model.shrinker.fitted(states.shrunk.priors)
+    found: Any
     if not isinstance(states, States):
-        return with_solved_priors(exact, states, fitted)
-    found = exact.shrink(states.coordinates, states.b, states.precision, fitted)
+        found = with_solved_priors(exact, states, fitted)
+    else:
+        found = exact.shrink(states.coordinates, states.b, states.precision, fitted)
     solved = isinstance(model.shrinker, NormalMeansShrinker)
     # with noise of every feature the bound of smooth priors is another one at every precision
     return states if solved and not found.value[0] >= states.value[0] else found

@@ -197,9 +197,9 @@ class SpatialPrior(FittedPrior):
         self.parameters = {"priors": described, "centre": centre}
 
     def describe(self) -> str:
-        """Say how many coefficients are not zero on the first level of every wavelet."""
-        said = [f"{name} wavelets on {len(some) - 1} levels" for name, some in self.levels.items()]
-        return "smooth, " + " or ".join(said)
+        """Say which wavelets it has, and on how many levels."""
+        said = [f"{name} ({len(some) - 1})" for name, some in self.levels.items()]
+        return "smooth, by wavelets (levels): " + ", ".join(said)
 
     def log_likelihood(self, x: ArrayLike, s: ArrayLike = 1.0) -> float:
         """Lower bound (2) on the log-likelihood."""
