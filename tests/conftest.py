@@ -22,7 +22,8 @@ def pytest_addoption(parser):
 def pytest_collection_modifyitems(config, items):
     if find_spec("matplotlib") is None:  # with the core only, doctests of plots cannot run
         for item in items:
-            if "plots" in item.path.parts and isinstance(item, pytest.DoctestItem):
+            draws = "plots" in item.path.parts or item.name.endswith(".plot")
+            if draws and isinstance(item, pytest.DoctestItem):
                 item.add_marker(pytest.mark.skip("needs matplotlib"))
     cases = defaultdict(list)
     for item in items:
