@@ -163,9 +163,10 @@ def times() -> None:
 
 
 def _large(n: int, p: int, rng: np.random.Generator) -> np.ndarray:
+    """Draw five sparse components, of which the weakest is three times what PCA can detect."""
     L = rng.laplace(size=(5, p)) * (rng.random((5, p)) < 0.1)
-    L *= np.sqrt(np.linspace(8, 3, 5) * max(1, np.sqrt(p / n)))[:, None]
-    L /= np.linalg.norm(L, axis=1, keepdims=True) / np.sqrt(np.linspace(8, 3, 5))[:, None]
+    sizes = np.sqrt(np.linspace(8, 3, 5) * max(1, np.sqrt(p / n)))
+    L *= (sizes / np.linalg.norm(L, axis=1))[:, None]
     return rng.normal(size=(n, 5)) @ L + rng.normal(size=(n, p))
 
 
