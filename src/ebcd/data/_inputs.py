@@ -8,6 +8,7 @@ from os import PathLike
 from typing import Any
 
 import numpy as np
+from scipy.linalg import lapack
 from sklearn.utils.validation import check_array
 
 from ebcd._numerics import Array
@@ -248,22 +249,22 @@ def check_covariance(matrix: Any) -> Array:
             f"[{bad[0][0]}, {bad[0][1]}]; fill in or drop those features"
         )
     size = float(np.abs(array).max())
-    asymmetry = np.abs(array - array.T)
-    if asymmetry.max() > 1e-6 * size:
-        i, j = np.unravel_index(int(asymmetry.argmax()), array.shape)
+    asymmetry = array - array.T
+    largest = float(max(asymmetry.max(), -asymmetry.min()))
+    if largest > 1e-6 * size:
+        i, j = np.unravel_index(int(np.abs(asymmetry).argmax()), array.shape)
         raise ValueError(
             f"the covariance is not symmetric: entries [{i}, {j}] and [{j}, {i}] differ by "
-            f"{asymmetry.max():.3g}; use (S + S.T) / 2 if that is rounding"
+            f"{largest:.3g}; use (S + S.T) / 2 if that is rounding"
         )
-    array = np.asarray(0.5 * (array + array.T))
-    # a Cholesky decomposition exists, at a fraction of the price of eigenvalues
-    rounding = 1e-6 * size * array.shape[0] ** 0.5
-    try:
-        np.linalg.cholesky(array + max(rounding, 1e-300) * np.eye(len(array)))
-    except np.linalg.LinAlgError:
+    array = array.copy() if largest == 0 else np.asarray(0.5 * (array + array.T))
+    # a Cholesky decomposition exists, at a fraction of the price of eigenvalues; in place
+    shifted = array.copy()
+    shifted[np.diag_indices_from(shifted)] += max(1e-6 * size * len(array) ** 0.5, 1e-300)
+    if lapack.dpotrf(shifted.T, overwrite_a=True, clean=False)[1]:
         smallest = float(np.linalg.eigvalsh(array / size)[0]) * size
         raise ValueError(
             "the covariance is not positive semi-definite: its smallest eigenvalue is "
             f"{smallest:.3g}; was it computed from incomplete pairs?"
-        ) from None
+        )
     return array
