@@ -63,7 +63,7 @@ def test_ends_where_the_whole_covariance_leads(noise, seed):
     part = replace(whole, factor=leading(S, 5))
     path = []
     begin = part.start(np.eye(3, 5)[None])
-    found = climb_growing(
+    found, _ = climb_growing(
         covariance,
         part,
         begin,
@@ -105,3 +105,14 @@ def test_no_more_iterations_than_asked_for(monkeypatch):
         with pytest.warns(UserWarning, match="max_iter"):
             model = EBCD(2, start="svd", max_iter=max_iter).fit(X)
         assert model.n_iter_ <= max_iter
+
+
+def test_other_optima_are_looked_for_on_a_grown_factor(monkeypatch):
+    """From given loadings that overlap; the factor has other rows than at the start by then."""
+    monkeypatch.setattr("ebcd.fitting._decompose.SIZES", SizeSettings(exact_rows=20))
+    rng = np.random.default_rng(0)
+    loadings = rng.laplace(size=(6, 120)) * (rng.random((6, 120)) < 0.5)
+    X = rng.standard_normal((100, 6)) @ loadings + rng.standard_normal((100, 120))
+    model = EBCD(6, start=rng.standard_normal((120, 6))).fit(X)
+    assert model.converged_
+    assert (np.diff(model.elbo_path_) >= -1e-9 * abs(model.elbo_)).all()

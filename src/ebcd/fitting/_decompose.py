@@ -345,13 +345,14 @@ class _Orthogonal:
         self._settings = SMALL_STEPS if greedy else ClimbSettings()
         self._looks = not (greedy or auto)
 
-    def climb(self, model: Model, states: States, max_iter: int) -> Climbed:
-        """Climb as far as the number of iterations allows."""
+    def climb(self, model: Model, states: States, max_iter: int) -> tuple[Climbed, Model]:
+        """Climb as far as the number of iterations allows; the factor may grow."""
         problem, tol = self._problem, self._problem.tol
         if self._exact:
-            return climb(
+            climbed = climb(
                 model, states, problem.monitor, tol=tol, max_iter=max_iter, settings=self._settings
             )
+            return climbed, model
         return climb_growing(
             problem.covariance,
             model,
@@ -392,25 +393,25 @@ class _Scored:
     def __init__(self, problem: Problem, exact: bool, scores: AbstractScores) -> None:
         self._problem, self._exact, self._scores = problem, exact, scores
 
-    def climb(self, model: Model, states: Any, max_iter: int) -> Climbed:
+    def climb(self, model: Model, states: Any, max_iter: int) -> tuple[Climbed, Model]:
         """Iterate as far as the number of iterations allows."""
         problem, scores = self._problem, self._scores
-        model = replace(model, shrinker=model.shrinker.without_slopes())
+        plain = replace(model, shrinker=model.shrinker.without_slopes())
         point = states if isinstance(states, Point) else _with_oblique(states)
         left: Any = {"tol": problem.tol, "max_iter": max_iter}
         if self._exact:
-            climbed = settle(model, scores, point, problem.monitor, **left)
+            climbed = settle(plain, scores, point, problem.monitor, **left)
         else:
             climbed = settle_growing(
                 problem.covariance,
-                model,
+                plain,
                 scores,
                 point,
                 problem.monitor,
                 first_tol=SIZES.coarse_tol,
                 **left,
             )
-        return climbed._replace(states=climbed.states.take(slice(1)))
+        return climbed._replace(states=climbed.states.take(slice(1))), model
 
     def only(self, model: Model, states: Any, alive: Array) -> Point:
         """Go on with some of the components."""
@@ -444,7 +445,8 @@ def _finished(problem: Problem, model: Model, exact: bool, states: Any, start: A
     if problem.scores is None:
         monitor(states)
     while True:
-        states, converged, _ = route.climb(model, states, problem.max_iter - len(monitor.path))
+        climbed, model = route.climb(model, states, problem.max_iter - len(monitor.path))
+        states, converged, _ = climbed
         before = states
         states = _with_exact_priors(model, states, priors)
         alive = states.shrunk.mean[0].any(axis=-1)

@@ -44,13 +44,16 @@ def climb_growing(
     max_iter: int,
     settings: GrowthSettings = GrowthSettings(),
     climb_settings: ClimbSettings = ClimbSettings(),
-) -> Climbed:
-    """Climb until a plain iteration with the whole covariance gains less than `tol`."""
+) -> tuple[Climbed, Model]:
+    """Climb until a plain iteration with the whole covariance gains less than `tol`.
+
+    Returned beside the states is the model in whose factor their coordinates are.
+    """
     left = max_iter
     while left > 0:
         directions = states.shrunk.mean[0] * states.precision[0]
         if not directions.any():
-            return Climbed(states, True, max_iter - left)
+            return Climbed(states, True, max_iter - left), model
         product = np.ascontiguousarray(covariance.matmul(directions.T).T)
         b = inverse_root(directions @ product.T) @ product
         new = model.shrink(states.coordinates, b[None], states.precision, states.shrunk.priors)
@@ -59,7 +62,7 @@ def climb_growing(
         if callback(states):
             break
         if gain < tol:
-            return Climbed(states, True, max_iter - left)
+            return Climbed(states, True, max_iter - left), model
         model = replace(model, factor=grown(model.factor, directions, product, settings))
         states = replace(states, coordinates=nearest_orthonormal(model.nearest(directions[None])))
         inner = max(settings.inner_tol * tol, settings.inner_gain * gain)
@@ -68,7 +71,7 @@ def climb_growing(
             model, states, callback, tol=inner, max_iter=left, settings=climb_settings
         )
         left -= n_iter
-    return Climbed(states, False, max_iter - left)
+    return Climbed(states, False, max_iter - left), model
 
 
 def grown(
