@@ -56,6 +56,19 @@ class TestCheckCovariance:
         with pytest.raises(ValueError, match=match):
             check_covariance([[1.0, 2.0], [2.0, 1.0]])
 
+    @pytest.mark.parametrize("size", [1e-200, 1.0, 1e200])
+    def test_how_far_below_zero_eigenvalues_may_be(self, size):
+        rng = np.random.default_rng(0)
+        axes = np.linalg.qr(rng.standard_normal((60, 60)))[0]
+        values = np.r_[rng.uniform(0, 1, 59), 0.0]
+        S = (axes * values) @ axes.T
+        S = 0.5 * (S + S.T) / np.abs(S).max()
+        direction = np.outer(axes[:, -1], axes[:, -1])
+        allowed = 1e-6 * 60**0.5
+        check_covariance(size * (S - 0.8 * allowed * direction))
+        with pytest.raises(ValueError, match="not positive semi-definite: its smallest eigenvalue"):
+            check_covariance(size * (S - 1.2 * allowed * direction))
+
     @pytest.mark.parametrize("bad", [np.nan, np.inf])
     def test_not_finite(self, bad):
         S = np.eye(4)
