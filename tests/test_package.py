@@ -49,3 +49,19 @@ def test_import_leaves_optional_packages_alone():
     code += "import ebcd; print(*(set(sys.modules) - old))"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert not set(OPTIONAL) & set(run.stdout.split())
+
+
+@pytest.mark.slow
+def test_a_fit_imports_neither_plots_nor_peers_nor_reports():
+    code = (
+        "import sys, numpy, ebcd; ebcd.EBCD(1).fit(numpy.random.default_rng(0).normal(size=(9, 5)));"
+        "print([m for m in ('plots', 'peers', 'report', 'io') if f'ebcd.{m}' in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_only_public_names_are_listed():
+    assert set(dir(ebcd)) == {*ebcd.__all__, "anndata"}
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        _ = ebcd.nothing
