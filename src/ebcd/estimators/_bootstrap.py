@@ -28,8 +28,9 @@ from ebcd.priors._family import as_priors
 from ebcd.priors._fitted import FittedPrior
 from ebcd.priors._solve import Prior
 
-# Nats an iteration at which a fit to a draw stops: intervals are the same with a hundredth of it.
-_TOLERANCE = 1e-3
+# Nats an iteration at which a fit to a draw stops: with a thousandth of it the median interval is
+# at most 0.3 % longer, on both simulations and with every score model.
+_TOLERANCE = 0.01
 _SECONDS_BETWEEN_LINES = 2.0
 _N_BOOT = integer(2, MOST_TRIALS)  # one has no standard deviation
 _METHOD = choice("parametric", "rows")

@@ -65,15 +65,17 @@ def climb(
     tol: float,
     max_iter: int,
     settings: ClimbSettings = ClimbSettings(),
+    known: States | None = None,
 ) -> Climbed:
     """Let states climb until each gains less than `tol` in an iteration.
 
-    A start whose scores have become those of a better one is dropped. The `callback` is given the
-    states after every iteration; if it returns True, the climb ends there.
+    A start whose scores have become those of a better one, or of one that was `known` before, is
+    dropped. The `callback` is given the states after every iteration; if it returns True, the climb
+    ends there. Known states are among those returned.
     """
     radii = np.full(len(states), settings.radius)
     settled = np.zeros(len(states), dtype=bool)
-    resting: list[States] = []
+    resting = [] if known is None else [known]
     stops, iteration = True, -1
     for iteration in range(max_iter):
         step, change = _newton_step(model, states, radii, settled, settings)
@@ -108,16 +110,21 @@ def climb(
 
 def _repeats(states: States, resting: list[States], same: float) -> Any:
     """Whether the scores of each state are those of a better one."""
-    m, k, r = states.coordinates.shape
+    m = len(states)
     if m + len(resting) == 1:
         return np.zeros(1, dtype=bool)
     everyone = np.concatenate([states.coordinates, *(rest.coordinates for rest in resting)])
     values = np.concatenate([states.value, *(rest.value for rest in resting)])
-    cosines = np.abs(states.coordinates.reshape(m * k, r) @ everyone.reshape(-1, r).T)
-    alike = (cosines.reshape(m, k, -1, k).max(axis=3) > same).all(axis=1)
     ahead = values > states.value[:, None]
     ahead |= (values == states.value[:, None]) & (np.arange(len(values)) < np.arange(m)[:, None])
-    return np.asarray((alike & ahead).any(axis=1))
+    return np.asarray((alike(states.coordinates, everyone, same) & ahead).any(axis=1))
+
+
+def alike(scores: Array, others: Array, same: float = ClimbSettings.same) -> Any:
+    """Whether scores (m x k x r) are those of others, up to order and signs: m x their number."""
+    m, k, r = scores.shape
+    cosines = np.abs(scores.reshape(m * k, r) @ others.reshape(-1, r).T)
+    return (cosines.reshape(m, k, -1, k).max(axis=3) > same).all(axis=1)
 
 
 def _newton_step(

@@ -15,10 +15,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ebcd._numerics import Array
-from ebcd.fitting._climb import Callback, Climbed, ClimbSettings, climb
+from ebcd.fitting._climb import Callback, Climbed, ClimbSettings, alike, climb
 from ebcd.fitting._shrinkers import SpikeSlabShrinker
 from ebcd.fitting._starts import plane_rotations, random_rotations, varimax
-from ebcd.fitting._states import Model, States, together
+from ebcd.fitting._states import Model, States
 from ebcd.priors import make_family
 
 
@@ -128,14 +128,17 @@ def look_around(
     settings: SearchSettings = SearchSettings(),
 ) -> States:
     """Follow the best states to their mirrored optima, as long as that finds better ones."""
+    tried = states.coordinates[:0]
     for _ in range(settings.rounds):
         best = states.value[0]
-        near = states.take(states.value > best - settings.behind).take(slice(settings.parents))
+        near = states.take(states.value > best - settings.behind)
+        near = near.take(~alike(near.coordinates, tried).any(axis=1)).take(slice(settings.parents))
         mirrored = _mirrored(model, near, settings)
         if mirrored is None:
             break
-        climbed = _climbed(model, mirrored, tol, callback, settings)
-        states = together([states, climbed.states])
+        tried = np.concatenate([tried, near.coordinates])
+        climbed = _climbed(model, mirrored, tol, callback, settings, states)
+        states = climbed.states
         stopped = not climbed.converged and climbed.n_iter < settings.max_iter
         if stopped or states.value[0] < best + settings.tol:
             break
@@ -143,7 +146,12 @@ def look_around(
 
 
 def _climbed(
-    model: Model, states: States, tol: float, callback: Callback, settings: SearchSettings
+    model: Model,
+    states: States,
+    tol: float,
+    callback: Callback,
+    settings: SearchSettings,
+    known: States | None = None,
 ) -> Climbed:
     """Let states climb as far as it takes to compare them."""
     large = states.b[0].size * model.shrinker.cost >= settings.patient_up_to
@@ -155,6 +163,7 @@ def _climbed(
         tol=max(settings.tol, settings.tol_ratio * tol),
         max_iter=settings.max_iter,
         settings=ClimbSettings(behind=settings.given_up) if large else ClimbSettings(),
+        known=known,
     )
 
 
