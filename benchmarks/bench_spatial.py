@@ -1,7 +1,7 @@
 """The priors ``spatial`` and ``gmrf``: denoising, time, and smooth principal components.
 
 Run from the root of the project with ``python -m benchmarks.bench_spatial``, or choose parts:
-denoising, time, components, images, unequal, graphs. It takes about ten minutes.
+denoising, time, components, functional, images, unequal, graphs. It takes about ten minutes.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import time
 import numpy as np
 from scipy.linalg import subspace_angles
 from sklearn.decomposition import PCA
+from sklearn.model_selection import KFold
 
 import ebcd
 from ebcd.priors import make_family
@@ -107,6 +108,53 @@ def components(seeds: int = 10) -> None:
             f"{ratio.max():.2f} | {np.median(taken):.1f} |",
             flush=True,
         )
+
+
+def functional_pca(X: np.ndarray, k: int, periodic: bool) -> np.ndarray:
+    """Find smooth components by a roughness penalty, whose strength is cross-validated.
+
+    Silverman's (1996) functional PCA: ``v'Sv / v'(I + strength D'D)v`` is maximised, where D takes
+    second differences. The best strength leaves the least of samples that were held out.
+    """
+    p = X.shape[1]
+    D = np.roll(np.eye(p), 1, axis=0) + np.roll(np.eye(p), -1, axis=0) - 2 * np.eye(p)
+    rough, directions = np.linalg.eigh(D.T @ D if periodic else D[1:-1].T @ D[1:-1])
+
+    def components(rows: np.ndarray, strength: float) -> np.ndarray:
+        half = directions / np.sqrt(1 + strength * np.maximum(rough, 0)) @ directions.T
+        return np.linalg.qr(half @ np.linalg.eigh(half @ np.cov(rows.T) @ half)[1][:, -k:])[0]
+
+    def left(strength: float) -> float:
+        total = 0.0
+        for train, test in KFold(5, shuffle=True, random_state=0).split(X):
+            rest, V = X[test] - X[train].mean(axis=0), components(X[train], strength)
+            total += float(((rest - rest @ V @ V.T) ** 2).sum())
+        return total
+
+    return components(X, min(np.geomspace(1e-3, 1e7, 41), key=left)).T
+
+
+def functional(seeds: int = 20, p: int = 64) -> None:
+    """Mean sine of the angles, beside functional PCA with a cross-validated penalty."""
+    chain = {f"gmrf, order {i}": make_family("gmrf", adjacency="chain", order=i) for i in (1, 2)}
+    priors = {"spatial": "spatial", **chain}
+    rows = []
+    for seed in range(100, 100 + seeds):
+        X, truth = curves(p, seed)
+        found = {"PCA": PCA(2).fit(X).components_}
+        found |= {
+            f"FPCA, {end}": functional_pca(X, 2, end == "circle") for end in ("ends", "circle")
+        }
+        found |= {
+            name: ebcd.EBCD(2, prior=prior, tol=0.01).fit(X).components_
+            for name, prior in priors.items()
+        }
+        rows.append([np.sin(subspace_angles(each.T, truth.T)).mean() for each in found.values()])
+    print("| p |", " | ".join(found), "| spatial below FPCA, ends and circle |")
+    table = np.array(rows)
+    below = (table[:, [3]] <= table[:, 1:3]).sum(axis=0)
+    angles = " | ".join(f"{angle:.3f}" for angle in table.mean(axis=0))
+    print(f"| {p} | {angles} | {below[0]}, {below[1]} of {seeds} |")
 
 
 def hill(side: int, row: float, column: float, width: float) -> np.ndarray:
@@ -229,6 +277,7 @@ PARTS = {
     "denoising": denoising,
     "time": seconds,
     "components": components,
+    "functional": functional,
     "images": images,
     "unequal": unequal,
     "graphs": graphs,
