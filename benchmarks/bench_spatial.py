@@ -1,7 +1,7 @@
-"""The prior ``spatial``: denoising, time, and functional principal components.
+"""The priors ``spatial`` and ``gmrf``: denoising, time, and smooth principal components.
 
 Run from the root of the project with ``python -m benchmarks.bench_spatial``, or choose parts:
-denoising, time, components. It takes about four minutes.
+denoising, time, components, functional, images, unequal, graphs. It takes about ten minutes.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import time
 import numpy as np
 from scipy.linalg import subspace_angles
 from sklearn.decomposition import PCA
+from sklearn.model_selection import KFold
 
 import ebcd
 from ebcd.priors import make_family
@@ -109,7 +110,178 @@ def components(seeds: int = 10) -> None:
         )
 
 
-PARTS = {"denoising": denoising, "time": seconds, "components": components}
+def functional_pca(X: np.ndarray, k: int, periodic: bool) -> np.ndarray:
+    """Find smooth components by a roughness penalty, whose strength is cross-validated.
+
+    Silverman's (1996) functional PCA: ``v'Sv / v'(I + strength D'D)v`` is maximised, where D takes
+    second differences. The best strength leaves the least of samples that were held out.
+    """
+    p = X.shape[1]
+    D = np.roll(np.eye(p), 1, axis=0) + np.roll(np.eye(p), -1, axis=0) - 2 * np.eye(p)
+    rough, directions = np.linalg.eigh(D.T @ D if periodic else D[1:-1].T @ D[1:-1])
+
+    def components(rows: np.ndarray, strength: float) -> np.ndarray:
+        half = directions / np.sqrt(1 + strength * np.maximum(rough, 0)) @ directions.T
+        return np.linalg.qr(half @ np.linalg.eigh(half @ np.cov(rows.T) @ half)[1][:, -k:])[0]
+
+    def left(strength: float) -> float:
+        total = 0.0
+        for train, test in KFold(5, shuffle=True, random_state=0).split(X):
+            rest, V = X[test] - X[train].mean(axis=0), components(X[train], strength)
+            total += float(((rest - rest @ V @ V.T) ** 2).sum())
+        return total
+
+    return components(X, min(np.geomspace(1e-3, 1e7, 41), key=left)).T
+
+
+def functional(seeds: int = 20, p: int = 64) -> None:
+    """Mean sine of the angles, beside functional PCA with a cross-validated penalty."""
+    chain = {f"gmrf, order {i}": make_family("gmrf", adjacency="chain", order=i) for i in (1, 2)}
+    priors = {"spatial": "spatial", **chain}
+    rows = []
+    for seed in range(100, 100 + seeds):
+        X, truth = curves(p, seed)
+        found = {"PCA": PCA(2).fit(X).components_}
+        found |= {
+            f"FPCA, {end}": functional_pca(X, 2, end == "circle") for end in ("ends", "circle")
+        }
+        found |= {
+            name: ebcd.EBCD(2, prior=prior, tol=0.01).fit(X).components_
+            for name, prior in priors.items()
+        }
+        rows.append([np.sin(subspace_angles(each.T, truth.T)).mean() for each in found.values()])
+    print("| p |", " | ".join(found), "| spatial below FPCA, ends and circle |")
+    table = np.array(rows)
+    below = (table[:, [3]] <= table[:, 1:3]).sum(axis=0)
+    angles = " | ".join(f"{angle:.3f}" for angle in table.mean(axis=0))
+    print(f"| {p} | {angles} | {below[0]}, {below[1]} of {seeds} |")
+
+
+def hill(side: int, row: float, column: float, width: float) -> np.ndarray:
+    """Return an image of a Gaussian hill; place and width are shares of the side."""
+    t = (np.arange(side) + 0.5) / side
+    away = (t[:, None] - row) ** 2 + (t - column) ** 2
+    return np.exp(-0.5 * away / width**2)
+
+
+def square(side: int, row: float, column: float, width: float) -> np.ndarray:
+    """Return an image of a square with sharp edges."""
+    t = (np.arange(side) + 0.5) / side
+    return np.outer(np.abs(t - row) < width, np.abs(t - column) < width).astype(float)
+
+
+def images(seeds: int = 20, side: int = 16, n: int = 60) -> None:
+    """Mean sine of the angles between found and true subspaces, for images in noise."""
+    first, second = (
+        make_family("gmrf", adjacency=("grid", side, side), order=order) for order in (1, 2)
+    )
+    fits = {
+        "gmrf": (first, "constant"),
+        "gmrf, noise per feature": (first, "per_feature"),
+        "gmrf, order 2": (second, "constant"),
+        "spatial, row after row": ("spatial", "constant"),
+    }
+    print("| images | PCA |", " | ".join(fits), "| gmrf / PCA, largest; order 2 | seconds |")
+    for name, shape, width in (
+        ("wide hills", hill, 0.3),
+        ("narrow hills", hill, 0.15),
+        ("squares", square, 0.2),
+    ):
+        pair = shape(side, 0.3, 0.3, width), shape(side, 0.7, 0.6, width)
+        truth = np.array([16 * image.ravel() / np.linalg.norm(image) for image in pair]) / 2
+        rows = []
+        for seed in range(100, 100 + seeds):
+            rng = np.random.default_rng(seed)
+            X = rng.normal(size=(n, 2)) @ truth + rng.normal(size=(n, side**2))
+            found, taken = [PCA(2).fit(X).components_], []
+            for prior, noise in fits.values():
+                begin = time.perf_counter()
+                found.append(ebcd.EBCD(2, prior=prior, noise=noise, tol=0.01).fit(X).components_)
+                taken.append(time.perf_counter() - begin)
+            rows.append([np.sin(subspace_angles(f.T, truth.T)).mean() for f in found] + taken)
+        table = np.array(rows)
+        ratio = table[:, 1:5] / table[:, :1]
+        print(
+            f"| {name} |",
+            " | ".join(f"{angle:.3f}" for angle in table[:, :5].mean(axis=0)),
+            f"| {np.median(ratio[:, 0]):.2f}, {ratio[:, 0].max():.2f};",
+            f"{np.median(ratio[:, 2]):.2f}, {ratio[:, 2].max():.2f} |",
+            ", ".join(f"{seconds:.1f}" for seconds in np.median(table[:, 5:], axis=0)),
+            "|",
+            flush=True,
+        )
+
+
+def unequal(seeds: int = 20, p: int = 256) -> None:
+    """Mean squared errors of curves whose noise differs tenfold, in units of the mean variance."""
+    t = np.arange(p) / p
+    curves = {
+        "sine": 3 * np.sin(2 * np.pi * t),
+        "line": 6 * (t - 0.5),
+        "hill": 4 * np.exp(-0.5 * ((t - 0.6) / 0.08) ** 2),
+        "heavisine": signals(p)["heavisine"],
+        "blocks": signals(p)["blocks"] / 2,
+    }
+    fits = {
+        "gmrf": make_family("gmrf", adjacency="chain"),
+        "gmrf, order 2": make_family("gmrf", adjacency="chain", order=2),
+        "spatial": "spatial",
+    }
+    print("| curve |", " | ".join(fits), "| gmrf below spatial; order 2 | seconds |")
+    for name, truth in curves.items():
+        rows = []
+        for seed in range(100, 100 + seeds):
+            rng = np.random.default_rng(seed)
+            s = 10 ** rng.uniform(-0.5, 0.5, p)
+            x, errors, taken = truth + s * rng.normal(size=p), [], []
+            for prior in fits.values():
+                begin = time.perf_counter()
+                mean = ebcd.ebnm(x, s, prior).mean
+                taken.append(time.perf_counter() - begin)
+                errors.append(np.mean((mean - truth) ** 2) / np.mean(s**2))
+            rows.append(errors + taken)
+        first, second, other, *taken = np.array(rows).T
+        print(
+            f"| {name} | {first.mean():.4f} | {second.mean():.4f} | {other.mean():.4f} |",
+            f"{(first < other).sum()}; {(second < other).sum()} of {seeds} |",
+            ", ".join(f"{np.median(seconds):.3f}" for seconds in taken),
+            "|",
+            flush=True,
+        )
+
+
+def graphs() -> None:
+    """Processor time of one column on chains, grids and a graph, equal noise and unequal."""
+    rng = np.random.default_rng(0)
+    places = rng.random((1_000, 2))
+    near = (((places[:, None] - places) ** 2).sum(axis=-1) < 0.003).astype(float)
+    print("| neighbours | equal noise: first, again | unequal noise: first, again |")
+    for name, adjacency, truth in (
+        ("chain of 10,000", "chain", np.sin(np.arange(10_000) / 1_000)),
+        ("chain of 100,000", "chain", np.sin(np.arange(100_000) / 10_000)),
+        ("grid of 16 x 16", ("grid", 16, 16), hill(16, 0.4, 0.4, 0.2).ravel()),
+        ("grid of 64 x 64", ("grid", 64, 64), hill(64, 0.4, 0.4, 0.2).ravel()),
+        ("graph of 1,000 nodes", near, np.sin(6 * places[:, 0])),
+    ):
+        family, cells = make_family("gmrf", adjacency=adjacency), []
+        for s in (np.ones(truth.size), rng.uniform(0.3, 3.0, truth.size)):
+            x = 3 * truth + s * rng.normal(size=truth.size)
+            for _ in range(2):
+                begin = time.process_time()
+                ebcd.ebnm(x, s, family)
+                cells.append(time.process_time() - begin)
+        print(f"| {name} | {cells[0]:.3f}, {cells[1]:.3f} | {cells[2]:.3f}, {cells[3]:.3f} |")
+
+
+PARTS = {
+    "denoising": denoising,
+    "time": seconds,
+    "components": components,
+    "functional": functional,
+    "images": images,
+    "unequal": unequal,
+    "graphs": graphs,
+}
 
 if __name__ == "__main__":
     for part in sys.argv[1:] or PARTS:

@@ -6,12 +6,13 @@ from functools import cache
 
 import numpy as np
 import pytest
+from families import make_family
 from scipy import sparse, stats
 from sklearn.exceptions import ConvergenceWarning
 
 from ebcd import EBCD, Gram
 from ebcd.metrics import component_angles
-from ebcd.priors import PRIORS, make_family, make_prior
+from ebcd.priors import PRIORS, make_prior
 
 
 def truth(p=30):
@@ -566,7 +567,7 @@ class TestPriors:
     @pytest.mark.filterwarnings("ignore:no component was found")
     def test_every_family(self, prior):
         X = draw(60, 12)
-        model = EBCD(2, prior=prior, start="varimax").fit(X)
+        model = EBCD(2, prior=make_family(prior), start="varimax").fit(X)
         assert all(found.family == prior for found in model.priors_)
         assert np.isfinite(model.components_).all()
         assert ((model.lfsr_ >= 0) & (model.lfsr_ <= 1)).all()

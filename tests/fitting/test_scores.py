@@ -4,6 +4,7 @@ import warnings
 
 import numpy as np
 import pytest
+from families import make_family
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import optimize
@@ -153,7 +154,7 @@ def test_an_empty_component_changes_nothing(name):
 )
 def test_objective_never_falls(seed, prior, noise, name):
     X, _ = draw(seed=seed)
-    model = model_of(X, prior, noise)
+    model = model_of(X, make_family(prior), noise)
     values = []
     settle(
         model,

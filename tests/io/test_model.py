@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from families import make_family
 from sklearn.model_selection import KFold, RepeatedKFold, ShuffleSplit
 from sklearn.pipeline import make_pipeline
 
@@ -16,7 +17,7 @@ import ebcd
 from ebcd import EBCD, PenalizedPCA, PenalizedPCACV
 from ebcd.peers import EBMF, EBPCA, ITSPCA, SPC, USLPCA, GPower
 from ebcd.penalties import L1, SCAD, NonNegative
-from ebcd.priors import PRIORS, MixturePrior, PointNormal, make_family, make_prior
+from ebcd.priors import PRIORS, MixturePrior, PointNormal, make_prior
 
 
 def draw(n=40, p=12, seed=0):
@@ -123,7 +124,7 @@ class TestRoundTrip:
 
 @pytest.mark.parametrize("family", [name for name in PRIORS if name != "point_mass"])
 def test_every_family(tmp_path, family):
-    model = EBCD(2, prior=family, start="svd").fit(X)
+    model = EBCD(2, prior=make_family(family), start="svd").fit(X)
     ebcd.save(model, tmp_path / "m")
     again = ebcd.load(tmp_path / "m")
     assert_same(vars(again)["_working_priors"], vars(model)["_working_priors"])

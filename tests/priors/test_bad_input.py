@@ -4,8 +4,8 @@ import re
 
 import numpy as np
 import pytest
+from families import ebnm
 
-from ebcd import ebnm
 from ebcd.priors import PRIORS, FittedPrior, make_family, make_prior
 
 X = np.array([0.3, -1.2, 4.0, 0.1, 2.5])

@@ -4,9 +4,10 @@ import sys
 
 import numpy as np
 import pytest
+from families import ebnm
 from scipy import integrate, stats
 
-from ebcd import ebnm, plots
+from ebcd import plots
 from ebcd.priors import PRIORS, make_prior
 
 RNG = np.random.default_rng(0)

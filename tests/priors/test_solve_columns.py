@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from families import ebnm, make_family
 
-from ebcd import ebnm
-from ebcd.priors import PRIORS, make_family, make_prior
+from ebcd.priors import PRIORS, make_prior
 from ebcd.priors import _solve as solve
 from ebcd.priors._solve import solve_columns
 
@@ -219,7 +219,7 @@ def fixed_grid(family, x, s):
     """Families whose grid adapts to the data, on one that does not: what binning does must show."""
     if family in ("npmle", "deconvolver"):
         return make_family(family, grid=np.linspace(x.min(), x.max(), 80))
-    if PRIORS[family]().__dict__.get("grid", "none") is None:
+    if make_family(family).__dict__.get("grid", "none") is None:
         return make_family(family, grid=np.geomspace(0.1 * s, 1.5 * np.abs(x).max(), 40))
     return family
 

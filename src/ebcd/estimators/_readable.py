@@ -178,9 +178,10 @@ class Readable(Decomposition):
         noise = float(np.median(s))
 
         def shrink(observed: Array) -> Array:
-            return np.asarray(unit * prior.shrink(observed / unit, noise))
+            return np.asarray(unit * prior.shrink(observed / unit, noise if alone else s))
 
-        return Shrinkage(unit * x, shrink, unit * noise, "posterior mean")
+        alone = prior.exchangeable
+        return Shrinkage(unit * x, shrink, unit * noise, "posterior mean", alone)
 
     def top_features(self, k: int = 0, n: int = 10, feature_names: Any = None) -> list[Feature]:
         """Return the features with the largest loadings of a component.

@@ -21,9 +21,12 @@ class Shrinkage(NamedTuple):
         Standard deviation of the noise of observed loadings, if the method has one.
     result : str
         What comes out.
+    alone : bool
+        Whether each is shrunk on its own. If not, `shrink` takes all that were observed.
     """
 
     observed: Array
     shrink: Callable[[Array], Array]
     noise: float | None = None
     result: str = "loading"
+    alone: bool = True

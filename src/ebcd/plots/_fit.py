@@ -113,7 +113,8 @@ def shrinkage(model: Any, *, components: Sequence[int] | None = None, ax: Any = 
     diagonal it is left unchanged. With ``scale=True`` loadings are those of the scaled data.
 
     Curves of `EBCD` and `EBMF` are posterior means under the fitted priors, at the noise level of
-    the fit (its median if it differs between features); those of `EBPCA` show its priors for one
+    the fit (its median if it differs between features), or points under priors for which
+    neighbours count (``spatial``, ``gmrf``); those of `EBPCA` show its priors for one
     component alone, although the method denoises all loadings of a feature together. Penalised PCA
     has the proximal map of its penalty. The other peers have thresholds: `SPC` and `GPower`
     rescale components afterwards, so that large loadings may rise above the diagonal; `USLPCA`
@@ -164,7 +165,9 @@ def _shrinkage_of_means(result: EBNMResult, components: Any, ax: Any) -> Axes:
     axes = style.one_axes(ax, 5.4, 4.2)
     seen = np.broadcast_to(np.isfinite(result._s), result._x.shape)
     x, noise = result._x[seen], float(np.median(result._s[np.isfinite(result._s)]))
-    one = Shrinkage(x, partial(result.prior.shrink, s=noise), noise, "posterior mean")
+    alone = result.prior.exchangeable
+    shrink = partial(result.prior.shrink, s=noise if alone else result._s)
+    one = Shrinkage(x, shrink, noise, "posterior mean", alone)
     axes.set_xlabel("observation")
     _draw_curves(axes, {result.prior.family: one}, x.min() - noise, x.max() + noise)
     return axes
@@ -175,9 +178,9 @@ def _draw_curves(axes: Axes, curves: dict[str, Shrinkage], low: float, high: flo
     x = np.linspace(low, high, 1001)
     axes.axline((low, low), slope=1, color=style.GREY, linewidth=1, label="no shrinkage")
     for i, (name, one) in enumerate(curves.items()):
-        line = _LINES[i // len(style.PALETTE) % len(_LINES)]
-        colour = style.PALETTE[i % len(style.PALETTE)]
-        axes.plot(x, one.shrink(x), line, color=colour, linewidth=1.6, label=name)
+        line = _LINES[i // len(style.PALETTE) % len(_LINES)] if one.alone else "."
+        colour, at = style.PALETTE[i % len(style.PALETTE)], x if one.alone else one.observed
+        axes.plot(at, one.shrink(at), line, color=colour, linewidth=1.6, label=name)
         axes.set_ylabel(one.result)
     axes.set(xlim=(low, high), ylim=(low, high))
     axes.legend(frameon=False, fontsize="small", loc="center left", bbox_to_anchor=(1.0, 0.5))

@@ -29,7 +29,11 @@ from ebcd.priors._mixtures import (
 from ebcd.priors._profiled import GeneralizedBinary, Horseshoe
 from ebcd.priors._spatial import Spatial, SpatialPrior
 
+# isort: split
+from ebcd.priors._gmrf import GMRF, GMRFPrior
+
 __all__ = [
+    "GMRF",
     "NPMLE",
     "PRIORS",
     "AbstractPriorFamily",
@@ -38,6 +42,7 @@ __all__ = [
     "Exponential",
     "FittedPrior",
     "Flat",
+    "GMRFPrior",
     "GeneralizedBinary",
     "Horseshoe",
     "Laplace",

@@ -14,8 +14,8 @@ from scipy import special
 
 from ebcd._numerics import Array, rising_root
 from ebcd.priors._fitted import FittedPrior, MixturePrior
+from ebcd.priors._joint import AbstractJointPrior
 from ebcd.priors._kernels import OVERWHELMING, AbstractKernel, PointMass
-from ebcd.priors._spatial import SpatialPrior
 from ebcd.priors._validation import as_observations
 
 TOLERANCE = 1e-9  # of an interpolated value v, times 1 + |v|
@@ -35,7 +35,7 @@ def posterior_interval(
     to the interval, so that it may hold more. The noise `s` is finite.
     """
     x, s = as_observations(x, s)
-    if isinstance(prior, SpatialPrior):
+    if isinstance(prior, AbstractJointPrior):
         return prior.interval(x, s, probability)
     mixture, unit = _mixture(prior), float(np.median(s))
     standard, z, noise = mixture.rescaled_mixture(1 / unit), x / unit, s / unit

@@ -37,9 +37,9 @@ from scipy import special
 from ebcd._numerics import Array
 from ebcd._parameters import N_DRAWS, as_generator, unknown_name
 from ebcd.priors._family import PRIORS, AbstractPriorFamily, Columns, Fits, make_family, register
-from ebcd.priors._fitted import FittedPrior, Posterior
+from ebcd.priors._fitted import FittedPrior
+from ebcd.priors._joint import AbstractJointPrior
 from ebcd.priors._solve import Prior, solve_columns
-from ebcd.priors._validation import as_observations
 from ebcd.priors._wavelets import FILTERS, Basis, basis
 
 Levels = list[FittedPrior]
@@ -172,7 +172,7 @@ def _climbed(
     return found
 
 
-class SpatialPrior(FittedPrior):
+class SpatialPrior(AbstractJointPrior):
     """Independent priors of the wavelet coefficients of a vector that is shifted at random.
 
     Entries are not exchangeable: the posterior of each depends on its neighbours, so that all are
@@ -187,7 +187,6 @@ class SpatialPrior(FittedPrior):
         posterior mean of the data that the prior was fitted to.
     """
 
-    exchangeable: ClassVar[bool] = False
     family = "spatial"
 
     def __init__(self, priors: Mapping[str, Levels], centre: Array | None = None) -> None:
@@ -203,20 +202,7 @@ class SpatialPrior(FittedPrior):
 
     def log_likelihood(self, x: ArrayLike, s: ArrayLike = 1.0) -> float:
         """Lower bound (2) on the log-likelihood."""
-        return self._evaluated(*_observations(x, s)).value
-
-    def posterior(self, x: ArrayLike, s: ArrayLike = 1.0) -> Posterior:
-        """Posterior mean, sd and local false sign rate of every entry."""
-        x, s = _observations(x, s)
-        found = self._evaluated(x, s)
-        return Posterior(found.mean, np.sqrt(found.variance), np.minimum(*self.tails(x, s)))
-
-    def log_marginal(self, x: Array, s: Array) -> Array:
-        """Raise: entries have no marginals of their own."""
-        raise ValueError(
-            "entries under a spatial prior depend on each other and have no marginal densities; "
-            "use log_likelihood, which is that of all of them"
-        )
+        return self._evaluated(*self._observations(x, s)).value
 
     def posterior_moments(self, x: Array, s: Array) -> tuple[Array, Array]:
         """Posterior mean and variance of checked arrays."""
@@ -235,10 +221,6 @@ class SpatialPrior(FittedPrior):
             draws, [0.5 - 0.5 * probability, 0.5 + 0.5 * probability], axis=0
         )
         return lower, upper
-
-    def penalty(self, values: ArrayLike, s: float = 1.0) -> Array:
-        """Raise: entries have no penalties of their own."""
-        raise ValueError("a spatial prior penalises all loadings together, not each of them")
 
     def sample(self, n: int, random_state: Any = None) -> Array:
         """Draw one vector of length `n` from the prior."""
@@ -259,7 +241,7 @@ class SpatialPrior(FittedPrior):
     ) -> Array:
         """Draw `n` vectors from the posterior of all entries; the result is n x p."""
         N_DRAWS.check("n", n)
-        x, s = _observations(x, s)
+        x, s = self._observations(x, s)
         rng = as_generator(random_state)
         found = self._evaluated(x, s)
         y, noise, _ = _majorised(x, s, found.mean)
@@ -294,27 +276,12 @@ class SpatialPrior(FittedPrior):
         """Return the prior of ``-theta``."""
         return self._changed(lambda g: g.mirrored(), -1.0)
 
-    def shifted(self, offset: float) -> FittedPrior:
-        """Raise: the prior is centred at zero."""
-        raise ValueError("a spatial prior has no mode that could be moved")
-
     def _changed(self, change: Callable[[FittedPrior], FittedPrior], factor: float) -> SpatialPrior:
         changed = {name: [change(g) for g in some] for name, some in self.levels.items()}
         return SpatialPrior(changed, None if self.centre is None else factor * self.centre)
 
     def _evaluated(self, x: Array, s: Array) -> _Denoised:
         return _climbed(x, s, self.levels, centre=self.centre)
-
-
-def _observations(x: ArrayLike, s: ArrayLike) -> tuple[Array, Array]:
-    x, s = as_observations(x, s)
-    if not np.isfinite(s).all():
-        first = int(np.flatnonzero(~np.isfinite(s))[0])
-        raise ValueError(
-            f"s is infinite at position {first}: a spatial prior needs every entry observed; "
-            "interpolate it and give it a large s, or use another prior"
-        )
-    return x, s
 
 
 @register

@@ -1,0 +1,297 @@
+"""Values that are alike where nodes of a graph are neighbours: a Gaussian Markov random field.
+
+The prior is ``N(0, Q^-1)`` with ``Q = (L + kappa I) / scale^2``, where ``L`` is the Laplacian or,
+in a field of order 2, its square. Given observations ``x`` with precisions ``D``, the posterior is
+normal with precision ``P = Q + D`` and mean ``m = P^-1 D x``, and the log-likelihood is
+
+    (1)  2 log p(x) = log|Q| + log|D / 2 pi| - log|P| - (x - m)' D (x - m) - m' Q m.
+
+With ``tau = 1 / scale^2`` and ``delta = kappa / scale^2`` its derivatives are
+
+    (2)  2 d/d log tau   = tau (tr(Q^-1 L) - tr(P^-1 L) - m' L m),
+         2 d/d log delta = delta (tr Q^-1 - tr P^-1 - m' m),
+
+and ``tr(P^-1 (Q + D)) = p`` reduces all traces of P to the posterior variances. It has no limit
+without kappa: as delta falls to zero the log-likelihood falls to minus infinity, like half its
+logarithm for every connected part of the graph, an isolated node being one. As tau falls to zero
+entries become independent, as it grows they become equal in every part, as delta grows they vanish.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy import optimize, special
+
+from ebcd._numerics import Array, typical
+from ebcd._parameters import N_DRAWS, as_generator
+from ebcd.priors._family import AbstractPriorFamily, Columns, as_positive, as_scale, register
+from ebcd.priors._fitted import FittedPrior
+from ebcd.priors._graphs import Graph, Ordered, Spectral, as_adjacency, as_graph
+from ebcd.priors._joint import AbstractJointPrior
+
+
+@dataclass(frozen=True)
+class _Settings:
+    # Of tau times the largest eigenvalue of L, and of delta, in units of the noise.
+    # Neighbours that differ by 1e-5 of the noise are equal; more is lost to rounding of P.
+    largest: float = 1e10
+    # Times 1 / |x|^2, which no delta is below: a smaller tau makes no difference.
+    smallest: float = 1e-6
+    # kappa at cold starts, of the largest eigenvalue: from waves across any graph to independence
+    kappas: tuple[float, ...] = (1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0)
+    # and which share of the squares of x is signal: in noise, too, there is a faint best one
+    shares: tuple[float, ...] = (1.0, 0.1, 0.01)
+
+
+SETTINGS = _Settings()
+
+
+class _Solved(NamedTuple):
+    value: float
+    gradient: Array  # in log tau and log delta
+    mean: Array
+    variance: Array
+
+
+class _Observed(NamedTuple):
+    """Observations and their precisions, in coordinates of a graph."""
+
+    at: Spectral | Ordered
+    eigenvalues: Array
+    x: Array
+    d: Array
+
+    def solved(self, tau: float, delta: float) -> _Solved:
+        """Evaluate (1) and (2)."""
+        at, eigenvalues, x, d = self
+        if tau == np.inf:  # all values are zero
+            value = 0.5 * float(np.log(d / (2 * np.pi)).sum() - d @ x**2)
+            return _Solved(value, np.zeros(2), np.zeros(x.size), np.zeros(x.size))
+        log_det, variance, solve = at.factor(tau, delta + d)
+        mean, q = solve(d * x), tau * eigenvalues + delta
+        rough, size = tau * at.energy(mean), delta * float(mean @ mean)
+        logs = float(np.log(q).sum() + np.log(d / (2 * np.pi)).sum())
+        seen = float((1 - (d + delta) * variance).sum())
+        slopes = (
+            float((tau * eigenvalues / q).sum()) - seen - rough,
+            delta * float((1 / q).sum() - variance.sum()) - size,
+        )
+        value = logs - log_det - float(d @ (x - mean) ** 2) - rough - size
+        return _Solved(0.5 * value, 0.5 * np.array(slopes), mean, variance)
+
+    def fitted(self, start: tuple[float, float] | None) -> tuple[float, float]:
+        """Maximise (1) over tau and delta, which are infinite if nothing is better."""
+        top, squares = float(self.eigenvalues.max()) or 1.0, float(self.x @ self.x)
+        nothing = np.inf, np.inf
+        if not squares:
+            return nothing
+        if start is None or start == nothing:
+            kappas = [kappa * top for kappa in SETTINGS.kappas]
+            sizes = [float((1 / (self.eigenvalues + kappa)).sum()) / squares for kappa in kappas]
+            start = max(
+                (
+                    (tau / share, kappa * tau / share)
+                    for tau, kappa in zip(sizes, kappas, strict=True)
+                    for share in SETTINGS.shares
+                ),
+                key=lambda at: self.solved(*at).value,
+            )
+        first = np.log(start) + np.log([top, 1.0])
+        low = np.minimum(first, np.log(SETTINGS.smallest / (1 + squares)))
+        high = np.maximum(first, np.log(SETTINGS.largest))
+
+        def minus(logs: Array) -> tuple[float, Array]:
+            found = self.solved(float(np.exp(logs[0])) / top, float(np.exp(logs[1])))
+            return -found.value, -found.gradient
+
+        bounds = list(zip(low, high, strict=True))
+        logs, worst, _ = optimize.fmin_l_bfgs_b(minus, first, bounds=bounds, factr=0.0)
+        if -worst <= self.solved(*nothing).value:
+            return nothing
+        return float(np.exp(logs[0])) / top, float(np.exp(logs[1]))
+
+
+def _observed(graph: Graph, x: Array, s: Array) -> _Observed:
+    graph, d = graph.of_length(x.size), s**-2.0
+    eigenvalues = graph.spectral.eigenvalues
+    if (d == d[0]).all():
+        return _Observed(graph.spectral, eigenvalues, graph.spectral.to(x), d)
+    return _Observed(graph.ordered, eigenvalues, graph.ordered.to(x), graph.ordered.to(d))
+
+
+class GMRFPrior(AbstractJointPrior):
+    """A normal prior of a vector, with precision ``(L + kappa I) / scale^2``.
+
+    ``L`` is the Laplacian of a graph, or its square. Log-likelihood and posterior are exact.
+
+    Parameters
+    ----------
+    graph : Graph
+        The nodes and their neighbours, and the order of the field.
+    scale : float
+        Standard deviation of the difference that is allowed between neighbours, roughly, or in a
+        field of order 2 between a node and the mean of its neighbours; zero if all values are zero.
+    kappa : float
+        Pull towards zero, as that of one more neighbour with this weight.
+    """
+
+    family = "gmrf"
+
+    def __init__(self, graph: Graph, scale: float, kappa: float) -> None:
+        self.graph, self.scale, self.kappa = graph, scale, kappa
+        of_graph = {"adjacency": graph.adjacency, "order": graph.order}
+        self.parameters = {**of_graph, "scale": scale, "kappa": kappa}
+
+    def describe(self) -> str:
+        """Say what it is smooth on, and how much."""
+        if self.scale == 0:
+            return "exactly 0"
+        smooth = f"smooth on a {self.graph}, order {self.graph.order}"
+        return f"{smooth}, scale {self.scale:.4g}, kappa {self.kappa:.4g}"
+
+    def log_likelihood(self, x: ArrayLike, s: ArrayLike = 1.0) -> float:
+        """Log-likelihood (1)."""
+        x, s = self._observations(x, s)
+        unit = typical(s)
+        found = _observed(self.graph, x / unit, s / unit).solved(*self.precisions(unit))
+        return found.value - x.size * float(np.log(unit))
+
+    def posterior_moments(self, x: Array, s: Array) -> tuple[Array, Array]:
+        """Posterior mean and variance of checked arrays."""
+        unit = typical(s)
+        data = _observed(self.graph, x / unit, s / unit)
+        found = data.solved(*self.precisions(unit))
+        return unit * data.at.back(found.mean), unit**2 * data.at.spread(found.variance)
+
+    def tails(self, x: Array, s: Array) -> tuple[Array, Array]:
+        """Posterior probabilities of ``theta <= 0`` and of ``theta >= 0``."""
+        if self.scale == 0:
+            return np.ones(x.shape), np.ones(x.shape)
+        mean, variance = self.posterior_moments(x, s)
+        z = mean / np.sqrt(variance)
+        return special.ndtr(-z), special.ndtr(z)
+
+    def spike_probability(self, x: ArrayLike, s: ArrayLike = 1.0) -> Array:
+        """Posterior probability of being exactly zero: one if all are, and zero otherwise."""
+        return np.full(self._observations(x, s)[0].shape, float(self.scale == 0))
+
+    def interval(self, x: Array, s: Array, probability: float) -> tuple[Array, Array]:
+        """Return both ends of the equal-tailed credible interval of every entry."""
+        mean, variance = self.posterior_moments(x, s)
+        width = special.ndtri(0.5 + 0.5 * probability) * np.sqrt(variance)
+        return mean - width, mean + width
+
+    def sample(self, n: int, random_state: Any = None) -> Array:
+        """Draw one vector of length `n` from the prior."""
+        N_DRAWS.check("n", n)
+        return np.asarray(self._drawn(1, n, as_generator(random_state))[0])
+
+    def sample_posterior(
+        self, x: ArrayLike, s: ArrayLike = 1.0, n: int = 1, random_state: Any = None
+    ) -> Array:
+        """Draw `n` vectors from the posterior of all entries; the result is n x p.
+
+        A draw from the prior, plus the posterior mean of what is left of the data after it and
+        noise of its own have been subtracted, is a draw from the posterior.
+        """
+        N_DRAWS.check("n", n)
+        x, s = self._observations(x, s)
+        rng, unit = as_generator(random_state), typical(s)
+        drawn = self._drawn(n, x.size, rng) / unit
+        if self.scale == 0:
+            return drawn
+        at, _, y, d = _observed(self.graph, x / unit, s / unit)
+        noisy = drawn + s / unit * rng.normal(size=drawn.shape)
+        tau, delta = self.precisions(unit)
+        left = at.factor(tau, delta + d).solve(d * (y - at.to(noisy)))
+        return unit * (drawn + at.back(left))
+
+    def rescaled(self, factor: float) -> FittedPrior:
+        """Return the prior of ``factor * theta``, ``factor > 0``."""
+        return self if factor == 1 else GMRFPrior(self.graph, factor * self.scale, self.kappa)
+
+    def mirrored(self) -> FittedPrior:
+        """Return the prior of ``-theta``, which is the same."""
+        return self
+
+    def precisions(self, unit: float = 1.0) -> tuple[float, float]:
+        """Return tau and delta for values divided by `unit`."""
+        tau = (unit / self.scale) ** 2 if self.scale else np.inf
+        return tau, tau * self.kappa
+
+    def _drawn(self, n: int, p: int, rng: np.random.Generator) -> Array:
+        """Draw `n` vectors of length `p` from the prior."""
+        at = self.graph.of_length(p).spectral
+        return at.back(self.scale / np.sqrt(at.eigenvalues + self.kappa) * rng.normal(size=(n, p)))
+
+
+@register
+@dataclass(frozen=True, repr=False)
+class GMRF(AbstractPriorFamily):
+    """Values that are alike where nodes are neighbours: on a chain, a grid or any graph.
+
+    A Gaussian Markov random field (Rue and Held, 2005), with precision ``(L + kappa I) / scale^2``,
+    where ``L`` is the Laplacian or its square. Both parameters are fitted, so that it is learned
+    how smooth values are. It blurs jumps, which ``spatial`` keeps; it is exact where noise differs
+    between entries, and knows more than one dimension.
+
+    Attributes
+    ----------
+    adjacency : "chain", ("grid", rows, columns), or matrix
+        What is a neighbour of what. The nodes of a grid are in the order of the pixels of an image
+        that is flattened, row after row. A symmetric matrix, sparse or not, has the weights of
+        all pairs of up to 3,000 nodes, none of them negative; its diagonal plays no part.
+    order : {1, 2}
+        What is small: differences of neighbours, or differences between a node and the mean of its
+        neighbours. The second suits smooth curves and hills, the first jumps and rough ground.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import ebcd
+    >>> hill = 3 * np.outer(np.hanning(12), np.hanning(20))
+    >>> x = hill.ravel() + np.random.default_rng(0).normal(size=240)
+    >>> result = ebcd.ebnm(x, 1.0, ebcd.priors.make_family("gmrf", adjacency=("grid", 12, 20)))
+    >>> bool(np.mean((result.mean - hill.ravel()) ** 2) < 0.2)
+    True
+    """
+
+    name: ClassVar[str] = "gmrf"
+    positions: ClassVar[tuple[str, ...]] = ()
+    has_mode: ClassVar[bool] = False
+    binned: ClassVar[bool] = False
+    exchangeable: ClassVar[bool] = False
+    adjacency: Any = None
+    order: int = 1
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "adjacency", as_adjacency(self.adjacency))
+        if self.order not in (1, 2):
+            raise ValueError(f"order must be 1 or 2, got {self.order!r}")
+
+    def __repr__(self) -> str:
+        return f"GMRF({self.graph}, order={self.order})"
+
+    @cached_property
+    def graph(self) -> Graph:
+        """The graph."""
+        return as_graph(self.adjacency, self.order)
+
+    @classmethod
+    def build(cls, **parameters: Any) -> FittedPrior:
+        """Make the prior from `adjacency`, `scale`, `kappa` and perhaps `order`."""
+        graph = cls(parameters["adjacency"], parameters.get("order", 1)).graph
+        scale, kappa = as_scale(parameters["scale"]), as_positive(parameters["kappa"], "kappa")
+        return GMRFPrior(graph, scale, kappa)
+
+    def fit_column(self, column: Columns, start: FittedPrior | None) -> tuple[FittedPrior, float]:
+        """Fit the only column."""
+        warm = start.precisions() if isinstance(start, GMRFPrior) else None
+        tau, delta = _observed(self.graph, column.x[0], column.noise).fitted(warm)
+        kappa = delta / tau if tau < np.inf else 1.0
+        return GMRFPrior(self.graph, tau**-0.5, kappa), np.nan

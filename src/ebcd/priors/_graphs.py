@@ -1,0 +1,297 @@
+"""Graphs, and coordinates in which precisions ``tau * R'R + diagonal`` are easy to invert.
+
+``R`` has the differences of neighbours, so that ``R'R`` is the Laplacian (order 1), or is the
+Laplacian itself (order 2).
+
+With equal numbers on the diagonal the coordinates are eigenvectors of the Laplacian: cosines for
+chains and grids, found once for other graphs. With unequal ones they are an order of the nodes in
+which neighbours are near each other, so that the matrix has diagonal blocks ``A_i`` and next to
+them ``C_i``, and nothing else. Then, with pivots ``F_i`` and ``G_i = F_i^-1 C_i``,
+
+    (1)  F_i = A_i - C_(i-1)' G_(i-1),   V_i = F_i^-1 + G_i V_(i+1) G_i'
+
+are what is eliminated and the diagonal blocks of the inverse.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import fft, sparse
+from scipy.linalg import lapack
+from scipy.sparse import csgraph
+
+from ebcd._numerics import Array
+from ebcd._parameters import is_integer, shown
+
+# "chain", ("grid", rows, columns) or ("graph", nodes, starts, ends and weights of the edges)
+Adjacency = str | tuple[Any, ...]
+Rows = Callable[[Array], Array]
+
+
+@dataclass(frozen=True)
+class _Settings:
+    nodes: int = 3_000  # of a graph without structure: its eigenvectors take about 10 s and 72 MB
+    block: int = 32  # smaller ones take longer in Python than they save in arithmetic
+
+
+SETTINGS = _Settings()
+
+
+class Factor(NamedTuple):
+    """A matrix that can be solved with; `variance` is the diagonal of its inverse."""
+
+    log_det: float
+    variance: Array
+    solve: Rows
+
+
+@dataclass(frozen=True)
+class Spectral:
+    """Coordinates in eigenvectors; `spread` takes variances of independent ones to entries."""
+
+    eigenvalues: Array
+    to: Rows
+    back: Rows
+    spread: Rows
+
+    def energy(self, y: Array) -> float:
+        """Return the sum of squares of ``R y``."""
+        return float(self.eigenvalues @ y**2)
+
+    def factor(self, tau: float, diagonal: Array) -> Factor:
+        """Factor ``tau * R'R + diagonal``, the same everywhere."""
+        values = tau * self.eigenvalues + diagonal
+        return Factor(float(np.log(values).sum()), 1 / values, lambda y: y / values)
+
+
+def cosines(*shape: int) -> Spectral:
+    """Return the eigenvectors of a grid: products of those of its sides."""
+    down, across = (4 * np.sin(0.5 * np.pi * np.arange(n) / n) ** 2 for n in shape)
+    return Spectral(
+        (down[:, None] + across).ravel(),
+        lambda x: fft.dctn(x.reshape(-1, *shape), axes=(1, 2), norm="ortho").reshape(x.shape),
+        lambda y: fft.idctn(y.reshape(-1, *shape), axes=(1, 2), norm="ortho").reshape(y.shape),
+        lambda v: _squared_cosines(_squared_cosines(v.reshape(shape)).T).T.ravel(),
+    )
+
+
+def _squared_cosines(weights: Array) -> Array:
+    """Return sums of squared cosines with weights along the last axis.
+
+    ``2 cos^2 a = 1 + cos 2a`` makes them cosines of even frequencies; of those beyond n, 2n - m is
+    the same as m with the other sign.
+    """
+    n = weights.shape[-1]
+    doubled, k = np.zeros_like(weights), np.arange(1, (n + 1) // 2)
+    doubled[..., 2 * k] = weights[..., k] - weights[..., n - k]
+    total = weights.sum(axis=-1, keepdims=True)
+    return np.asarray((total + 0.5 * fft.dct(doubled, type=3)) / n)
+
+
+def eigenvectors(differences: sparse.csr_array[Any]) -> Spectral:
+    """Return the eigenvectors of any graph."""
+    values, vectors = np.linalg.eigh((differences.T @ differences).toarray())
+    to, back = (lambda x: x @ vectors), (lambda y: y @ vectors.T)
+    return Spectral(np.maximum(values, 0.0), to, back, lambda v: vectors**2 @ v)
+
+
+class Ordered:
+    """Coordinates in an order in which neighbours are near each other."""
+
+    def __init__(self, differences: sparse.csr_array[Any]) -> None:
+        self._order = csgraph.reverse_cuthill_mckee(differences.T @ differences, True)
+        self._place = np.argsort(self._order)
+        self._differences = differences[:, self._order]
+        ordered = (self._differences.T @ self._differences).tocsr()
+        self._width = int(np.abs(np.subtract(*ordered.nonzero())).max(initial=0))
+        self._bands = ordered.diagonal(), ordered.diagonal(1)
+        size = max(self._width, SETTINGS.block)
+        self._parts = [slice(i, i + size) for i in range(0, self._order.size, size)]
+        if self._width > 1:
+            self._own = [ordered[i, i].toarray() for i in self._parts]
+            pairs = zip(self._parts, self._parts[1:], strict=False)
+            self._next = [ordered[i, j].toarray() for i, j in pairs]
+
+    def to(self, x: Array) -> Array:
+        """Put entries of rows into this order."""
+        return np.asarray(x[..., self._order])
+
+    def back(self, y: Array) -> Array:
+        """Put them back."""
+        return np.asarray(y[..., self._place])
+
+    spread = back
+
+    def energy(self, y: Array) -> float:
+        """Return the sum of squares of ``R y``."""
+        return float(((self._differences @ y) ** 2).sum())
+
+    def factor(self, tau: float, diagonal: Array) -> Factor:
+        """Factor ``tau * R'R + diagonal``."""
+        return (self._blocks if self._width > 1 else self._chain)(tau, diagonal)
+
+    def _chain(self, tau: float, diagonal: Array) -> Factor:
+        """Use (1) with blocks of one entry, which LAPACK has."""
+        pivots, gains, _ = lapack.dpttrf(tau * self._bands[0] + diagonal, tau * self._bands[1])
+        bands = np.stack([np.append(0.0, -(gains**2)), np.ones_like(pivots)])
+        variance = lapack.dtbtrs(bands, 1 / pivots[:, None])[0][:, 0]
+
+        def solve(y: Array) -> Array:
+            return np.asarray(
+                lapack.dpttrs(pivots, gains, np.atleast_2d(y).T)[0].T.reshape(y.shape)
+            )
+
+        return Factor(float(np.log(pivots).sum()), variance, solve)
+
+    def _blocks(self, tau: float, diagonal: Array) -> Factor:
+        """Use (1)."""
+        inverses: list[Array] = []
+        gains: list[Array] = []
+        log_det, variance = 0.0, np.empty(diagonal.size)
+        for i, part in enumerate(self._parts):
+            pivot = tau * self._own[i] + np.diag(diagonal[part])
+            if i:
+                pivot -= tau * self._next[i - 1].T @ gains[-1]
+            half = lapack.dpotrf(pivot)[0]
+            log_det += 2 * float(np.log(half.diagonal()).sum())
+            inverse = np.triu(lapack.dpotri(half)[0])
+            inverses.append(inverse + np.triu(inverse, 1).T)
+            if i < len(self._next):
+                gains.append(tau * inverses[i] @ self._next[i])
+        block = inverses[-1]
+        variance[self._parts[-1]] = block.diagonal()
+        for i in reversed(range(len(gains))):
+            block = inverses[i] + gains[i] @ block @ gains[i].T
+            variance[self._parts[i]] = block.diagonal()
+
+        def solve(y: Array) -> Array:
+            parts = [y[..., part] for part in self._parts]
+            for i, gain in enumerate(gains):
+                parts[i + 1] = parts[i + 1] - parts[i] @ gain
+            parts = [part @ inverse for part, inverse in zip(parts, inverses, strict=True)]
+            for i in reversed(range(len(gains))):
+                parts[i] = parts[i] - parts[i + 1] @ gains[i].T
+            return np.concatenate(parts, axis=-1)
+
+        return Factor(log_det, variance, solve)
+
+
+class Graph:
+    """Nodes, in the order of the entries of a vector, and what is small between neighbours."""
+
+    def __init__(self, adjacency: Adjacency, order: int) -> None:
+        self.adjacency: Any = adjacency
+        self.order = order
+
+    def __str__(self) -> str:
+        if isinstance(self.adjacency, str):
+            return self.adjacency
+        kind, *sizes = self.adjacency
+        return f"{kind} of " + ("{} x {}" if kind == "grid" else "{} nodes").format(*sizes)
+
+    def __reduce__(self) -> Any:  # eigenvectors are neither copied nor sent to other processes
+        return as_graph, (self.adjacency, self.order)
+
+    def of_length(self, n: int) -> Graph:
+        """Return the graph of `n` nodes: a chain has any number."""
+        if isinstance(self.adjacency, str):
+            return as_graph(("grid", n, 1), self.order)
+        kind, first, second = self.adjacency[:3]
+        nodes = first * second if kind == "grid" else first
+        if n != nodes:
+            raise ValueError(
+                f"the adjacency of the prior 'gmrf' is a {self}, {nodes} in all, but there are {n} "
+                "entries (features); each needs a node, in the same order"
+            )
+        return self
+
+    @cached_property
+    def spectral(self) -> Spectral:
+        """Coordinates for equal noise."""
+        if self.order == 2:
+            once = as_graph(self.adjacency, 1).spectral
+            return replace(once, eigenvalues=once.eigenvalues**2)
+        kind, *sizes = self.adjacency
+        return cosines(*sizes) if kind == "grid" else eigenvectors(self._differences)
+
+    @cached_property
+    def ordered(self) -> Ordered:
+        """Coordinates for unequal noise."""
+        first = self._differences
+        return Ordered(first if self.order == 1 else (first.T @ first).tocsr())
+
+    @property
+    def _differences(self) -> sparse.csr_array[Any]:
+        """Differences of neighbours, times the roots of their weights."""
+        kind, n, *edges = self.adjacency
+        if kind == "grid":
+            nodes = np.arange(n * edges[0]).reshape(n, -1)
+            starts = np.append(nodes[:-1], nodes[:, :-1])
+            n, edges = (
+                nodes.size,
+                [starts, np.append(nodes[1:], nodes[:, 1:]), np.ones(starts.size)],
+            )
+        starts, ends, weights = edges
+        edge, root = np.arange(len(weights)), np.sqrt(weights)
+        places = np.append(edge, edge), np.append(starts, ends)
+        return sparse.csr_array((np.append(root, -root), places), shape=(edge.size, n))
+
+
+@lru_cache(maxsize=4)  # eigenvectors may be large
+def as_graph(adjacency: Adjacency, order: int) -> Graph:
+    """Return the graph of a checked adjacency, made once."""
+    return Graph(adjacency, order)
+
+
+def as_adjacency(given: Any) -> Adjacency:
+    """Check what users may give as an adjacency, and make it hashable."""
+    match given:
+        case str() if given == "chain":
+            return given
+        case [str() as kind, rows, columns] if kind == "grid" and _is_size(rows, columns):
+            return "grid", int(rows), int(columns)
+        case [str() as kind, n, *edges] if kind == "graph" and len(edges) == 3 and _is_size(n):
+            if n <= SETTINGS.nodes:  # from a file
+                upper = sparse.coo_array((edges[2], edges[:2]), shape=(n, n))
+                return _edges(upper + upper.T)
+    try:
+        weights = sparse.coo_array(given)
+    except (TypeError, ValueError):
+        raise ValueError(
+            "prior 'gmrf' needs the option adjacency, which says what is a neighbour of what: "
+            'make_family("gmrf", adjacency=...) with "chain", ("grid", rows, columns) or a '
+            f"symmetric matrix of weights, got {shown(given)}"
+        ) from None
+    return _edges(weights)
+
+
+def _is_size(*values: Any) -> bool:
+    return all(is_integer(value) and value > 0 for value in values)
+
+
+def _edges(weights: Any) -> Adjacency:
+    """Check a matrix of weights and list its upper triangle; the diagonal plays no part."""
+    n = weights.shape[0]
+    if weights.shape != (n, n):
+        raise ValueError(f"adjacency must be a square matrix, got shape {weights.shape}")
+    if n > SETTINGS.nodes:
+        raise ValueError(
+            f"adjacency has {n:,} nodes; graphs of up to {SETTINGS.nodes:,} are supported, chains "
+            'and grids of any size: adjacency="chain" or ("grid", rows, columns)'
+        )
+    if (
+        weights.dtype.kind not in "biuf"
+        or not ((weights.data >= 0) & (weights.data < np.inf)).all()
+    ):
+        raise ValueError("adjacency must hold weights, finite numbers that are not negative")
+    weights = weights.astype(float)
+    if abs(weights - weights.T).max() > 0:
+        raise ValueError("adjacency must be symmetric; for a directed graph use A + A.T")
+    found = sparse.triu(weights, 1).tocsr().tocoo()  # without duplicates
+    found.eliminate_zeros()
+    return "graph", n, *(tuple(part.tolist()) for part in (*found.coords, found.data))
