@@ -17,14 +17,10 @@ from ebcd.priors._family import (
     as_mode,
     as_scale,
     as_weight,
-    log_likelihood,
     register,
 )
 from ebcd.priors._fitted import FittedPrior, FlatPrior, MixturePrior
 from ebcd.priors._two_group import Slab, fit_two_groups
-
-# Where |x| / s is larger, the null's log-likelihood is so low that the sum loses digits.
-_CANCELS_FROM = 1e3
 
 
 @dataclass(frozen=True)
@@ -69,10 +65,7 @@ class _TwoGroups(AbstractPriorFamily):
             self.build(scale=b, **({"weight": w} if self.has_spike else {}))
             for w, b in zip(weight.tolist(), (scale * unit).tolist(), strict=True)
         ]
-        value = columns.null_log_likelihood + ratio
-        if np.abs(columns.z).max() > _CANCELS_FROM:
-            pairs = zip(priors, columns.each(), strict=True)
-            value = np.array([log_likelihood(prior.rescaled(1 / unit), c) for prior, c in pairs])
+        value = columns.log_likelihood(ratio, priors, unit)
         return Fits(priors, value, mean, variance, np.full(value.shape, np.nan))
 
 
