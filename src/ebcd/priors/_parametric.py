@@ -45,6 +45,10 @@ class _TwoGroups(AbstractPriorFamily):
             return MixturePrior(cls, kept, [1.0], [slab])
         return MixturePrior(cls, kept, [1 - weight, weight], [kernels.PointMass(at), slab])
 
+    def with_slab(self, weight: float, scale: float) -> FittedPrior:
+        """Make the prior with a slab of this weight, if there is a spike, and this scale."""
+        return self.build(scale=scale, **({"weight": weight} if self.has_spike else {}))
+
     def fit_column(self, column: Columns, start: FittedPrior | None) -> tuple[FittedPrior, float]:
         """Fit the only column, with the mode at zero."""
         return self.fit(column, [start]).priors[0], np.nan
@@ -61,10 +65,8 @@ class _TwoGroups(AbstractPriorFamily):
         weight, scale, ratio, mean, variance = fit_two_groups(
             self.slab, columns, self.has_spike, begin
         )
-        priors = [
-            self.build(scale=b, **({"weight": w} if self.has_spike else {}))
-            for w, b in zip(weight.tolist(), (scale * unit).tolist(), strict=True)
-        ]
+        pairs = zip(weight.tolist(), (scale * unit).tolist(), strict=True)
+        priors = [self.with_slab(*pair) for pair in pairs]
         value = columns.log_likelihood(ratio, priors, unit)
         return Fits(priors, value, mean, variance, np.full(value.shape, np.nan))
 

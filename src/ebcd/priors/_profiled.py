@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
-from scipy import optimize, special
+from scipy import optimize
 
 from ebcd import _numerics as num
 from ebcd._numerics import Array
@@ -131,8 +131,8 @@ class Horseshoe(_OneLength):
                 scale[k], ratio[k] = np.exp(place), value
                 mean[k], variance[k] = slabs.moments(place)
         priors = [self.build(scale=number, mode=0.0) for number in (scale * unit).tolist()]
-        value = columns.log_likelihood(ratio, priors, unit)
-        return Fits(priors, value, mean, variance, np.full(value.shape, np.nan))
+        values = columns.log_likelihood(ratio, priors, unit)
+        return Fits(priors, values, mean, variance, np.full(values.shape, np.nan))
 
     def _grid(self, column: Columns) -> Array:
         low, high = float(column.s.min()), float(column.largest.max()) + float(column.s.max())
@@ -230,10 +230,21 @@ class GeneralizedBinary(_OneLength):
     binned: ClassVar[bool] = False  # the change from spike to bump may be sharper than the grid
     side: ClassVar[int] = 1
 
+    has_spike: ClassVar[bool] = True
+
     spread: float = 0.1
 
     def __post_init__(self) -> None:
         as_positive(self.spread, "spread")
+
+    @property
+    def slab(self) -> kernels.Bump:
+        """The bump, of any size."""
+        return kernels.Bump(self.spread)
+
+    def with_slab(self, weight: float, scale: float) -> FittedPrior:
+        """Make the prior with a bump at this distance."""
+        return self.build(weight=weight, mean=scale, spread=self.spread, mode=0.0)
 
     @classmethod
     def build(cls, **parameters: Any) -> FittedPrior:
@@ -252,7 +263,7 @@ class GeneralizedBinary(_OneLength):
         place, value = self._best(column, start, partial(self._ratio, column))
         weight = float(self._profile(column, np.array([place]))[2, 0]) if value > 0 else 0.0
         mean = float(np.exp(place)) if weight > 0 else 0.0
-        return self.build(weight=weight, mean=mean, spread=self.spread, mode=0.0), np.nan
+        return self.with_slab(weight, mean), np.nan
 
     def _grid(self, column: Columns) -> Array:
         """Log distances of the bump, half of its width (with noise) apart."""
@@ -269,27 +280,14 @@ class GeneralizedBinary(_OneLength):
 
     def _profile(self, column: Columns, log_means: Array) -> Array:
         """Ratio to the null, its derivative, and the best weight, at several log distances."""
-        mean, z, counts = np.exp(log_means)[:, None] / column.s, column.z, column.weights[0]
-        rest = 1 / (1 + (self.spread * mean) ** 2)  # share of the noise in the variance
-        share = 1 - rest
-        gap = z - mean
-        edge = (1 / self.spread + self.spread * mean * z) * np.sqrt(rest)
-        log_odds = (
-            0.5 * (np.log(rest) - gap**2 * rest + z**2)
-            + special.log_ndtr(edge)
-            - special.log_ndtr(1 / self.spread)
-        )
-        capped = np.minimum(log_odds, kernels.LARGEST_EXPONENT)
-        odds = np.exp(capped)
-        weight = best_weight(odds, counts)
+        z, rate, counts = column.z, column.s * np.exp(-log_means)[:, None], column.weights[0]
+        ratio = self.slab.ratio(z, rate)
+        first = self.slab.details(z, rate, ratio).first
+        weight = best_weight(ratio.odds, counts)
         w = weight[:, None]
-        value = (np.log1p(w * (odds - 1)) + np.where(w > 0, log_odds - capped, 0.0)) @ counts
-        slope = (
-            -share
-            + gap * mean * rest
-            + gap**2 * rest * share
-            + (self.spread * mean * z * np.sqrt(rest) - edge * share) / num.mills(-edge)
-        )
-        with np.errstate(divide="ignore"):
-            q = special.expit(np.log(w) - np.log1p(-w) + log_odds)
-        return np.array([value, (q * slope) @ counts, weight])
+        density = 1 + w * (ratio.odds - 1)
+        value = np.log(density)
+        share = w * ratio.odds / density
+        if ratio.excess is not None:
+            value += np.where(w > 0, ratio.excess, 0.0)
+        return np.array([value @ counts, (share * first) @ counts, weight])
