@@ -25,6 +25,9 @@ LOG_SQRT_2PI = 0.5 * math.log(2 * math.pi)
 MILLS_LOWER = -36.0
 # Beyond this argument differences of nearly equal numbers are replaced by their series.
 _SERIES_FROM = 16.0
+# Width of an interval below which, and distance beyond which, its moments lose digits: at these the
+# variance has ten.
+_SHORT, _FAR = 0.1, 10.0
 # Entries that are worked on at once: what fits into a cache.
 CHUNK = 16_384
 _NODES, _NODE_WEIGHTS = np.polynomial.legendre.leggauss(32)
@@ -104,15 +107,13 @@ def log_interval_probability(lower: Array, upper: Array, width: Array | None = N
     flip = lower + upper < 0
     near, far = np.where(flip, -upper, lower), np.where(flip, -lower, upper)
     middle = 0.5 * (near + far)
-    tail_near = np.maximum(near, 0.0)
-    mills_near, mills_far = mills(tail_near), mills(far)
-    drop = 0.5 * np.where(near > 0, width, far) * (far + tail_near)
-    in_tail = (mills_near - mills_far) - mills_far * np.expm1(-drop)
-    straddling = special.ndtr(far) - special.ndtr(near)
+    mass = np.abs(_tail(lower, flip) - _tail(upper, flip))
+    remote = near > -MILLS_LOWER  # there these underflow
+    if remote.any():
+        start, end, wide = (part[remote] for part in np.broadcast_arrays(near, far, width))
+        mass[remote] = mills(start) - mills(end) * np.exp(-0.5 * wide * (start + end))
     with np.errstate(divide="ignore"):
-        wide = np.where(
-            near > 0, log_normal_density(tail_near) + np.log(in_tail), np.log(straddling)
-        )
+        wide = np.log(mass) + np.where(remote, log_normal_density(near), 0.0)
     narrow = width * (1.0 + middle) < 1e-2  # both differences above would cancel
     if not narrow.any():
         return np.asarray(wide)
@@ -121,6 +122,13 @@ def log_interval_probability(lower: Array, upper: Array, width: Array | None = N
     with np.errstate(divide="ignore"):  # an empty interval has probability zero
         taylor = np.log(thin) + np.log1p((middle**2 - 1) * thin**2 / 24)
     return np.asarray(np.where(narrow, log_normal_density(middle) + taylor, wide))
+
+
+def _tail(end: Array, below: np.ndarray) -> Array:
+    """Probability of values beyond `end`, or below it."""
+    if 2 * np.size(end) <= below.size:  # an end that many intervals share
+        return np.where(below, special.ndtr(end), special.ndtr(-end))
+    return np.asarray(special.ndtr(np.where(below, end, -end)))
 
 
 def _tail_piece(a: Array, width: Array) -> tuple[Array, Array, Array]:
@@ -140,12 +148,29 @@ def _tail_piece(a: Array, width: Array) -> tuple[Array, Array, Array]:
 def interval_moments(
     lower: ArrayLike, upper: ArrayLike, width: ArrayLike | None = None
 ) -> tuple[Array, Array]:
-    """Mean and variance of the standard normal restricted to ``[lower, upper]``, by quadrature."""
+    """Mean and variance of the standard normal restricted to ``[lower, upper]``.
+
+    In closed form, and by quadrature in short intervals and far out, where that would cancel.
+    """
     lower, upper = (np.asarray(end, dtype=np.float64) for end in (lower, upper))
     width = upper - lower if width is None else np.asarray(width, dtype=np.float64)
     lower, upper, width = np.broadcast_arrays(lower, upper, width)
     flip = lower + upper < 0
     near, far = np.where(flip, -upper, lower), np.where(flip, -lower, upper)
+    # density at the far end, and the mass, over the density at the near end
+    drop = np.exp(-0.5 * width * (near + far))
+    cancels = (width < _SHORT) | (near > _FAR)
+    mass = np.where(cancels, 1.0, mills(near) - mills(far) * drop)
+    mean = np.asarray((1 - drop) / mass)
+    variance = np.asarray(1 + (near - far * drop) / mass - mean * mean)
+    if cancels.any():
+        parts = (part[cancels] for part in (near, far, width))
+        mean[cancels], variance[cancels] = _quadrature_moments(*parts)
+    return np.where(flip, -mean, mean), variance
+
+
+def _quadrature_moments(near: Array, far: Array, width: Array) -> tuple[Array, Array]:
+    """Moments in intervals that lie in, or lean towards, the right tail."""
     straddles = near < 0
     start = np.maximum(near, 0.0)
     log_right, right, right_var = _tail_piece(start, np.where(straddles, far, width))
@@ -158,7 +183,7 @@ def interval_moments(
     variance = (
         share * right_var + (1 - share) * left_var + share * (1 - share) * (right - left) ** 2
     )
-    return np.where(flip, -mean, mean), variance
+    return mean, variance
 
 
 def interval_sample(

@@ -4,10 +4,13 @@ import numpy as np
 import pytest
 from scipy import special
 
-from ebcd.priors import PRIORS
+from ebcd.priors import PRIORS, make_family
+from ebcd.priors._kernels import Bump, PointMass, TruncatedNormal
 from ebcd.priors._two_group import evaluate_two_groups
 
-FAMILIES = [name for name, family in PRIORS.items() if hasattr(family, "slab")]
+FAMILIES = [
+    name for name, family in PRIORS.items() if "scale" in family.lengths and hasattr(family, "slab")
+]
 PLACES = [-40.0, -6.0, -1.3, -1e-3, 0.0, 0.4, 2.5, 7.0, 31.0]
 
 
@@ -72,11 +75,27 @@ def test_values_and_moments_are_those_of_quadrature(name, weight, scale, s):
         np.testing.assert_allclose(values.ravel(), wanted, rtol=2e-9, atol=1e-12)
 
 
-@pytest.mark.parametrize("name", FAMILIES)
+@pytest.mark.parametrize("spread", [0.1, 0.5])
+@pytest.mark.parametrize("mean", [0.05, 1.0, 6.0, 40.0])
+def test_the_bump_is_a_truncated_normal(spread, mean):
+    z, rate = np.array(PLACES)[None], np.array([[1 / mean]])
+    kernel = TruncatedNormal(*(np.array([value]) for value in (0.0, mean, spread * mean)))
+    spike = PointMass(np.zeros(1)).log_marginal(z, np.ones(1))
+    bump = Bump(spread)
+    ratio = bump.ratio(z, rate)
+    log_ratio = np.log(ratio.odds) + (0.0 if ratio.excess is None else ratio.excess)
+    expected = kernel.log_marginal(z, np.ones(1)) - spike
+    np.testing.assert_allclose(log_ratio, expected, rtol=1e-10, atol=1e-10)
+    found, wanted = bump.details(z, rate, ratio), kernel.moments(z, np.ones(1))
+    np.testing.assert_allclose(found.mean, wanted[0], rtol=1e-9)
+    np.testing.assert_allclose(found.variance, wanted[1], rtol=1e-9)
+
+
+@pytest.mark.parametrize("name", [*FAMILIES, "generalized_binary"])
 @pytest.mark.parametrize("uneven", [False, True])
 def test_derivatives_are_those_of_the_value(name, uneven):
     rng = np.random.default_rng(3)
-    family = PRIORS[name]
+    family = make_family(name)
     x = rng.normal(size=(4, 60)) * np.array([1.0, 2.0, 5.0, 0.3])[:, None]
     s = rng.uniform(0.5, 2.0, 60) if uneven else np.array(0.8)
     w, b = np.log([0.1, 0.5, 0.9, 0.01]), np.log([2.0, 0.3, 10.0, 0.05])

@@ -27,7 +27,12 @@ from ebcd.fitting._scores import (
     with_solved_priors,
 )
 from ebcd.fitting._search import SearchSettings, look_around, principal_coordinates, search
-from ebcd.fitting._shrinkers import AbstractShrinker, NormalMeansShrinker, SpikeSlabShrinker
+from ebcd.fitting._shrinkers import (
+    AbstractShrinker,
+    NormalMeansShrinker,
+    SpikeSlabShrinker,
+    rough_shrinker,
+)
 from ebcd.fitting._starts import promax, varimax
 from ebcd.fitting._states import Model, States, together
 from ebcd.priors._fitted import FittedPrior
@@ -248,7 +253,7 @@ def _shrinker(priors: Sequence[Prior], p: int) -> AbstractShrinker:
     alike = all(prior == first for prior in priors) and hasattr(first, "slab")
     if alike and p < SIZES.stepwise_up_to:
         return SpikeSlabShrinker(first)
-    return NormalMeansShrinker(priors)
+    return rough_shrinker(priors)
 
 
 def _searched(problem: Problem, model: Model, rng: np.random.Generator) -> States:
@@ -459,7 +464,7 @@ def _finished(problem: Problem, model: Model, exact: bool, states: Any, start: A
             states = better
             continue
         priors = [prior for prior, lives in zip(priors, alive, strict=True) if lives]
-        model = replace(model, shrinker=NormalMeansShrinker(priors))
+        model = replace(model, shrinker=rough_shrinker(priors))
         states = route.only(model, states, alive)
     shrunk, value = states.shrunk, float(states.value[0])
     moments = None if problem.scores is None else Moments(*(m[0] for m in states.moments))

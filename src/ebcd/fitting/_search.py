@@ -53,21 +53,30 @@ def search(
     settings: SearchSettings = SearchSettings(),
 ) -> States:
     """Return the best state that many starts lead to, roughly converged."""
-    starts = _starts(model, k, rng, settings)
-    if k > 1 and model.shrinker.cost > 1 and model.shrinker.sides.all():
-        # a search with the cheapest family of that kind; starts turn to the side of their priors
-        cheap = replace(model, shrinker=SpikeSlabShrinker(make_family("point_exponential")))
+    if k > 1 and model.shrinker.stand_in is not None:
+        # a search with a cheap family; starts turn to the side of their priors
+        cheap = replace(model, shrinker=SpikeSlabShrinker(make_family(model.shrinker.stand_in)))
         found = search(cheap, k, rng, tol, callback, settings)
-        starts = np.concatenate([starts, found.coordinates])
-    states = model.start(starts)
-    if model.shrinker.light_tails:
-        # the ELBO after one iteration says which starts lead high, for an eighth of the price
-        order = np.argsort(-states.value, kind="stable")
-        states = states.take(order[: _n_starts(model, k, settings)])
+        starts = found.coordinates
+        if not model.shrinker.sides.any():  # tails may be light, and loadings of even size
+            principal = principal_coordinates(model, k)
+            even = varimax(principal @ model.factor, even=True) @ principal
+            starts = np.concatenate([starts, [even, principal]])
+        states = model.start(starts)
+    else:
+        states = _screened(model, model.start(_starts(model, k, rng, settings)), k, settings)
     states = _climbed(model, states, tol, callback, settings).states
     best = look_around(model, states, tol, callback, settings)
     # of several parents only a few pairs were tried; with one sign, others lead on, too
     return look_around(model, best, tol, callback, settings) if _one_sign(model) else best
+
+
+def _screened(model: Model, states: States, k: int, settings: SearchSettings) -> States:
+    """Keep the best starts if each costs much: one iteration says which of them lead high."""
+    if not model.shrinker.light_tails:
+        return states
+    order = np.argsort(-states.value, kind="stable")
+    return states.take(order[: _n_starts(model, k, settings)])
 
 
 def _starts(model: Model, k: int, rng: np.random.Generator, settings: SearchSettings) -> Array:

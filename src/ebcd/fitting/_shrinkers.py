@@ -102,11 +102,14 @@ class AbstractShrinker(ABC):
         Price of a shrinkage, in evaluations of a spike-and-slab marginal.
     light_tails : bool
         Whether a prior may be other than a spike and a slab, whose tails are never light.
+    stand_in : str, optional
+        Name of a family to search with, if that of all components costs much.
     """
 
     sides: Array
     cost: int = 1
     light_tails: bool = False
+    stand_in: str | None = None
 
     def oriented(self, rows: Array) -> Array:
         """Return signs (... x k x 1) that turn rows (... x k x p) to the side of their prior."""
@@ -193,7 +196,8 @@ class SpikeSlabShrinker(AbstractShrinker):
 
     def begun(self, fitted: Sequence[FittedPrior]) -> Any:
         """Take logarithms of weight and scale."""
-        pairs = [[g.parameters.get("weight", 1.0), g.parameters["scale"]] for g in fitted]
+        [scale] = self._family.lengths
+        pairs = [[g.parameters.get("weight", 1.0), g.parameters[scale]] for g in fitted]
         return np.log(np.maximum(pairs, 1e-300))[None]
 
     def shrink(self, b: Array, noise: Array, priors: Any) -> Shrunk:
@@ -254,9 +258,7 @@ class SpikeSlabShrinker(AbstractShrinker):
         """Build the priors of the family."""
         found = np.empty(priors.shape[:2], dtype=object)
         for place in np.ndindex(found.shape):
-            weight, scale = np.exp(priors[place]).tolist()
-            given = {"weight": weight} if self._has_spike else {}
-            found[place] = self._family.build(scale=scale, mode=0.0, **given)
+            found[place] = self._family.with_slab(*np.exp(priors[place]).tolist())
         return found
 
     def next_priors(self, states: Any, change: Any, radius: Array) -> Any:
@@ -287,6 +289,9 @@ class NormalMeansShrinker(AbstractShrinker):
         self.priors = list(priors)
         self.sides = np.array([side_of(prior) for prior in priors])
         self.light_tails = not all(hasattr(prior, "slab") for prior in priors)
+        first = self.priors[0]
+        if all(prior == first for prior in priors) and first.exchangeable:
+            self.stand_in = "point_exponential" if self.sides.all() else "point_laplace"
 
     def only(self, which: Any) -> AbstractShrinker:
         """Return what shrinks some of the components."""
@@ -346,6 +351,13 @@ class NormalMeansShrinker(AbstractShrinker):
     def next_priors(self, states: Any, change: Any, radius: Array) -> Any:
         """Start the next solution from the last one."""
         return states.shrunk.priors
+
+
+def rough_shrinker(priors: Sequence[Prior]) -> NormalMeansShrinker:
+    """Return what shrinks at a lower price while states climb; exact priors follow."""
+    return NormalMeansShrinker(
+        [prior if isinstance(prior, FittedPrior) else prior.for_search() for prior in priors]
+    )
 
 
 def in_units(prior: Prior, unit: float) -> Prior:

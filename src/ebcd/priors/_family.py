@@ -13,9 +13,11 @@ import numpy as np
 
 from ebcd._numerics import LOG_SQRT_2PI, Array
 from ebcd._parameters import check_options, shown, unknown_name
-from ebcd.priors._fitted import FittedPrior
+from ebcd.priors._fitted import FittedPrior, MixturePrior
 
 Parameters = dict[str, Any]
+# Where |x| / s is larger, the null's log-likelihood is so low that the sum loses digits.
+_CANCELS_FROM = 1e3
 
 
 @dataclass(frozen=True)
@@ -68,6 +70,15 @@ class Columns:
         if self.s.size > 1:
             log_s = np.vecdot(self.weights, np.log(self.s))
         return np.asarray(-0.5 * self.dot(self.z, self.z) - self.totals * LOG_SQRT_2PI - log_s)
+
+    def log_likelihood(
+        self, ratio: Array, priors: Sequence[FittedPrior], unit: float = 1.0
+    ) -> Array:
+        """Log-likelihoods, given the logarithms of their ratios to the null."""
+        if np.abs(self.z).max() <= _CANCELS_FROM:
+            return np.asarray(self.null_log_likelihood + ratio)
+        pairs = zip(priors, self.each(), strict=True)
+        return np.array([log_likelihood(g.rescaled(1 / unit), column) for g, column in pairs])
 
     @cached_property
     def largest(self) -> Array:
@@ -195,8 +206,12 @@ def evaluate(priors: list[FittedPrior], columns: Columns, certificates: Array) -
     mean, variance = np.empty((2, columns.n_columns, columns.x.shape[1]))
     values = np.empty(columns.n_columns)
     for k, (prior, column) in enumerate(zip(priors, columns.each(), strict=True)):
-        mean[k], variance[k] = prior.posterior_moments(column.x[0], column.noise)
-        values[k] = log_likelihood(prior, column)
+        if isinstance(prior, MixturePrior):
+            marginal, mean[k], variance[k] = prior.evaluate(column.x[0], column.s[0])
+            values[k] = column.weights[0] @ marginal
+        else:
+            mean[k], variance[k] = prior.posterior_moments(column.x[0], column.noise)
+            values[k] = log_likelihood(prior, column)
     return Fits(priors, values, mean, variance, certificates)
 
 

@@ -289,8 +289,13 @@ class MixturePrior(FittedPrior):
         return Posterior(mean, sd, lfsr)
 
     def posterior_moments(self, x: Array, s: Array) -> tuple[Array, Array]:
-        mean, variance = self.blockwise(self._moments_block, x, s)
+        _, mean, variance = self.evaluate(x, s)
         return mean, variance
+
+    def evaluate(self, x: Array, s: Array) -> tuple[Array, Array, Array]:
+        """Log marginal densities, posterior means and variances; `s` may have a single entry."""
+        marginal, mean, variance = self.blockwise(self._moments_block, x, s)
+        return marginal, mean, variance
 
     def tails(self, x: Array, s: Array) -> tuple[Array, Array]:
         below, above = self.blockwise(self._tails_block, x, s)
@@ -424,7 +429,8 @@ class MixturePrior(FittedPrior):
         size = max(1, BLOCK // self.weights.size)
         if x.size <= size:
             return function(x, s)
-        blocks = [function(x[part], s[part]) for part in num.chunks(x.size, size)]
+        parts = num.chunks(x.size, size)
+        blocks = [function(x[part], s if s.size == 1 else s[part]) for part in parts]
         return tuple(np.concatenate(parts) for parts in zip(*blocks, strict=True))
 
     def _atoms(self) -> list[tuple[Array, Array]]:
@@ -449,11 +455,17 @@ class MixturePrior(FittedPrior):
         with np.errstate(divide="ignore"):
             return np.concatenate(columns, axis=1) + np.log(self.weights)
 
-    def _moments_block(self, x: Array, s: Array) -> tuple[Array, Array]:
-        share = self.shares(x, s)
+    def _moments_block(self, x: Array, s: Array) -> tuple[Array, Array, Array]:
+        share = self._joint(x, s)
+        top = share.max(axis=-1, keepdims=True)
+        share -= top
+        np.exp(share, out=share)
+        total = share.sum(axis=-1, keepdims=True)
+        share /= total
         means, variances = _joined(k.moments(x[:, None], s[:, None]) for k in self.kernels)
-        mean = (share * means).sum(axis=-1)
-        return mean, (share * (variances + (means - mean[:, None]) ** 2)).sum(axis=-1)
+        mean = np.vecdot(share, means)
+        variances += (means - mean[:, None]) ** 2
+        return (np.log(total) + top)[:, 0], mean, np.vecdot(share, variances)
 
     def _tails_block(self, x: Array, s: Array) -> tuple[Array, Array]:
         share = self.shares(x, s)

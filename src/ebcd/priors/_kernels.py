@@ -513,6 +513,11 @@ class Laplace(AbstractSlab):
         ]
 
 
+def _shared(ends: Array) -> Array:
+    """Return a single end for several intervals if it is the same, so that it is looked at once."""
+    return ends[:1] if ends.ndim == 1 and (ends == ends[:1]).all() else ends
+
+
 @dataclass(frozen=True, eq=False)
 class Uniform(AbstractKernel):
     """Uniform on ``[location, upper]``."""
@@ -521,7 +526,8 @@ class Uniform(AbstractKernel):
 
     def _bounds(self, x: Array, s: Array) -> tuple[Array, Array, Array]:
         """Return the ends as seen from `x`, and the width, in units of the noise."""
-        return (self.location - x) / s, (self.upper - x) / s, (self.upper - self.location) / s
+        lower, upper = _shared(self.location), _shared(self.upper)
+        return (lower - x) / s, (upper - x) / s, (self.upper - self.location) / s
 
     def log_marginal(self, x: Array, s: Array) -> Array:
         mass = num.log_interval_probability(*self._bounds(x, s))
@@ -604,3 +610,61 @@ class TruncatedNormal(AbstractHalfLine):
             f"{_from(m)}N({mean:.4g}, {sd:.4g}^2) {'below' if mean < 0 else 'above'} 0"
             for m, mean, sd in zip(self.location, self.mean, self.sd, strict=True)
         ]
+
+
+@dataclass(frozen=True)
+class Bump:
+    """The slab of nearly binary values: ``scale`` times ``N(1, spread^2)`` restricted above zero.
+
+    What `AbstractSlab` says of a kernel, for one `spread`. In units of the noise the posterior of
+    ``t`` is ``N(c, v)`` above zero; with ``u`` the log scale the log ratio has the derivatives
+    ``E(z t - t^2)`` and ``var(z t - t^2) + E(z t - 2 t^2)``, the mean ``E t + cov(t, z t - t^2)``.
+    """
+
+    spread: float
+
+    @property
+    def second_moment(self) -> float:
+        """Second moment with scale one; the few values that are cut off hardly matter."""
+        return 1 + self.spread**2
+
+    @property
+    def fourth_moment(self) -> float:
+        """Fourth moment with scale one."""
+        return 1 + 6 * self.spread**2 + 3 * self.spread**4
+
+    def ratio(self, z: Array, rate: Array) -> Ratio:
+        """Ratio of the marginals of slab and spike."""
+        mean = 1 / rate
+        rest = 1 / (1 + (self.spread * mean) ** 2)  # share of the noise in the variance
+        edge = (1 / self.spread + self.spread * mean * z) * np.sqrt(rest)
+        exponent = 0.5 * (np.log(rest) - (z - mean) ** 2 * rest + z**2)
+        exponent += special.log_ndtr(edge) - special.log_ndtr(1 / self.spread)
+        capped = np.minimum(exponent, LARGEST_EXPONENT)
+        excess = exponent - capped if exponent.max(initial=0.0) > LARGEST_EXPONENT else None
+        return Ratio(np.exp(capped, out=capped), excess, edge)
+
+    def _moments(self, z: Array, rate: Array, ratio: Ratio) -> tuple[Array, Array, Array, Array]:
+        """Mean and variance of ``t``, covariance of ``t`` and ``t^2``, mean of ``t^2``."""
+        share = self.spread**2 / (self.spread**2 + rate * rate)
+        sd = np.sqrt(share)
+        mean, variance = num.half_line_moments(-ratio.inner)
+        mean, variance = sd * mean, share * variance
+        square = variance + mean * mean
+        third = sd * ratio.inner * square + 2 * share * mean
+        return mean, variance, third - mean * square, square
+
+    def details(self, z: Array, rate: Array, ratio: Ratio) -> Details:
+        """Posterior moments and derivatives, given the `ratio`."""
+        mean, variance, cross, square = self._moments(z, rate, ratio)
+        share = self.spread**2 / (self.spread**2 + rate * rate)
+        centre = np.sqrt(share) * ratio.inner
+        fourth = centre * (cross + mean * square) + 3 * share * square
+        first = z * mean - square
+        second = z * z * variance - 2 * z * cross + (fourth - square * square) + first - square
+        return Details(mean, variance, first, second)
+
+    def mean_slope(self, z: Array, rate: Array, ratio: Ratio, variance: Array) -> Array:
+        """Differentiate the posterior mean under the slab by the log scale; a new array."""
+        mean, _, cross, _ = self._moments(z, rate, ratio)
+        return np.asarray(mean + z * variance - cross)

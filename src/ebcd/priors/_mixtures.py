@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from scipy import interpolate, optimize, special
+from scipy import interpolate, special
 
 from ebcd._numerics import Array
 from ebcd.priors import _kernels as kernels
@@ -26,17 +26,23 @@ from ebcd.priors._family import (
 from ebcd.priors._fitted import FittedPrior, MixturePrior
 from ebcd.priors._kernels import AbstractKernel
 from ebcd.priors._validation import as_grid, as_weights
-from ebcd.priors._weights import Likelihoods, WeightFit, fit_weights
+from ebcd.priors._weights import GOAL, Likelihoods, WeightFit, fit_weights
 
 
 @dataclass(frozen=True)
 class _Settings:
     most_points: int = 400  # of a grid
     most_cells: int = 40_000_000  # entries x components in memory
-    worthwhile: float = 3e-5  # gain of a refinement, in nats
-    scale_ratio: float = 2**0.25  # of neighbours on a grid of scales
+    # Spaces this wide, in units of the noise over the root of the number of observations, which is
+    # how well the place of a component can be known, cost 1e-3 nats.
+    finest: float = 0.1
+    scale_ratio: float = 2**0.5  # of neighbours on a grid of scales
     smallest_scale: float = 0.1  # in units of the smallest noise
-    location_gap: float = 0.15  # in units of the noise
+    location_gap: float = 0.3  # in units of the noise
+    smooth_gap: float = 0.15  # of a grid that does not adapt, in units of the noise
+    coarser: float = 2.0  # grids in a search: marginals change on the scale of the noise
+    exact: float = 1e-20  # nats: a smaller step of a deconvolver does not count
+    rough: float = 1e-6  # certificate there, in nats: far below the gains that are compared
 
 
 SETTINGS = _Settings()
@@ -68,8 +74,8 @@ class GridMixture(AbstractPriorFamily):
         """Parameters of the prior with components of these kinds, the spike first at point 0."""
 
     @abstractmethod
-    def _grid_of(self, prior: FittedPrior) -> Array:
-        """Grid points that a fitted prior uses."""
+    def _known(self, prior: FittedPrior) -> tuple[Array, np.ndarray]:
+        """Grid points and kinds of the components of a fitted prior, in the order of weights."""
 
     def in_units(self, unit: float) -> Self:
         """Return the same family for data divided by `unit`."""
@@ -78,23 +84,29 @@ class GridMixture(AbstractPriorFamily):
         return replace(self, grid=tuple(np.asarray(self.grid) / unit))
 
     def for_search(self) -> Self:
-        """Return the same family on a grid that does not adapt."""
+        """Return the same family on a coarse grid, which adapts a little from fit to fit."""
         return replace(self, adapts=False)
 
     def fit_column(self, column: Columns, start: FittedPrior | None) -> tuple[FittedPrior, float]:
         """Fit the only column, with the mode at zero; return the prior and its certificate."""
         problem = _Problem(column, self)
+        known = np.empty(0) if start is None else np.unique(self._known(start)[0])
+        known = known[known > 0] if self.has_spike else known
         if self.grid is not None:
             fit = problem.solve(np.asarray(self.grid))
-        else:
+        elif self.adapts:
             fit = problem.solve(self._default_grid(column))
-            small = 0  # gains in a row
-            while self.adapts and small < 2 and (finer := problem.halved()).size:
-                before, fit = fit.log_likelihood, problem.solve(finer)
-                small = small + 1 if fit.log_likelihood - before < SETTINGS.worthwhile else 0
+            while (finer := problem.halved()).size:
+                fit = problem.solve(finer)
             # The problem is convex, so that a start only matters where it has a better grid.
             if start is not None and log_likelihood(start, column) > fit.log_likelihood + 1e-7:
-                fit = problem.solve(np.setdiff1d(self._grid_of(start), problem.points))
+                fit = problem.solve(np.setdiff1d(known, problem.points))
+        elif start is None:
+            problem.solve(replace(self, adapts=True)._default_grid(column))
+            fit = problem.solve(problem.halved())
+        else:  # spaces are halved once, so that a sequence of fits adapts the grid
+            grid = np.union1d(self._default_grid(column), known)
+            fit = problem.solve(np.union1d(grid, problem.halves(grid, known)), start)
         used = fit.weights > 0
         used[0] |= self.has_spike
         parameters = self._parameters(fit.weights[used], problem.points[used], problem.kinds[used])
@@ -108,41 +120,63 @@ class _Problem:
         self._column, self._family = column, family
         first = np.zeros(int(family.has_spike))  # the spike, at grid point zero
         self.points, self.kinds, self._weights = first, first.astype(np.intp), first
-        self._rows = self._log_marginal(kernels.PointMass(first))
+        self._likelihoods: Likelihoods | None = None
+        self._last: WeightFit | None = None
 
     def _log_marginal(self, kernel: AbstractKernel) -> Array:
-        return kernel.log_marginal(self._column.x[0, :, None], self._column.noise[:, None]).T
+        return kernel.log_marginal(self._column.x[0, :, None], self._column.s.T).T
 
-    def solve(self, added: Array) -> WeightFit:
-        """Add grid points and find the weights."""
+    def solve(self, added: Array, start: FittedPrior | None = None) -> WeightFit:
+        """Add grid points and find the weights, from those of a prior on these points if given."""
+        if not added.size and self._last is not None:
+            return self._last
         kernel = self._family._components(added)
         n_kinds = kernel.size // added.size
+        parts = np.split(np.arange(kernel.size), n_kinds)  # those of a kind may share an end
+        rows = np.concatenate([self._log_marginal(kernel.take(part)) for part in parts])
         points = np.concatenate([self.points, np.tile(added, n_kinds)])
         kinds = np.concatenate([self.kinds, np.repeat(np.arange(n_kinds), added.size)])
-        rows = np.concatenate([self._rows, self._log_marginal(kernel)])
-        start = np.concatenate([self._weights, np.zeros(kernel.size)])
+        weights = np.concatenate([self._weights, np.zeros(kernel.size)])
         order = np.lexsort((points, kinds))  # neighbours are adjacent, so that maxima can be seen
-        self.points, self.kinds, self._rows = points[order], kinds[order], rows[order]
-        likelihoods = Likelihoods(self._rows, self._column.weights[0])
-        fit = fit_weights(likelihoods, start[order] if start.any() else None)
-        self._weights = fit.weights
+        self.points, self.kinds, weights = points[order], kinds[order], weights[order]
+        if self._likelihoods is None:
+            spike = self._log_marginal(kernels.PointMass(self._weights))
+            rows = np.concatenate([spike, rows])[order]
+            self._likelihoods = Likelihoods(rows, self._column.weights[0])
+        else:
+            self._likelihoods.add(rows, order)
+        if start is not None:
+            known, kinds = self._family._known(start)
+            match = (self.points[:, None] == known) & (self.kinds[:, None] == kinds)
+            weights = match @ start.parameters["weights"]
+        goal = GOAL if self._family.adapts else SETTINGS.rough / self._likelihoods.total
+        fit = fit_weights(self._likelihoods, weights if weights.any() else None, goal)
+        self._weights, self._last = fit.weights, fit
         return fit
 
     def halved(self) -> Array:
         """Midpoints of the spaces beside grid points that carry weight."""
         inner = slice(int(self._family.has_spike), None)
-        grid = np.unique(self.points[inner])
-        used = np.isin(grid, self.points[inner][self._weights[inner] > 0])
-        beside = used[1:] | used[:-1]
+        points = self.points[inner]
+        return self.halves(np.unique(points), points[self._weights[inner] > 0])
+
+    def halves(self, grid: Array, used: Array) -> Array:
+        """Midpoints of the spaces of a grid beside points that are used, but for tiny ones."""
+        matters = np.isin(grid, used)
+        beside = matters[1:] | matters[:-1]
         middle, gap = 0.5 * (grid[1:] + grid[:-1])[beside], np.diff(grid)[beside]
-        return np.asarray(middle[gap > 1e-3 * (1e-2 + np.abs(middle))])
+        # a long scale is known in proportion to itself
+        unit = float(self._column.s.min()) + self._family.has_spike * np.abs(middle)
+        finest = SETTINGS.finest / np.sqrt(self._column.totals[0])
+        return np.asarray(middle[gap > np.maximum(finest * unit, 1e-4 * np.abs(middle))])
 
 
-def _scale_grid(column: Columns) -> Array:
+def _scale_grid(column: Columns, fine: bool) -> Array:
     """Geometric grid from a fraction of the noise to beyond the data."""
     bottom = SETTINGS.smallest_scale * float(column.s.min())
     top = max(2 * float(column.largest.max()), 20 * bottom)
-    size = int(np.ceil(np.log(top / bottom) / np.log(SETTINGS.scale_ratio))) + 1
+    ratio = SETTINGS.scale_ratio ** (1.0 if fine else SETTINGS.coarser)
+    size = int(np.ceil(np.log(top / bottom) / np.log(ratio))) + 1
     return np.geomspace(bottom, top, min(size, _most_points(column)))
 
 
@@ -162,10 +196,10 @@ def _thinned(values: Array, gap: float, most: int) -> Array:
         gap *= 1.3
 
 
-def _location_grid(column: Columns, most: int) -> Array:
+def _location_grid(column: Columns, most: int, gap: float) -> Array:
     """Places where values may be: the observations, thinned, and zero."""
     x = column.x[0, column.weights[0] > 1e-9]
-    gap = SETTINGS.location_gap * float(np.quantile(column.s, 0.1))
+    gap *= float(np.quantile(column.s, 0.1))
     return np.union1d(_thinned(x, gap, most - 1), 0.0 if x.min() < 0 < x.max() else x.min())
 
 
@@ -188,14 +222,14 @@ class NormalScaleMixture(GridMixture):
         return kernels.Normal(np.zeros_like(grid), grid)
 
     def _default_grid(self, column: Columns) -> Array:
-        return _scale_grid(column)
+        return _scale_grid(column, self.adapts)
 
     def _parameters(self, weights: Array, points: Array, kinds: np.ndarray) -> Parameters:
         return {"weights": weights, "scales": points, "mode": 0.0}
 
-    def _grid_of(self, prior: FittedPrior) -> Array:
+    def _known(self, prior: FittedPrior) -> tuple[Array, np.ndarray]:
         scales = np.asarray(prior.parameters["scales"])
-        return scales[scales > 0]
+        return scales, np.zeros(scales.shape, dtype=np.intp)
 
     @classmethod
     def build(cls, **parameters: Any) -> FittedPrior:
@@ -244,9 +278,13 @@ class Unimodal(GridMixture):
 
     def _default_grid(self, column: Columns) -> Array:
         most = _most_points(column) // 2
+        if not self.adapts:
+            return _scale_grid(column, False)
         edges = np.abs(column.x[0, column.weights[0] > 0])
         far = edges[edges > 2 * column.s.min()]
-        return np.union1d(_scale_grid(column)[:most], _thinned(far, 0.25 * column.s.min(), most))
+        return np.union1d(
+            _scale_grid(column, True)[:most], _thinned(far, 0.5 * column.s.min(), most)
+        )
 
     def _parameters(self, weights: Array, points: Array, kinds: np.ndarray) -> Parameters:
         lower, upper = np.asarray(self.sides)[kinds].T * points + 0.0  # no minus zero
@@ -254,10 +292,10 @@ class Unimodal(GridMixture):
         ends = {"lower": lower[order], "upper": upper[order]}
         return {"weights": weights[order], **ends, "mode": 0.0}
 
-    def _grid_of(self, prior: FittedPrior) -> Array:
-        ends = np.append(prior.parameters["lower"], prior.parameters["upper"])
-        widths = np.unique(np.abs(ends - prior.parameters["mode"]))
-        return widths[widths > 0]
+    def _known(self, prior: FittedPrior) -> tuple[Array, np.ndarray]:
+        below = prior.parameters["mode"] - prior.parameters["lower"]
+        above = prior.parameters["upper"] - prior.parameters["mode"]
+        return np.maximum(below, above), (below > 0) * (len(self.sides) - 1)
 
     @classmethod
     def build(cls, **parameters: Any) -> FittedPrior:
@@ -349,13 +387,15 @@ class NPMLE(GridMixture):
         return kernels.PointMass(grid)
 
     def _default_grid(self, column: Columns) -> Array:
-        return _location_grid(column, _most_points(column))
+        gap = SETTINGS.location_gap * (1.0 if self.adapts else SETTINGS.coarser)
+        return _location_grid(column, _most_points(column), gap)
 
     def _parameters(self, weights: Array, points: Array, kinds: np.ndarray) -> Parameters:
         return {"weights": weights, "locations": points}
 
-    def _grid_of(self, prior: FittedPrior) -> Array:
-        return np.asarray(prior.parameters["locations"])
+    def _known(self, prior: FittedPrior) -> tuple[Array, np.ndarray]:
+        locations = np.asarray(prior.parameters["locations"])
+        return locations, np.zeros(locations.shape, dtype=np.intp)
 
     @classmethod
     def build(cls, **parameters: Any) -> FittedPrior:
@@ -417,20 +457,21 @@ class Deconvolver(NPMLE):
         return self.c0 * float(np.std(_log(prior.parameters["weights"])))
 
     def _grids(self, column: Columns, start: FittedPrior | None) -> list[Array]:
-        """Return the grid of the start, and a new one if that may serve better.
+        """Return the grid of the start, and a new one; in a search only if that may serve better.
 
         A new grid changes what is maximised, so that the old one stays in the race: then the
         maximum never falls from one fit to the next.
         """
         if self.grid is not None:
             return [np.asarray(self.grid)]
-        grid = _location_grid(column, SETTINGS.most_points // 2)
+        gap = SETTINGS.smooth_gap * (1.0 if self.adapts else SETTINGS.coarser)
+        grid = _location_grid(column, SETTINGS.most_points // 2, gap)
         known = np.asarray([] if start is None else start.parameters["locations"])
         if known.size < 2:  # a single place is no curve
             return [grid]
         beyond = max(known[0] - grid[0], grid[-1] - known[-1])
         better = beyond > float(np.median(column.s)) or grid.size > 2 * known.size
-        return [known, grid] if better else [known]
+        return [known, grid] if better or self.adapts else [known]
 
     def _fit_on(
         self, grid: Array, column: Columns, start: FittedPrior | None
@@ -444,7 +485,8 @@ class Deconvolver(NPMLE):
         if start is not None and np.array_equal(start.parameters["locations"], grid):
             # the columns of the basis are orthogonal, with mean square one
             alpha = basis.T @ _log(start.parameters["weights"]) / grid.size
-        alpha, value = _maximise(log_likelihood, column.weights[0], basis, self.c0, alpha)
+        goal = SETTINGS.exact if self.adapts else SETTINGS.rough
+        alpha, value = _maximise(log_likelihood, column.weights[0], basis, self.c0, alpha, goal)
         return value, self.build(weights=special.softmax(basis @ alpha), locations=grid)
 
 
@@ -466,32 +508,41 @@ def _log(weights: Array) -> Array:
 
 
 def _maximise(
-    log_likelihood: Array, counts: Array, basis: Array, c0: float, start: Array
+    log_likelihood: Array, counts: Array, basis: Array, c0: float, alpha: Array, goal: float
 ) -> tuple[Array, float]:
-    """Maximise the penalised log-likelihood over ``alpha``; return its place and the maximum."""
+    """Maximise the penalised log-likelihood over ``alpha``; return its place and the maximum.
+
+    Newton's method: with posterior probabilities ``W[i, j]`` of the places the derivatives in the
+    logarithms of the weights ``g`` are ``sum_i W_i - n g``, and a difference of covariances of the
+    columns of the basis, under ``W`` and under ``g``. Where it curves upwards the step goes as far
+    as that curvature says; it is halved until it climbs, and is the last if it promises less than
+    `goal`.
+    """
     top = log_likelihood.max(axis=1)
     likelihood = np.exp(log_likelihood - top[:, None])
-    total = counts.sum()
-
-    def objective(alpha: Array) -> tuple[float, Array]:
-        g = special.softmax(basis @ alpha)
+    total, value, step, length = counts.sum(), -np.inf, np.zeros(alpha.shape), 1.0
+    for _ in range(500):  # tens are enough
+        trial = alpha + length * step
+        g = special.softmax(basis @ trial)
         f = likelihood @ g
-        pull = g * (likelihood.T @ (counts / f) - total)
-        size = float(np.sqrt(alpha @ alpha + 1e-20))
-        value = float(counts @ np.log(f)) - c0 * size
-        return -value, -(basis.T @ pull - c0 * alpha / size)
-
-    def gradient(alpha: Array) -> Array:
-        return objective(alpha)[1]
-
-    candidates = [start]
-    if start.size > 0:
-        found = optimize.minimize(
-            objective, start, jac=True, method="BFGS", options={"gtol": 1e-7, "maxiter": 1000}
-        ).x
-        candidates += [found, optimize.root(gradient, found, tol=1e-14).x]
-    values = np.array([-objective(alpha)[0] for alpha in candidates])
-    # values that agree to rounding do not tell places apart, slopes do
-    near = np.flatnonzero(values >= values.max() - 1e-12 * (1 + total))
-    best = min(near, key=lambda i: float(np.linalg.norm(gradient(candidates[i]))))
-    return candidates[best], float(values[best] + counts @ top)
+        size = float(np.sqrt(trial @ trial + 1e-20))
+        with np.errstate(divide="ignore"):  # a step so long that an observation is ruled out
+            risen = float(counts @ np.log(f)) - c0 * size
+        if not risen > value:
+            length *= 0.5
+            if length < 1e-6:
+                break
+            continue
+        alpha, value, length = trial, risen, 1.0
+        weighted = basis * g[:, None]
+        means, whole = (likelihood @ weighted) / f[:, None], weighted.sum(axis=0)
+        share = likelihood.T @ (counts / f) - total
+        slope = weighted.T @ share - c0 * alpha / size
+        hessian = (weighted * share[:, None]).T @ basis
+        hessian -= (means * counts[:, None]).T @ means - total * np.outer(whole, whole)
+        hessian -= c0 / size * (np.eye(alpha.size) - np.outer(alpha, alpha) / size**2)
+        curvature, axes = np.linalg.eigh(hessian)
+        step = axes @ ((slope @ axes) / np.maximum(np.abs(curvature), 1e-9 * total))
+        if slope @ step < goal:
+            break
+    return alpha, float(value + counts @ top)

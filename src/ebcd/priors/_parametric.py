@@ -17,14 +17,10 @@ from ebcd.priors._family import (
     as_mode,
     as_scale,
     as_weight,
-    log_likelihood,
     register,
 )
 from ebcd.priors._fitted import FittedPrior, FlatPrior, MixturePrior
 from ebcd.priors._two_group import Slab, fit_two_groups
-
-# Where |x| / s is larger, the null's log-likelihood is so low that the sum loses digits.
-_CANCELS_FROM = 1e3
 
 
 @dataclass(frozen=True)
@@ -49,6 +45,10 @@ class _TwoGroups(AbstractPriorFamily):
             return MixturePrior(cls, kept, [1.0], [slab])
         return MixturePrior(cls, kept, [1 - weight, weight], [kernels.PointMass(at), slab])
 
+    def with_slab(self, weight: float, scale: float) -> FittedPrior:
+        """Make the prior with a slab of this weight, if there is a spike, and this scale."""
+        return self.build(scale=scale, **({"weight": weight} if self.has_spike else {}))
+
     def fit_column(self, column: Columns, start: FittedPrior | None) -> tuple[FittedPrior, float]:
         """Fit the only column, with the mode at zero."""
         return self.fit(column, [start]).priors[0], np.nan
@@ -65,14 +65,9 @@ class _TwoGroups(AbstractPriorFamily):
         weight, scale, ratio, mean, variance = fit_two_groups(
             self.slab, columns, self.has_spike, begin
         )
-        priors = [
-            self.build(scale=b, **({"weight": w} if self.has_spike else {}))
-            for w, b in zip(weight.tolist(), (scale * unit).tolist(), strict=True)
-        ]
-        value = columns.null_log_likelihood + ratio
-        if np.abs(columns.z).max() > _CANCELS_FROM:
-            pairs = zip(priors, columns.each(), strict=True)
-            value = np.array([log_likelihood(prior.rescaled(1 / unit), c) for prior, c in pairs])
+        pairs = zip(weight.tolist(), (scale * unit).tolist(), strict=True)
+        priors = [self.with_slab(*pair) for pair in pairs]
+        value = columns.log_likelihood(ratio, priors, unit)
         return Fits(priors, value, mean, variance, np.full(value.shape, np.nan))
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
-from scipy import optimize, special
+from scipy import optimize
 
 from ebcd import _numerics as num
 from ebcd._numerics import Array
@@ -16,6 +17,7 @@ from ebcd.priors import _kernels as kernels
 from ebcd.priors._family import (
     AbstractPriorFamily,
     Columns,
+    Fits,
     as_mode,
     as_positive,
     as_scale,
@@ -27,6 +29,7 @@ from ebcd.priors._two_group import best_weight, peaks
 
 # A start is polished if a maximum is so near, in log length; otherwise a search is due.
 _NEAR = 0.1
+_KEPT = 8  # blocks of likelihoods that stay in memory, 4 MB each
 Profile = Callable[[float], tuple[float, float]]
 
 
@@ -65,25 +68,26 @@ class _OneLength(AbstractPriorFamily):
     def _grid(self, column: Columns) -> Array:
         """Log lengths to begin with."""
 
-    @abstractmethod
-    def _ratio(self, column: Columns, log_lengths: Array) -> Array:
-        """Log-likelihood ratio to the null, and its derivative, at several log lengths."""
+    def _best(
+        self, column: Columns, start: FittedPrior | None, ratio: Callable[[Array], Array]
+    ) -> tuple[float, float]:
+        """Best log length, and the ratio there; from nearby if a start has one.
 
-    def _best(self, column: Columns, start: FittedPrior | None) -> tuple[float, float]:
-        """Best log length, and the ratio there; from nearby if a start has one."""
+        The `ratio` of likelihoods to the null is logarithmic, comes with its derivative, and is
+        that of several log lengths.
+        """
 
         def profile(log_length: float) -> tuple[float, float]:
-            value, slope = self._ratio(column, np.array([log_length]))[:, 0]
+            value, slope = ratio(np.array([log_length]))[:, 0]
             return float(value), float(slope)
 
+        grid = self._grid(column)
         length = 0.0 if start is None else start.parameters[self.lengths[0]]
-        if length > 0:
-            first = float(np.log(length))
+        if length > 0 and grid[0] < (first := float(np.log(length))) < grid[-1]:
             place, value = _polish(profile, first - _NEAR, first, first + _NEAR)
             if place != first and value > 0:
                 return place, value
-        grid = self._grid(column)
-        return search(profile, grid, self._ratio(column, grid)[0])
+        return search(profile, grid, ratio(grid)[0])
 
 
 @register
@@ -112,15 +116,27 @@ class Horseshoe(_OneLength):
 
     def fit_column(self, column: Columns, start: FittedPrior | None) -> tuple[FittedPrior, float]:
         """Fit the only column, with the mode at zero."""
-        place, value = self._best(column, start)
-        return self.build(scale=float(np.exp(place)) if value > 0 else 0.0, mode=0.0), np.nan
+        return self.fit(column, [start]).priors[0], np.nan
+
+    def fit(
+        self, columns: Columns, starts: Sequence[FittedPrior | None], unit: float = 1.0
+    ) -> Fits:
+        """Fit every column, with the mode at zero."""
+        scale, ratio = np.zeros((2, columns.n_columns))
+        mean, variance = np.zeros((2, columns.n_columns, columns.x.shape[1]))
+        for k, (column, start) in enumerate(zip(columns.each(), starts, strict=True)):
+            slabs = _Normals(column)
+            place, value = self._best(column, start and start.rescaled(1 / unit), slabs.ratio)
+            if value > 0:
+                scale[k], ratio[k] = np.exp(place), value
+                mean[k], variance[k] = slabs.moments(place)
+        priors = [self.build(scale=number, mode=0.0) for number in (scale * unit).tolist()]
+        values = columns.log_likelihood(ratio, priors, unit)
+        return Fits(priors, values, mean, variance, np.full(values.shape, np.nan))
 
     def _grid(self, column: Columns) -> Array:
         low, high = float(column.s.min()), float(column.largest.max()) + float(column.s.max())
         return np.arange(np.log(low) - np.log(1e4), np.log(high) + 1.5, 0.7)
-
-    def _ratio(self, column: Columns, log_lengths: Array) -> Array:
-        return np.array([_horseshoe_ratio(column, b) for b in log_lengths]).T
 
 
 _SPACING = 0.2
@@ -129,31 +145,71 @@ _LAMBDA_WEIGHTS = (_SPACING / np.pi) / np.cosh(_LOG_LAMBDA)
 _LAMBDA_WEIGHTS /= _LAMBDA_WEIGHTS.sum()
 
 
-def _horseshoe_ratio(column: Columns, log_scale: float) -> tuple[float, float]:
-    """Log-likelihood ratio to the null, and its derivative in the log scale.
+class _Normals:
+    """Likelihoods of a column under normals of many scales, the same for every horseshoe.
 
     The integral is over ``log(scale lambda)``, so that only the weights depend on the scale.
     """
-    low, high = np.log(column.s.min()) - 14.0, np.log(column.largest.max() + column.s.max()) + 14.0
-    places = np.arange(low - _SPACING * 2, high, _SPACING)
-    distance = places - log_scale
-    weights = (_SPACING / np.pi) / np.cosh(distance)
-    # what lies below has no width, what lies above no density: it only counts as mass
-    weights[0] += 2 / np.pi * np.arctan(np.exp(distance[0] - 0.5 * _SPACING))
-    tilt = np.tanh(distance)  # minus the derivative of the log weights
-    z, s, counts = column.z[0], column.noise, column.weights[0]
-    value, slope = 0.0, 0.0
-    size = max(1, BLOCK // places.size)
-    for part in num.chunks(z.size, size):
-        ratio = np.exp(places)[:, None] / s[part]
-        share = ratio**2 / (1 + ratio**2)
-        log_odds = 0.5 * (share * z[part] ** 2 - np.log1p(ratio**2))
+
+    def __init__(self, column: Columns) -> None:
+        self._column = column
+        low = np.log(column.s.min()) - 14.0
+        high = np.log(column.largest.max() + column.s.max()) + 14.0
+        self._places = np.arange(low - _SPACING * 2, high, _SPACING)
+        self._parts = list(num.chunks(column.x.shape[1], max(1, BLOCK // self._places.size)))
+        self._kept = [self._odds(part) for part in self._parts[:_KEPT]]
+
+    def _odds(self, part: slice) -> tuple[Array, Array, Array]:
+        """Odds to the null, up to a factor; its logarithm; shares of the values in the variance."""
+        s = self._column.s if self._column.s.size == 1 else self._column.s[:, part]
+        square = (np.exp(self._places)[:, None] / s) ** 2
+        share = square / (1 + square)
+        log_odds = (0.5 * share) * self._column.z[:, part] ** 2
+        log_odds -= 0.5 * np.log1p(square)
         top = log_odds.max(axis=0)
-        odds = np.exp(log_odds - top)
-        total = weights @ odds
-        value += float(counts[part] @ (np.log(total) + top))
-        slope += float(counts[part] @ ((weights * tilt) @ odds / total))
-    return value, slope
+        log_odds -= top
+        return np.exp(log_odds, out=log_odds), top, share
+
+    def _blocks(self) -> Iterator[tuple[slice, tuple[Array, Array, Array]]]:
+        """Parts of the entries, with their odds, which are computed anew if they are many."""
+        for i, part in enumerate(self._parts):
+            yield part, self._kept[i] if i < _KEPT else self._odds(part)
+
+    def _weights(self, log_scale: float) -> tuple[Array, Array]:
+        """Weights, and their derivatives."""
+        distance = self._places - log_scale
+        weights = (_SPACING / np.pi) / np.cosh(distance)
+        slopes = weights * np.tanh(distance)
+        # What lies below has no width and counts as mass there: with d = distance, 1 / cosh d is
+        # 2 (e^d - e^3d + e^5d - ...), of which sums are geometric. What lies above has no density.
+        power = np.array([1, 3, 5])
+        below = np.array([1, -1, 1]) * np.exp(power * distance[0]) / np.expm1(power * _SPACING)
+        weights[0] += 2 * _SPACING / np.pi * below.sum()
+        slopes[0] -= 2 * _SPACING / np.pi * below @ power
+        return weights, slopes
+
+    def ratio(self, log_scales: Array) -> Array:
+        """Log-likelihood ratios to the null, and their derivatives in the log scale."""
+        counts, found = self._column.weights[0], np.zeros((2, log_scales.size))
+        for i, log_scale in enumerate(log_scales.tolist()):
+            both = np.stack(self._weights(log_scale))
+            for part, (odds, top, _) in self._blocks():
+                total, slope = both @ odds
+                found[0, i] += counts[part] @ (np.log(total) + top)
+                found[1, i] += counts[part] @ (slope / total)
+        return found
+
+    def moments(self, log_scale: float) -> tuple[Array, Array]:
+        """Posterior mean and variance."""
+        weights, _ = self._weights(log_scale)
+        mean, variance = np.empty((2, self._column.x.shape[1]))
+        for part, (odds, _, share) in self._blocks():
+            posterior = weights[:, None] * odds
+            posterior /= posterior.sum(axis=0)
+            mean[part] = (posterior * share).sum(axis=0)
+            spread = (posterior * (share - mean[part]) ** 2).sum(axis=0)
+            variance[part] = mean[part] + self._column.z[0, part] ** 2 * spread
+        return mean * self._column.x[0], variance * self._column.noise**2
 
 
 @register
@@ -174,10 +230,21 @@ class GeneralizedBinary(_OneLength):
     binned: ClassVar[bool] = False  # the change from spike to bump may be sharper than the grid
     side: ClassVar[int] = 1
 
+    has_spike: ClassVar[bool] = True
+
     spread: float = 0.1
 
     def __post_init__(self) -> None:
         as_positive(self.spread, "spread")
+
+    @property
+    def slab(self) -> kernels.Bump:
+        """The bump, of any size."""
+        return kernels.Bump(self.spread)
+
+    def with_slab(self, weight: float, scale: float) -> FittedPrior:
+        """Make the prior with a bump at this distance."""
+        return self.build(weight=weight, mean=scale, spread=self.spread, mode=0.0)
 
     @classmethod
     def build(cls, **parameters: Any) -> FittedPrior:
@@ -193,10 +260,10 @@ class GeneralizedBinary(_OneLength):
 
     def fit_column(self, column: Columns, start: FittedPrior | None) -> tuple[FittedPrior, float]:
         """Fit the only column, with the spike at zero."""
-        place, value = self._best(column, start)
+        place, value = self._best(column, start, partial(self._ratio, column))
         weight = float(self._profile(column, np.array([place]))[2, 0]) if value > 0 else 0.0
         mean = float(np.exp(place)) if weight > 0 else 0.0
-        return self.build(weight=weight, mean=mean, spread=self.spread, mode=0.0), np.nan
+        return self.with_slab(weight, mean), np.nan
 
     def _grid(self, column: Columns) -> Array:
         """Log distances of the bump, half of its width (with noise) apart."""
@@ -213,27 +280,14 @@ class GeneralizedBinary(_OneLength):
 
     def _profile(self, column: Columns, log_means: Array) -> Array:
         """Ratio to the null, its derivative, and the best weight, at several log distances."""
-        mean, z, counts = np.exp(log_means)[:, None] / column.s, column.z, column.weights[0]
-        rest = 1 / (1 + (self.spread * mean) ** 2)  # share of the noise in the variance
-        share = 1 - rest
-        gap = z - mean
-        edge = (1 / self.spread + self.spread * mean * z) * np.sqrt(rest)
-        log_odds = (
-            0.5 * (np.log(rest) - gap**2 * rest + z**2)
-            + special.log_ndtr(edge)
-            - special.log_ndtr(1 / self.spread)
-        )
-        capped = np.minimum(log_odds, kernels.LARGEST_EXPONENT)
-        odds = np.exp(capped)
-        weight = best_weight(odds, counts)
+        z, rate, counts = column.z, column.s * np.exp(-log_means)[:, None], column.weights[0]
+        ratio = self.slab.ratio(z, rate)
+        first = self.slab.details(z, rate, ratio).first
+        weight = best_weight(ratio.odds, counts)
         w = weight[:, None]
-        value = (np.log1p(w * (odds - 1)) + np.where(w > 0, log_odds - capped, 0.0)) @ counts
-        slope = (
-            -share
-            + gap * mean * rest
-            + gap**2 * rest * share
-            + (self.spread * mean * z * np.sqrt(rest) - edge * share) / num.mills(-edge)
-        )
-        with np.errstate(divide="ignore"):
-            q = special.expit(np.log(w) - np.log1p(-w) + log_odds)
-        return np.array([value, (q * slope) @ counts, weight])
+        density = 1 + w * (ratio.odds - 1)
+        value = np.log(density)
+        share = w * ratio.odds / density
+        if ratio.excess is not None:
+            value += np.where(w > 0, ratio.excess, 0.0)
+        return np.array([value @ counts, (share * first) @ counts, weight])

@@ -15,11 +15,13 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from scipy import linalg, optimize
+from scipy import optimize
 
 from ebcd._numerics import Array
 
-_GOAL = 1e-14  # certificate per observation at which to stop
+GOAL = 1e-14  # certificate per observation at which to stop
+_SPARE = 100.0  # logarithm by which scaled likelihoods may exceed one, far from overflow
+_NOTHING = 1e-150  # scaled likelihood: products of smaller ones are denormal, which is slow
 _NEARLY = 1e-7  # below which what is left to gain drowns in rounding of the value
 
 
@@ -27,11 +29,25 @@ class Likelihoods:
     """Likelihoods of observations (columns) under components (rows), scaled to stay in range."""
 
     def __init__(self, log_likelihood: Array, counts: Array | None) -> None:
-        top = log_likelihood.max(axis=0)
-        self.rows = np.exp(log_likelihood - top)
-        self.counts = np.ones(top.shape) if counts is None else counts
+        self._top = log_likelihood.max(axis=0)
+        self.rows = self._scaled(log_likelihood)
+        self.counts = np.ones(self._top.shape) if counts is None else counts
         self.total = float(self.counts.sum())
-        self.offset = float(self.counts @ top)
+        self.offset = float(self.counts @ self._top)
+
+    def add(self, log_likelihood: Array, order: np.ndarray) -> None:
+        """Add components, and bring all of them into another order."""
+        top = np.maximum(self._top, log_likelihood.max(axis=0))
+        if (top - self._top).max() > _SPARE:
+            self.rows *= np.exp(self._top - top)
+            self._top, self.offset = top, float(self.counts @ top)
+        self.rows = np.concatenate([self.rows, self._scaled(log_likelihood)])[order]
+
+    def _scaled(self, log_likelihood: Array) -> Array:
+        rows = log_likelihood - self._top
+        np.exp(rows, out=rows)
+        rows[rows < _NOTHING] = 0.0
+        return np.asarray(rows)
 
     def value(self, density: Array) -> float:
         """Log-likelihood (1) of the scaled mixture density, less `offset`."""
@@ -46,8 +62,13 @@ class WeightFit(NamedTuple):
     certificate: float
 
 
-def fit_weights(likelihoods: Likelihoods, start: Array | None = None) -> WeightFit:
-    """Maximise (1), from given weights if there are any; the result is never worse."""
+def fit_weights(
+    likelihoods: Likelihoods, start: Array | None = None, goal: float = GOAL
+) -> WeightFit:
+    """Maximise (1), from given weights if there are any; the result is never worse.
+
+    The certificate per observation at which to stop is `goal`.
+    """
     rows, counts = likelihoods.rows, likelihoods.counts
     weights = _em_start(likelihoods) if start is None else start / start.sum()
     density = weights @ rows
@@ -59,7 +80,7 @@ def fit_weights(likelihoods: Likelihoods, start: Array | None = None) -> WeightF
     for _ in range(300):  # tens are enough
         derivative = rows @ (counts / density)
         certificate = float(derivative.max() / likelihoods.total - 1)
-        if certificate <= _GOAL:
+        if certificate <= goal:
             break
         direction = _newton_direction(likelihoods, weights, density, derivative)
         if certificate < _NEARLY:
@@ -110,9 +131,10 @@ def _newton_direction(
 
 def _promising(derivative: Array, total: float) -> np.ndarray:
     """Mark local maxima of the derivative that exceed the bound."""
-    padded = np.pad(derivative, 1, constant_values=-np.inf)
-    peak = (derivative >= padded[:-2]) & (derivative >= padded[2:])
-    return np.asarray(peak & (derivative > total))
+    peak = derivative > total
+    peak[1:] &= derivative[1:] >= derivative[:-1]
+    peak[:-1] &= derivative[:-1] >= derivative[1:]
+    return np.asarray(peak)
 
 
 def _quadratic_step(ratio: Array, counts: Array, derivative: Array, total: float) -> Array:
@@ -122,12 +144,14 @@ def _quadratic_step(ratio: Array, counts: Array, derivative: Array, total: float
     ridge = 1e-14 * float(np.trace(hessian))
     while True:
         try:
-            root = linalg.cholesky(hessian + ridge * np.eye(wanted.size))
+            root = np.linalg.cholesky(hessian + ridge * np.eye(wanted.size))
             break
-        except linalg.LinAlgError:  # components that the data cannot tell apart
+        except np.linalg.LinAlgError:  # components that the data cannot tell apart
             ridge *= 100
-    y = linalg.solve_triangular(root, wanted, trans="T")
-    solution, _ = optimize.nnls(root, y, maxiter=30 * wanted.size)
+    y = np.linalg.solve(root, wanted)
+    solution = np.linalg.solve(root.T, y)
+    if (solution < 0).any():
+        solution, _ = optimize.nnls(root.T, y, maxiter=30 * wanted.size)
     return np.asarray(solution)
 
 
