@@ -304,6 +304,11 @@ class Readable(Decomposition):
         elif hasattr(self, "mean_"):
             del self.mean_
 
+    @property
+    def _units(self) -> Array:
+        """What loadings are divided by to compare features: the scale of a scaled fit, or one."""
+        return np.asarray(self.scale_ if getattr(self, "scale", False) else np.ones(1))
+
     def _found(self) -> str:
         return f"{self.n_components_} component{'s' if self.n_components_ != 1 else ''}"
 

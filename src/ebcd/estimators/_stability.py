@@ -27,8 +27,8 @@ def stability(model: Any, X: Any, n_splits: int, n_jobs: int | None, random_stat
     shares = np.zeros(model.n_components_)
     if model.n_components_:
         seeds = as_generator(random_state, default=0).integers(2**63, size=n_splits).tolist()
-        target = directions(model.components_ / model.scale_)
-        work = partial(_found_again, _unfitted(model, matrix), matrix, target, model.scale_)
+        target = directions(model.components_ / model._units)
+        work = partial(_found_again, _unfitted(model, matrix), matrix, target, model._units)
         words = "half of the rows" if getattr(model, "verbose", 0) else ""
         shares += sum(in_parallel(work, seeds, n_jobs, words))
     return shares / n_splits

@@ -151,7 +151,7 @@ def biplot(
     axes = _scatter(style.one_axes(ax, 7.0, 5.4), model, which, values, color_by, "color_by")
     if labels is not None:
         _label(axes, values, labels)
-    arrows = (model.components_ / model.scale_)[which].T
+    arrows = (model.components_ / model._units)[which].T
     size = np.linalg.norm(arrows, axis=1)
     longest = np.argsort(-size, kind="stable")[: min(n, np.count_nonzero(size))]
     most = np.abs(arrows).max(axis=0, initial=1e-300)
