@@ -109,6 +109,16 @@ class Page:
         self.wait(lambda: self.one("#tip").is_displayed())
         return self.one("#tip").text.split("\n")
 
+    def unfold(self):
+        """Open the technical details, whose charts are then drawn again."""
+        self.one("#technical > summary").click()
+        self.wait(
+            lambda: self.js(
+                "const plot = document.querySelector('#trace .plot');"
+                "return plot.clientWidth === Number(plot.firstChild.getAttribute('width'))"
+            )
+        )
+
     def bars(self, figure=0):
         """Names of the features that a component's chart shows, from above."""
         return self.js(
@@ -360,7 +370,7 @@ def test_hover_shows_values(opened, employment):
     tip = opened.hover(opened.one("#variance-chart svg"), 0, 0)
     assert tip[0] == "component 2"
     assert f"{100 * model.explained_variance_ratio_[1]:.1f}%" in tip[1]
-    opened.one("#technical > summary").click()
+    opened.unfold()
     assert opened.hover(opened.one("#prior-charts svg"), 10, 0)[0].startswith("estimated")
     assert opened.hover(opened.one("#trace svg"), 10, 0)[0].startswith("step")
     tip = opened.hover(opened.one(".heat-scroll"), 0, -100)
@@ -556,7 +566,6 @@ def test_every_chart_is_saved(opened):
     buttons = opened.all(".saves button")
     # correlations, 3 components, heat map, variance, scores, other methods, 3 priors, fit
     assert len(buttons) == 24
-    opened.one("#technical > summary").click()
     for index in range(0, 24, 2):
         name, content = opened.saved(".saves button", index)
         assert name.endswith(".svg")
@@ -772,11 +781,8 @@ def test_features_are_cut_where_they_stop_mattering(biplot, wine):
 def test_technical_details_are_folded(biplot):
     assert not biplot.one("#prior-charts").is_displayed()
     assert not biplot.one("#trace").is_displayed()
-    biplot.one("#technical > summary").click()
+    biplot.unfold()
     assert biplot.one("#trace svg").is_displayed()
-    fits = """const plot = document.querySelector('#prior-charts .plot');
-        return plot.clientWidth === Number(plot.firstChild.getAttribute('width'))"""
-    biplot.wait(lambda: biplot.js(fits))  # drawn again, now that there is a width
     drawn = biplot.all("#prior-charts circle.atom")
     said = [text.text for text in biplot.all("#prior-charts text.name")]
     assert len(drawn) == len(said) == sum(bool(atoms) for atoms in header_of(biplot)["atoms"])
@@ -870,7 +876,7 @@ def test_phone(page, report):
     )
     assert wide == [360, 360]
     page.choose("score-view", "scatter")
-    page.one("#technical > summary").click()
+    page.unfold()
     assert page.js("return document.documentElement.scrollWidth") == 360
     page.type("search", "gov")
     page.press(Keys.ENTER)
@@ -966,7 +972,7 @@ def test_method_without_uncertainties(page, tmp_path, employment):
     assert not page.one("#level").is_displayed()
     assert not page.one("#priors").is_displayed()
     assert len(page.all("#score-chart path.curve")) == 1
-    page.one("#technical > summary").click()
+    page.unfold()
     assert "criterion after each step" in page.one("#trace").text
     assert "has no uncertainties of loadings, so there are no inter" in page.one("#summary").text
     assert page.problems() == []

@@ -25,10 +25,10 @@ function setUp() {
   }
   if (header.priors.length) {
     show("priors");
-    addChart(drawPriors, "picked", "names");
+    addChart(drawPriors, "picked", "names", "unfolded");
   }
-  if (data.path) addChart(drawTrace);
-  byId("technical").addEventListener("toggle", drawAll);
+  if (data.path) addChart(drawTrace, "unfolded");
+  byId("technical").addEventListener("toggle", () => change({ unfolded: byId("technical").open }));
   setUpTheme();
   setUpTables();
 }
