@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,7 +31,7 @@ class Background:
     groups: dict[str, list[Any]] = field(default_factory=dict)  # numbers or texts of rows
 
     @classmethod
-    def of(cls, model: Readable, X: Any, data: Input | None = None, groups: Any = None) -> Any:
+    def of(cls, model: Readable, X: Any, data: Input | None = None, groups: Any = None) -> Self:
         """Describe data `X`, or only their covariance in `data` if `X` is None."""
         matrix = None if X is None or isinstance(X, Gram) else model._rows(X).matrix
         missing, skewness = (np.empty(0),) * 2 if matrix is None else _columns(matrix)
@@ -88,11 +88,12 @@ def _columns(matrix: Any) -> tuple[Array, Array]:
         known = np.maximum(n - missing[part], 1)
         mean = np.where(holes, 0.0, block).sum(axis=0) / known
         block = np.where(holes, 0.0, block - mean)
+        size = np.abs(block).max(axis=0, initial=0.0)
+        varies = size > 1e-10 * np.abs(mean)  # else it is rounding
+        block /= np.where(varies, size, np.inf)  # so that powers stay in range
         variance = (block**2).sum(axis=0) / known
-        varies = variance > 1e-20 * mean**2  # else it is rounding
         third = (block**3).sum(axis=0) / known
-        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            skewness[part] = np.where(varies, third / variance**1.5, np.nan)
+        skewness[part] = np.where(varies, third / np.where(varies, variance, 1.0) ** 1.5, np.nan)
     return missing, skewness
 
 
@@ -104,6 +105,7 @@ def _correlations(matrix: Any, data: Input | None, chosen: NDArray[Any]) -> Arra
         count = np.maximum(there.T @ there, 1.0)
         x = np.where(there > 0, block, 0.0)
         x = there * (x - x.sum(axis=0) / np.maximum(there.sum(axis=0), 1.0))
+        x /= np.abs(x).max(axis=0, initial=1e-300)
         mean = x.T @ there / count  # [i, j]: of feature i where j is there
         variance = (x**2).T @ there / count - mean**2
         scale = np.sqrt(np.maximum(variance * variance.T, 0.0))

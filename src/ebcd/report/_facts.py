@@ -64,6 +64,8 @@ class Facts:
     @property
     def ratio(self) -> Array:
         """Share of the variance of each component."""
+        if not getattr(self.model, "scale", False):
+            return np.asarray(self.model.explained_variance_ratio_)
         total = _total(self.model, self.background)
         return np.asarray((self.tables["loading"] ** 2).sum(axis=1) / (total or 1.0))
 
@@ -84,13 +86,18 @@ class Facts:
             clear = [k for k in everything if self.stability[k] >= OFTEN]
         return (clear or everything)[:AT_ONCE]
 
+    def relative(self, k: int) -> Array:
+        """Return the loadings of a component relative to its length."""
+        loadings = self.tables["loading"][k]
+        loadings = loadings / (np.abs(loadings).max(initial=0.0) or 1.0)
+        return np.asarray(loadings / (np.linalg.norm(loadings) or 1.0))
+
     def carriers(self, k: int) -> NDArray[np.intp]:
         """Return the features that carry most of a component, or all whose sign is clear if few."""
-        loadings = self.tables["loading"][k]
+        loadings = self.relative(k)
         used = np.where(self.model._used(k)[0], loadings, 0.0)
         order = np.argsort(-np.abs(used), kind="stable")[: np.count_nonzero(used)]
-        carried = np.cumsum(loadings[order] ** 2) / (np.sum(loadings**2) or 1.0)
-        return order[: 1 + int(np.searchsorted(carried, CARRIED))]
+        return order[: 1 + int(np.searchsorted(np.cumsum(loadings[order] ** 2), CARRIED))]
 
     @property
     def interval(self) -> str:
@@ -233,8 +240,8 @@ def _pca_ratio(model: Readable, background: Background, given: Array | None) -> 
     """Return the shares of the variance of principal components, if these are known."""
     if "PCA" not in background.others:
         return None if getattr(model, "scale", False) else given
-    squares = ((background.others["PCA"] / model._units) ** 2).sum(axis=1)
-    return np.sort(squares / _total(model, background))[::-1]
+    loadings = background.others["PCA"] / model._units / np.sqrt(_total(model, background))
+    return np.sort((loadings**2).sum(axis=1))[::-1]
 
 
 def _checked_intervals(intervals: Any, model: Readable) -> Array:

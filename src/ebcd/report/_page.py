@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 import ebcd
+from ebcd.estimators._bootstrap import directions
 from ebcd.report import _words
 from ebcd.report._encode import Block, order_of
 from ebcd.report._facts import Facts
@@ -187,8 +188,7 @@ def _add_others(block: Block, facts: Facts, kept: np.ndarray) -> list[dict[str, 
     described = []
     for name, found in others.items():
         block.add_numbers(f"other_{name}", found[:, kept[which]], 4)
-        size = np.linalg.norm(mine, axis=1) * np.linalg.norm(found, axis=1)
-        cosines = (mine * found).sum(axis=1) / np.where(size > 0, size, 1.0)
+        cosines = (directions(mine) * directions(found)).sum(axis=1)
         described.append({"name": name, "cosines": cosines.round(3).tolist()})
     if others:
         block.add_numbers("compared", which.astype(np.float64), 7)

@@ -212,12 +212,12 @@ def found_again(share: float) -> str:
 
 
 def _features(facts: Facts, k: int) -> list[str]:
-    order, loadings = facts.carriers(k), facts.tables["loading"][k]
+    order, loadings = facts.carriers(k), facts.relative(k)
     if order.size == 0:
         none = "is different from zero" if "lfsr" not in facts.tables else "has a clear sign"
         return [f"None of its loadings {none}."]
     names, others = facts.names, int(facts.model._used(k)[0].sum()) - order.size
-    share = percent(np.sum(loadings[order] ** 2) / np.sum(loadings**2), 0)
+    share = percent(np.sum(loadings[order] ** 2), 0)
     what = "that are not zero" if "lfsr" not in facts.tables else "with a clear sign"
     more = [f"There {'is' if others == 1 else 'are'} {count(others, 'smaller loading')} {what}."]
     more = more if others > 0 else []
