@@ -31,10 +31,11 @@ print(adata.obsm["X_ebcd"].shape, adata.varm["ebcd"].shape)
 # for each of the 765 genes in every component.
 
 genes = adata.var_names.to_numpy()
+top = ebcd.anndata.top_genes(adata, 8)
 for k, share in enumerate(adata.uns["ebcd"]["variance_ratio"]):
-    loadings, rate = adata.varm["ebcd"][:, k], adata.varm["ebcd_lfsr"][:, k]
-    top = ", ".join(genes[np.argsort(-np.abs(loadings))[:8]])
-    print(f"{k}: {share:.1%} of the variance, {(rate < 0.05).sum()} genes: {top}")
+    clear = (adata.varm["ebcd_lfsr"][:, k] < 0.05).sum()
+    names = ", ".join(top.loc[top["component"] == k, "gene"])
+    print(f"{k}: {share:.1%} of the variance, {clear} genes: {names}")
 
 # %%
 # Immunologists will recognise most of them. Which cells use them? The labels come from a comparison
@@ -71,8 +72,8 @@ print(f"the other {(is_b & ~high).sum()} B cells have a mean of {score[is_b & ~h
 
 # %%
 # Scanpy's plots work with these scores as with those of PCA. The scores of each component have mean
-# square one; multiply by ``sqrt(adata.uns["ebcd"]["variance"])`` before computing neighbours, if
-# components should count according to the variance they explain.
+# square one, so that all count the same in ``sc.pp.neighbors(adata, use_rep="X_ebcd")``; with
+# ``ebcd.anndata.ebcd(adata, weighted=True)`` each counts by the variance that it explains.
 
 figure, axes = plt.subplots(1, 2, figsize=(11, 4.2), layout="constrained")
 shared = {"basis": "X_ebcd", "color": "bulk_labels", "title": "", "show": False}

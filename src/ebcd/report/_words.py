@@ -155,6 +155,10 @@ def data(facts: Facts) -> list[str]:
     lines = [f"{count(facts.model.n_samples_, 'row')} of {count(len(names), 'feature')}."]
     if known.missing.size:
         lines[0] = f"{lines[0][:-1]}, {_missing(known.missing, facts.model.n_samples_, names)}."
+    if facts.model.center and hasattr(facts.model, "mean_"):
+        scaled = getattr(facts.model, "scale", False)
+        also = ", and features were divided by their standard deviations" if scaled else ""
+        lines.append(f"The mean of every feature was subtracted{also}.")
     if known.skewness.size:
         constant = [names[j] for j in np.flatnonzero(np.isnan(known.skewness))]
         if constant:
