@@ -59,13 +59,13 @@ figure.colorbar(image, label="mean score")
 plt.show()
 
 # %%
-# Component 0 sets cells that present antigens (HLA class II; monocytes and dendritic cells) against
-# T cells (CD3) and natural killer cells. Component 1 is active in monocytes, 2 in B cells, 3 in
-# natural killer cells and, less so, in cytotoxic T cells, 5 in stem cells (CD34+). Component 4 is
-# not active in any cell type as a whole. Its genes are those of plasma cells, which make
-# antibodies, and it divides the B cells:
+# Component 0 is active in monocytes. Component 1 sets cells that present antigens (HLA class II;
+# dendritic and B cells) against T cells (CD3) and natural killer cells. Component 2 is active in
+# natural killer cells and, less so, in cytotoxic T cells, 4 in B cells, 5 in stem cells (CD34+).
+# The genes of component 3 are those of plasma cells, which make antibodies, and it divides the B
+# cells:
 
-score = adata.obsm["X_ebcd"][:, 4]
+score = adata.obsm["X_ebcd"][:, 3]
 high, is_b = score > 3, labels == "CD19+ B"
 print(f"{high.sum()} cells have scores above 3, {(high & is_b).sum()} of them B cells;")
 print(f"the other {(is_b & ~high).sum()} B cells have a mean of {score[is_b & ~high].mean():.1f}")

@@ -861,6 +861,7 @@ def test_ordered_features_are_a_curve(page, tmp_path):
     assert len(page.all("#bars path.curve")) == len(page.all("#bars path.band")) == 1
     assert not page.all("#bars rect.positive")
     assert page.one("#bars path.curve").get_attribute("d").count("L") == 31
+    assert heat_names(page)[:3] == ["x0", "x1", "x2"]
     tip = page.hover(page.one("#bars svg"), 0, 0)
     assert f"loading {model.components_[0, int(tip[0][1:])]:.4g}" == tip[1]
     assert page.problems() == []

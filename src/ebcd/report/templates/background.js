@@ -75,7 +75,7 @@ function drawOthers() {
   const rows = range(data.compared.length)
     .sort((i, j) => size(j) - size(i))
     .slice(0, 15)
-    .sort((i, j) => methods[0].at(j) - methods[0].at(i));
+    .sort((i, j) => (header.ordered[k] ? i - j : methods[0].at(j) - methods[0].at(i)));
   const width = widthOf(made.plot);
   const names = rows.map((i) => data.names[data.compared[i]]);
   const left = Math.min(Math.max(...names.map((name) => textWidth(name)), 20) + 10, 0.36 * width);

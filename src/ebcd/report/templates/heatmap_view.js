@@ -299,6 +299,7 @@ function setUpHeatmap() {
     ...componentOptions(-1, (k) => `value:${k}`, "value in "),
     ...componentOptions(-1, (k) => `size:${k}`, "size in "),
   );
+  if (header.ordered.some(Boolean)) byId("heat-sort").value = "data";
   if (!data.lfsr) byId("heat-clear").parentElement.lastChild.textContent = " non-zero only";
   for (const id of ["heat-name", "heat-least"]) byId(id).addEventListener("input", drawHeatmap);
   for (const id of ["heat-sort", "heat-clear", "heat-scale"])
