@@ -288,7 +288,7 @@ def test_names_cannot_break_out(tmp_path):
 
 def test_groups_to_colour_by(tmp_path, model, data):
     kinds = np.array(["b", "a", "", "a"] * 10, dtype=object)
-    kinds[2] = None
+    kinds[2], kinds[6] = None, np.nan
     many = [f"kind {i % 12}" for i in range(40)]
     numbers = np.where(np.arange(40) == 3, np.nan, np.arange(40.0))
     page = write_report(

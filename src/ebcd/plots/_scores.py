@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from ebcd._numerics import Array
 from ebcd._parameters import COUNT
+from ebcd.data.files._columns import cell_text
 from ebcd.plots import _style as style
 
 if TYPE_CHECKING:
@@ -275,7 +276,7 @@ def _coloured(ax: Axes, values: Array, color: Any, look: dict[str, Any], name: s
             f"{name} must have {len(values)} entries, one per sample, got {given.shape}"
         )
     if given.dtype.kind == "O":
-        given = np.array(["missing" if v is None or v != v else str(v) for v in given.tolist()])
+        given = np.array([cell_text(cell) or "missing" for cell in given.tolist()])
     categories, place = np.unique(given, return_inverse=True)
     if given.dtype.kind in "iuf" and categories.size > _CATEGORIES:
         drawn = ax.scatter(values[:, 0], values[:, 1], c=given, cmap="viridis", **look)

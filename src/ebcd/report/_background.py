@@ -11,12 +11,13 @@ from numpy.typing import NDArray
 
 from ebcd._numerics import Array, chunks
 from ebcd.data import Gram, Input, as_input, is_sparse
+from ebcd.data._settings import SETTINGS
+from ebcd.data.files._columns import cell_text
 from ebcd.estimators._bootstrap import matched
 from ebcd.estimators._readable import Readable
 from ebcd.fitting._starts import svd_start, varimax_start
 
 _CORRELATED = 40  # features in the picture of correlations, which is small
-_ENTRIES = 4_000_000  # of the data that are made dense at a time
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,13 +68,11 @@ def checked_groups(groups: Any, n_rows: int | None) -> dict[str, list[Any]]:
             )
         numbers = cells.dtype.kind in "iuf"
         found["group" if name is None else str(name)] = (
-            cells.astype(np.float64).tolist() if numbers else [_text(cell) for cell in cells]
+            cells.astype(np.float64).tolist()
+            if numbers
+            else [cell_text(cell) for cell in cells.tolist()]
         )
     return found
-
-
-def _text(cell: Any) -> str:
-    return "" if cell is None or cell != cell else str(cell)
 
 
 def _columns(matrix: Any) -> tuple[Array, Array]:
@@ -81,18 +80,20 @@ def _columns(matrix: Any) -> tuple[Array, Array]:
     n, p = matrix.shape
     by_column = matrix.tocsc() if is_sparse(matrix) else matrix
     missing, skewness = np.zeros(p), np.full(p, np.nan)
-    for part in chunks(p, max(1, _ENTRIES // max(n, 1))):
+    for part in chunks(p, max(1, SETTINGS.piece // max(n, 1))):
         block = _dense(by_column[:, part])
         holes = np.isnan(block)
         missing[part] = holes.sum(axis=0)
         known = np.maximum(n - missing[part], 1)
-        mean = np.where(holes, 0.0, block).sum(axis=0) / known
-        block = np.where(holes, 0.0, block - mean)
-        size = np.abs(block).max(axis=0, initial=0.0)
+        mean = np.sum(block, axis=0, where=~holes) / known
+        block = block - mean
+        block[holes] = 0.0
+        size = np.maximum(block.max(axis=0, initial=0.0), -block.min(axis=0, initial=0.0))
         varies = size > 1e-10 * np.abs(mean)  # else it is rounding
         block /= np.where(varies, size, np.inf)  # so that powers stay in range
-        variance = (block**2).sum(axis=0) / known
-        third = (block**3).sum(axis=0) / known
+        square = block * block
+        variance = square.sum(axis=0) / known
+        third = np.einsum("ij,ij->j", square, block) / known
         skewness[part] = np.where(varies, third / np.where(varies, variance, 1.0) ** 1.5, np.nan)
     return missing, skewness
 

@@ -103,7 +103,8 @@ def _where_to_begin(facts: Facts) -> str:
     """Name the components to look at first, if there are many."""
     if len(facts.first) == facts.n_components:
         return ""
-    why = "the largest that stand out from noise"
+    all_weak = len(facts.weak) == facts.n_components
+    why = f"the largest{'' if all_weak else ' that stand out from noise'}"
     if facts.stability is not None:
         why = "none is found again often, so take the largest"
         if facts.stability.max() >= OFTEN:
@@ -203,16 +204,12 @@ def findings(facts: Facts) -> Iterator[tuple[str, list[str]]]:
     for k, share in enumerate(facts.ratio):
         sure = ["It does not stand out from noise."] if k in facts.weak else []
         if facts.stability is not None:
-            sure.append(f"{found_again(facts.stability[k])} of the rows.")
+            again = percent(facts.stability[k], 0)
+            sure.append(f"Found again in {again} of random halves of the rows.")
         yield (
             f"Component {k + 1}: {percent(share)} of the variance",
             sure + _features(facts, k) + _rows(facts, k),
         )
-
-
-def found_again(share: float) -> str:
-    """Say how stable a component is."""
-    return f"Found again in {percent(share, 0)} of random halves"
 
 
 def _features(facts: Facts, k: int) -> list[str]:
