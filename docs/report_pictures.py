@@ -9,6 +9,7 @@ from pathlib import Path
 from PIL import Image
 from selenium import webdriver
 from selenium.webdriver.support.ui import WebDriverWait
+from sklearn.datasets import load_wine
 
 import ebcd
 from ebcd.report import write_report
@@ -33,6 +34,19 @@ def write(folder):
     )
 
 
+def write_wines(folder):
+    """Write a report with groups, and without the time that scores are drawn over otherwise."""
+    wine = load_wine()
+    return write_report(
+        ebcd.EBCD(3, scale=True).fit(wine.data),
+        folder / "wine.html",
+        X=wine.data,
+        feature_names=[name.replace("_", " ") for name in wine.feature_names],
+        color_by={"cultivar": wine.target_names[wine.target]},
+        title="Wine",
+    )
+
+
 def take(browser, first, last, name):
     """Save the page from the top of one part to the bottom of another."""
     box = "return document.querySelector(arguments[0]).getBoundingClientRect()"
@@ -41,12 +55,12 @@ def take(browser, first, last, name):
     clip = {"x": 0, "y": max(top - 14, 0), "width": WIDTH, "height": bottom - top + 28, "scale": 1}
     shot = browser.execute_cdp_cmd("Page.captureScreenshot", {"clip": clip})
     picture = Image.open(io.BytesIO(base64.b64decode(shot["data"]))).convert("RGB")
-    colours = picture.quantize(64, method=Image.Quantize.MAXCOVERAGE)
+    colours = picture.quantize(128, method=Image.Quantize.MAXCOVERAGE)
     colours.save(HERE / "_static" / name, optimize=True)
 
 
 def main():
-    """Open the report and save two parts of it."""
+    """Open the reports and save parts of them."""
     options = webdriver.ChromeOptions()
     options.binary_location = shutil.which("chromium")
     with tempfile.TemporaryDirectory() as name:
@@ -55,12 +69,18 @@ def main():
         browser = webdriver.Chrome(options, webdriver.ChromeService(shutil.which("chromedriver")))
         size = {"width": WIDTH, "height": 4000, "deviceScaleFactor": 1, "mobile": False}
         browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
-        browser.get(write(Path(name)).as_uri())
         ready = "return document.documentElement.dataset.ready"
-        WebDriverWait(browser, 20).until(lambda b: b.execute_script(ready))
+
+        def show(page):
+            browser.get(page.as_uri())
+            WebDriverWait(browser, 20).until(lambda b: b.execute_script(ready))
+
+        show(write(Path(name)))
         browser.execute_script("document.querySelector('#summary > details').open = false")
         take(browser, "body", "#components", "report.png")
         take(browser, "#heat", "#scores", "report_scores.png")
+        show(write_wines(Path(name)))
+        take(browser, "#scores", "#others", "report_biplot.png")
         browser.quit()
 
 

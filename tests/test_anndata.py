@@ -16,6 +16,7 @@ anndata = pytest.importorskip("anndata")
 import pandas as pd  # noqa: E402 - comes with anndata
 
 from ebcd.anndata import ebcd as decompose  # noqa: E402
+from ebcd.anndata import plot_loadings, top_genes  # noqa: E402
 from ebcd.data._settings import SETTINGS  # noqa: E402
 
 integrated = partial(ebcd.EBCD, scores="integrated")
@@ -256,3 +257,46 @@ def test_a_missing_package_is_named():
     code = "import sys; sys.modules['anndata'] = None\nimport ebcd\nebcd.anndata"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert 'pip install "ebcd[anndata]"' in run.stderr.splitlines()[-1]
+
+
+def test_weighted_scores():
+    """Distances weigh components by their variance, as those of scanpy's PCA."""
+    plain, weighted = make_data(), make_data()
+    decompose(plain, 2)
+    decompose(weighted, 2, weighted=True)
+    expected = plain.obsm["X_ebcd"] * np.sqrt(plain.uns["ebcd"]["variance"])
+    np.testing.assert_allclose(weighted.obsm["X_ebcd"], expected)
+    assert weighted.obsm["X_ebcd"].dtype == plain.obsm["X_ebcd"].dtype
+    assert weighted.uns["ebcd"]["params"]["weighted"]
+
+
+def test_top_genes():
+    adata = make_data()
+    decompose(adata, 2, mask_var="chosen", key_added="mine")
+    table = top_genes(adata, 3, key="mine")
+    assert table.columns.tolist() == ["component", "gene", "loading", "sd", "lfsr"]
+    assert table["component"].tolist() == [0, 0, 0, 1, 1, 1]
+    for k in range(2):
+        loadings = adata.varm["mine"][:, k]
+        order = np.argsort(-np.abs(loadings))[:3]
+        part = table[table["component"] == k]
+        assert part["gene"].tolist() == adata.var_names[order].tolist()
+        np.testing.assert_array_equal(part["loading"], loadings[order])
+        np.testing.assert_array_equal(part["lfsr"], adata.varm["mine_lfsr"][order, k])
+    assert len(top_genes(adata, 100, key="mine")) <= 2 * 24  # genes that were used
+    with pytest.raises(ValueError, match=r"'ebcd' is not in adata\.varm and adata\.uns"):
+        top_genes(adata)
+
+
+def test_plot_loadings():
+    pyplot = pytest.importorskip("matplotlib.pyplot")
+    adata = make_data()
+    decompose(adata, 2)
+    ax = plot_loadings(adata, 0, n=5)
+    assert [bar.get_width() for bar in ax.patches] == sorted(
+        adata.varm["ebcd"][np.argsort(-np.abs(adata.varm["ebcd"][:, 0]))[:5], 0], reverse=True
+    )
+    shown = [label.get_text() for label in ax.get_yticklabels()]
+    assert set(shown) <= set(adata.var_names)
+    assert len(plot_loadings(adata)) == 2
+    pyplot.close("all")

@@ -31,10 +31,11 @@ print(adata.obsm["X_ebcd"].shape, adata.varm["ebcd"].shape)
 # for each of the 765 genes in every component.
 
 genes = adata.var_names.to_numpy()
+top = ebcd.anndata.top_genes(adata, 8)
 for k, share in enumerate(adata.uns["ebcd"]["variance_ratio"]):
-    loadings, rate = adata.varm["ebcd"][:, k], adata.varm["ebcd_lfsr"][:, k]
-    top = ", ".join(genes[np.argsort(-np.abs(loadings))[:8]])
-    print(f"{k}: {share:.1%} of the variance, {(rate < 0.05).sum()} genes: {top}")
+    clear = (adata.varm["ebcd_lfsr"][:, k] < 0.05).sum()
+    names = ", ".join(top.loc[top["component"] == k, "gene"])
+    print(f"{k}: {share:.1%} of the variance, {clear} genes: {names}")
 
 # %%
 # Immunologists will recognise most of them. Which cells use them? The labels come from a comparison
@@ -58,21 +59,21 @@ figure.colorbar(image, label="mean score")
 plt.show()
 
 # %%
-# Component 0 sets cells that present antigens (HLA class II; monocytes and dendritic cells) against
-# T cells (CD3) and natural killer cells. Component 1 is active in monocytes, 2 in B cells, 3 in
-# natural killer cells and, less so, in cytotoxic T cells, 5 in stem cells (CD34+). Component 4 is
-# not active in any cell type as a whole. Its genes are those of plasma cells, which make
-# antibodies, and it divides the B cells:
+# Component 0 is active in monocytes. Component 1 sets cells that present antigens (HLA class II;
+# dendritic and B cells) against T cells (CD3) and natural killer cells. Component 2 is active in
+# natural killer cells and, less so, in cytotoxic T cells, 4 in B cells, 5 in stem cells (CD34+).
+# The genes of component 3 are those of plasma cells, which make antibodies, and it divides the B
+# cells:
 
-score = adata.obsm["X_ebcd"][:, 4]
+score = adata.obsm["X_ebcd"][:, 3]
 high, is_b = score > 3, labels == "CD19+ B"
 print(f"{high.sum()} cells have scores above 3, {(high & is_b).sum()} of them B cells;")
 print(f"the other {(is_b & ~high).sum()} B cells have a mean of {score[is_b & ~high].mean():.1f}")
 
 # %%
 # Scanpy's plots work with these scores as with those of PCA. The scores of each component have mean
-# square one; multiply by ``sqrt(adata.uns["ebcd"]["variance"])`` before computing neighbours, if
-# components should count according to the variance they explain.
+# square one, so that all count the same in ``sc.pp.neighbors(adata, use_rep="X_ebcd")``; with
+# ``ebcd.anndata.ebcd(adata, weighted=True)`` each counts by the variance that it explains.
 
 figure, axes = plt.subplots(1, 2, figsize=(11, 4.2), layout="constrained")
 shared = {"basis": "X_ebcd", "color": "bulk_labels", "title": "", "show": False}

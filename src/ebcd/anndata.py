@@ -8,10 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from ebcd import plots
 from ebcd._numerics import Array
 from ebcd.data import Chunks
 from ebcd.data._settings import SETTINGS
 from ebcd.estimators import EBCD
+from ebcd.estimators._readable import Readable
 
 try:
     from anndata import AnnData
@@ -31,6 +33,7 @@ def ebcd(
     scores: str = "integrated",
     center: bool = True,
     scale: bool = False,
+    weighted: bool = False,
     copy: bool = False,
     **options: Any,
 ) -> AnnData | None:
@@ -57,6 +60,10 @@ def ebcd(
         As in `ebcd.EBCD`, whose own default is "orthogonal", the paper's model. With the other two,
         uncertainties are about the population of cells, not only about these ones; with
         "integrated" the weakest components may be dropped.
+    weighted : bool, default False
+        Whether to multiply the scores in ``obsm`` by the root of the variance of their component,
+        as in scanpy's ``X_pca``, so that ``scanpy.pp.neighbors(adata, use_rep="X_ebcd")`` weighs
+        components by their variance. By default each counts the same.
     copy : bool, default False
         Whether to leave `adata` unchanged and return a copy with the results.
     **options
@@ -72,8 +79,7 @@ def ebcd(
     Results are, for ``key_added="ebcd"``:
 
     - ``obsm["X_ebcd"]``, cells x components: scores. Their mean square is one, or a little less
-      with relaxed and integrated scores, unlike that of scanpy's ``X_pca``: multiply by
-      ``sqrt(uns["ebcd"]["variance"])`` if distances should weight components by their size.
+      with relaxed and integrated scores, unlike that of scanpy's ``X_pca``, unless ``weighted``.
     - ``varm["ebcd"]``, genes x components: loadings; zero for unused genes.
     - ``varm["ebcd_sd"]``, ``varm["ebcd_lfsr"]``: their standard deviations and local false sign
       rates; NaN for unused genes.
@@ -109,10 +115,104 @@ def ebcd(
     settings |= options
     model = EBCD(n_comps, **settings)
     found = _fit(model, adata, layer, mask)
+    if weighted:
+        found = found * np.sqrt(model.explained_variance_).astype(found.dtype)
     params = {"n_comps": n_comps, "layer": layer, "mask_var": mask_name, **settings}
+    params["weighted"] = weighted
     target = adata.copy() if copy else adata
     _store(target, model, found, mask, params, key_added)
     return target if copy else None
+
+
+def top_genes(adata: AnnData, n: int = 10, *, key: str = "ebcd") -> Any:
+    """Return the genes with the largest loadings of each component as a data frame.
+
+    Parameters
+    ----------
+    adata : AnnData
+        Annotated data that `ebcd` has decomposed.
+    n : int, default 10
+        Number of genes of each component.
+    key : str, default "ebcd"
+        The ``key_added`` of the decomposition.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Columns ``component`` (from 0), ``gene``, ``loading``, ``sd`` and ``lfsr``.
+
+    Examples
+    --------
+    >>> import anndata, numpy as np
+    >>> import ebcd.anndata
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(100, 1)) * np.r_[3.0, 2.0, np.zeros(8)]
+    >>> adata = anndata.AnnData(X + rng.normal(size=(100, 10)))
+    >>> adata.var_names = list("abcdefghij")
+    >>> ebcd.anndata.ebcd(adata, 1)
+    >>> ebcd.anndata.top_genes(adata, 2)["gene"].tolist()
+    ['a', 'b']
+    """
+    import pandas as pd
+
+    model = _Stored(adata, key)
+    rows = [
+        (k, *gene)
+        for k in range(model.n_components_)
+        for gene in model.top_features(k, n)
+        if gene.loading != 0
+    ]
+    return pd.DataFrame(rows, columns=["component", "gene", "loading", "sd", "lfsr"])
+
+
+def plot_loadings(
+    adata: AnnData, component: Any = None, *, n: int = 20, key: str = "ebcd", **options: Any
+) -> Any:
+    """Draw the largest loadings of components as bars, with intervals.
+
+    Parameters
+    ----------
+    adata : AnnData
+        Annotated data that `ebcd` has decomposed.
+    component : int, sequence of int or None, default None
+        The component to draw; several, one per panel; or None for all.
+    n : int, default 20
+        Maximum number of genes in a panel.
+    key : str, default "ebcd"
+        The ``key_added`` of the decomposition.
+    **options
+        Those of `ebcd.plots.components`. Intervals are normal, from the standard deviations.
+
+    Returns
+    -------
+    Axes, or ndarray of Axes
+
+    Examples
+    --------
+    >>> import anndata, numpy as np
+    >>> import ebcd.anndata
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(100, 1)) * np.r_[3.0, 2.0, np.zeros(8)]
+    >>> adata = anndata.AnnData(X + rng.normal(size=(100, 10)))
+    >>> ebcd.anndata.ebcd(adata, 1)
+    >>> len(ebcd.anndata.plot_loadings(adata, n=5))
+    1
+    """
+    return plots.components(_Stored(adata, key), component, n=n, **options)
+
+
+class _Stored(Readable):
+    """A decomposition as it is stored, for tables and plots."""
+
+    def __init__(self, adata: AnnData, key: str) -> None:
+        if key not in adata.varm or key not in adata.uns:
+            raise ValueError(f"{key!r} is not in adata.varm and adata.uns; decompose adata first")
+        self.components_ = np.asarray(adata.varm[key], dtype=np.float64).T
+        self.components_sd_, self.lfsr_ = (adata.varm[f"{key}_{of}"].T for of in ("sd", "lfsr"))
+        self.explained_variance_ratio_ = np.asarray(adata.uns[key]["variance_ratio"])
+        self.n_components_, self.n_features_in_ = self.components_.shape
+        self.feature_names_in_ = adata.var_names.to_numpy(dtype=object)
+        self.scores = str(adata.uns[key]["params"].get("scores", ""))
 
 
 def _check_target(adata: AnnData, layer: str | None, key_added: str, copy: bool) -> None:

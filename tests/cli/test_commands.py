@@ -3,6 +3,7 @@
 import csv
 import json
 import os
+import re
 import runpy
 import signal
 import subprocess
@@ -26,7 +27,10 @@ from ebcd.cli._app import app
 from ebcd.cli._errors import one_line_errors
 
 PACKAGE = Path(ebcd.__file__).resolve().parents[1]
-FILES = ["components.csv", "model.npz", "report.html", "report.md", "scores.csv", "summary.json"]
+FILES = [
+    *("background.npz", "components.csv", "model.npz", "report.html", "report.md"),
+    *("scores.csv", "summary.json"),
+]
 RNG = np.random.default_rng(1)
 NAMES = [f"gene {j}" for j in range(8)]
 SAMPLES = [f"s{i}" for i in range(50)]
@@ -591,6 +595,97 @@ def test_report_again(fitted):
     result = ok("report", out)
     assert result.stdout.strip() == str(out / "report.html")
     assert (out / "report.html").read_text(encoding="utf-8") == before
+
+
+@pytest.fixture
+def flowers(tmp_path):
+    """A table with a column of kinds, one of ages, and a hole."""
+    rng = np.random.default_rng(0)
+    kinds = np.array(["oak", "elm", "ash"])[np.arange(60) % 3]
+    sizes = rng.normal(size=(60, 4)) + (kinds == "oak")[:, None] * [4, 4, 0, 0]
+    lines = ["kind,a,b,age,c,d"]
+    for i, (kind, row) in enumerate(zip(kinds, sizes, strict=True)):
+        cells = [f"{value:.6f}" for value in row]
+        cells[0] = "" if i == 4 else cells[0]
+        lines.append(",".join([kind, *cells[:2], str(i), *cells[2:]]))
+    path = tmp_path / "flowers.csv"
+    path.write_text("\n".join(lines), encoding="utf-8")
+    return path, kinds, sizes
+
+
+def page_header(folder):
+    text = (folder / "report.html").read_text(encoding="utf-8")
+    return json.loads(re.search(r'id="header">(.*?)</script>', text, re.DOTALL)[1])
+
+
+def test_columns_to_colour_by_are_not_fitted(flowers, tmp_path):
+    path, kinds, _ = flowers
+    out = tmp_path / "out"
+    options = ["-k", 2, "--drop-missing", "rows", "--color-by", "kind", "--color-by", "age"]
+    ok("fit", path, "-o", out, *options, *QUICK)
+    _, features, _ = read(out / "components.csv")
+    assert features == ["a", "b", "c", "d"]
+    assert [group["name"] for group in page_header(out)["groups"]] == ["kind", "age"]
+    assert page_header(out)["groups"][0]["categories"] == ["ash", "elm", "oak"]
+    assert page_header(out)["groups"][1]["categories"] is None
+    kept = np.delete(np.arange(60), 4)
+    known = ebcd._store.read(out / "background.npz")
+    assert known["groups"] == {"kind": kinds[kept].tolist(), "age": kept.astype(float).tolist()}
+    np.testing.assert_allclose(known["missing"], 0)
+    before = (out / "report.html").read_bytes()
+    ok("report", out)
+    assert (out / "report.html").read_bytes() == before
+    (out / "background.npz").unlink()  # as of an older version
+    ok("report", out)
+    assert page_header(out)["groups"] == []
+
+
+def test_differences_belong_to_the_later_row_and_its_group(flowers, tmp_path):
+    path, kinds, _ = flowers
+    out = tmp_path / "out"
+    ok("fit", path, "-o", out, "-k", 1, "--drop", "a", "--difference", "--color-by", "kind", *QUICK)
+    known = ebcd._store.read(out / "background.npz")
+    assert known["groups"]["kind"] == kinds[1:].tolist()
+
+
+def test_bad_columns_to_colour_by(flowers, tmp_path):
+    path, out = flowers[0], ("-o", tmp_path / "out")
+    assert "--color-by: " in error("fit", path, *out, "--color-by", "kinds")
+    message = error("fit", path, *out, "--drop", "a", "--color-by", "kind", "--transpose")
+    assert "--color-by takes a column" in message
+    np.savetxt(tmp_path / "S.csv", np.eye(4), delimiter=",", header="a,b,c,d", comments="")
+    covariance = ("--covariance", "--n-samples", 9)
+    message = error("fit", tmp_path / "S.csv", *out, *covariance, "--color-by", "a")
+    assert "needs data with a row for each sample" in message
+    message = error("fit", tmp_path / "S.csv", *out, *covariance, "--stability", 3)
+    assert "--stability takes halves of the rows" in message
+
+
+def test_colour_by_a_column_of_a_matrix(tmp_path):
+    np.save(tmp_path / "a.npy", COUNTS)
+    ok("fit", tmp_path / "a.npy", "-o", tmp_path / "out", "-k", 1, "--color-by", "x2", *QUICK)
+    known = ebcd._store.read(tmp_path / "out" / "background.npz")
+    assert known["groups"] == {"x2": COUNTS[:, 2].tolist()}
+    assert "x2" not in read(tmp_path / "out" / "components.csv")[1]
+
+
+def test_stability(table, tmp_path):
+    out = tmp_path / "out"
+    result = ok("fit", table, "-o", out, "-k", 2, "--stability", 3)
+    summary = json.loads((out / "summary.json").read_text(encoding="utf-8"))
+    model = ebcd.EBCD(2, scores="integrated", random_state=0).fit(COUNTS)
+    rng = np.random.default_rng(0)
+    expected = sum(model.stability(COUNTS, 1, random_state=rng) for _ in range(3)) / 3
+    shares = [component["found_again"] for component in summary["components"]]
+    np.testing.assert_allclose(shares, expected)
+    assert f"found again in random halves of the rows: component 0 in {shares[0]:.0%}, " in (
+        result.stdout
+    )
+    assert "fits to halves of the rows" in result.stderr
+    np.testing.assert_allclose(page_header(out)["stability"], shares)
+    before = (out / "report.html").read_bytes()
+    ok("report", out)
+    assert (out / "report.html").read_bytes() == before
 
 
 def test_report_again_keeps_names_that_look_like_numbers(tmp_path):

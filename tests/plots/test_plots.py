@@ -22,10 +22,70 @@ FUNCTIONS = sorted(plots.__all__)
 TURN, CHANGE = "turn of the subspace (squared sine)", "relative change of the loadings"
 
 
+class TestBiplot:
+    def test_points_are_scores_and_arrows_loadings(self, ebcd_model, data):
+        ax = plots.biplot(ebcd_model, data, (1, 0), n=4)
+        points = ax.collections[0].get_offsets()
+        np.testing.assert_array_equal(points, ebcd_model.transform(data)[:, [1, 0]])
+        arrows = [text for text in ax.texts if hasattr(text, "arrow_patch")]
+        names = [text.get_text() for text in ax.texts if not hasattr(text, "arrow_patch")]
+        loadings = ebcd_model.components_[[1, 0]].T
+        longest = np.argsort(-np.linalg.norm(loadings, axis=1))[:4]
+        assert {f"x{j}" for j in longest} == set(names)
+        ends = np.array([arrow.xy for arrow in arrows])
+        expected = loadings[longest][np.argsort(loadings[longest, 1], kind="stable")]
+        np.testing.assert_allclose(ends / np.linalg.norm(ends), expected / np.linalg.norm(expected))
+        (left, right), (low, high) = ax.get_xlim(), ax.get_ylim()
+        assert ((ends > [left, low]) & (ends < [right, high])).all()
+        assert_readable(ax.figure)
+
+    def test_arrows_of_scaled_data_do_not_depend_on_units(self, data):
+        def ends(X):
+            ax = plots.biplot(EBCD(2, scale=True).fit(X), X, n=15)
+            found = [text.xy for text in ax.texts if hasattr(text, "arrow_patch")]
+            return np.array(sorted(map(tuple, np.abs(found).round(6))))
+
+        np.testing.assert_allclose(ends(data), ends(data * np.geomspace(1, 1.2, 15)), atol=1e-4)
+
+    def test_colours_and_labels(self, ebcd_model, data):
+        kinds = np.array(["a", None, float("nan"), "b"], dtype=object)[np.arange(80) % 4]
+        labels = [f"row {i}" for i in range(80)]
+        ax = plots.biplot(ebcd_model, data, color_by=kinds, labels=labels, n=1)
+        shown = [text.get_text() for text in ax.get_legend().get_texts()]
+        assert shown == ["a", "b", "missing"]
+        written = {text.get_text() for text in ax.texts} & set(labels)
+        far = np.argsort(-(ebcd_model.transform(data) ** 2).sum(axis=1))[:40]
+        assert written == {labels[i] for i in far}
+
+    def test_bad_input(self, ebcd_model, data):
+        for arguments, message in (
+            ({"components": [0]}, "components must be two"),
+            ({"components": (0, 2)}, "component 2 does not exist"),
+            ({"color_by": ["a"]}, "color_by must have 80 entries"),
+            ({"labels": ["a"]}, "labels must have 80 entries"),
+        ):
+            with pytest.raises(ValueError, match=message):
+                plots.biplot(ebcd_model, data, **arguments)
+
+
+class TestStability:
+    def test_bars_are_the_shares(self, ebcd_model, empty_model):
+        ax = plots.stability(ebcd_model, [1.0, 0.5])
+        assert [bar.get_height() for bar in ax.patches] == [100, 50]
+        assert ax.patches[0].get_facecolor() != ax.patches[1].get_facecolor()
+        assert ax.get_title() == "1 of 2 found again in 80% or more"
+        assert "no component" in plots.stability(empty_model, []).texts[0].get_text()
+
+    @pytest.mark.parametrize("shares", [[1.0], [1.0, 2.0], 0.5])
+    def test_bad_shares(self, ebcd_model, shares):
+        with pytest.raises(ValueError, match="share between 0 and 1 for each of the 2 components"):
+            plots.stability(ebcd_model, shares)
+
+
 class TestAll:
     @pytest.mark.parametrize("name", [name for name in FUNCTIONS if name != "compare"])
     def test_take_fitted_estimators_of_ours(self, name, data):
-        arguments = [data] if name == "scores" else []
+        arguments = {"scores": [data], "biplot": [data], "stability": [[1.0, 0.5]]}.get(name, [])
         with pytest.raises(TypeError, match=r"must be a fitted estimator of ebcd.* got PCA"):
             getattr(plots, name)(PCA(2).fit(data), *arguments)
         with pytest.raises(NotFittedError):

@@ -7,10 +7,12 @@ import json
 import os
 import shutil
 import struct
+import zipfile
 from copy import copy
 
 import numpy as np
 import pytest
+from sklearn.datasets import load_wine
 
 from ebcd import EBCD, PenalizedPCA, datasets
 from ebcd.report import _page, pca_variance_ratio, write_report
@@ -107,6 +109,16 @@ class Page:
         self.wait(lambda: self.one("#tip").is_displayed())
         return self.one("#tip").text.split("\n")
 
+    def unfold(self):
+        """Open the technical details, whose charts are then drawn again."""
+        self.one("#technical > summary").click()
+        self.wait(
+            lambda: self.js(
+                "const plot = document.querySelector('#trace .plot');"
+                "return plot.clientWidth === Number(plot.firstChild.getAttribute('width'))"
+            )
+        )
+
     def bars(self, figure=0):
         """Names of the features that a component's chart shows, from above."""
         return self.js(
@@ -188,7 +200,12 @@ def report(employment, tmp_path_factory):
 @pytest.fixture
 def opened(page, report):
     """The demonstration's report, freshly opened; afterwards nothing may have gone wrong."""
-    yield page.open(report)
+    page.open(report)
+    page.js(  # without the focus
+        "const count = document.getElementById('bar-count'); count.value = '20';"
+        "count.dispatchEvent(new Event('change'))"
+    )
+    yield page
     assert page.problems() == []
 
 
@@ -270,10 +287,11 @@ def test_intervals_of_a_large_page(page, tmp_path, monkeypatch, settings):
     page.open(write_report(model, tmp_path / "a.html"))
     header = json.loads(page.one("#header").get_attribute("textContent"))
     assert header["contents"]["lfsr"]["by"] == header["contents"]["up"]["by"] == ["loadings", "sd"]
-    intervals = model.credible_intervals()
-    size = np.abs(model.components_)
+    intervals = model.credible_intervals() / model._units
+    loadings = model.components_ / model._units
+    size = np.abs(loadings)
     for name, values in {
-        "sd.csv": model.components_sd_,
+        "sd.csv": model.components_sd_ / model._units,
         "lfsr.csv": model.lfsr_,
         "lower.csv": intervals[0],
         "upper.csv": intervals[1],
@@ -284,7 +302,7 @@ def test_intervals_of_a_large_page(page, tmp_path, monkeypatch, settings):
         slack = 5.1e-4 * np.abs(values) + 1e-280
         if name in ("lower.csv", "upper.csv"):
             np.testing.assert_array_equal(numbers == 0, values == 0)
-            slack += 5e-4 * (size + 2 * np.abs(values - model.components_))
+            slack += 5e-4 * (size + 2 * np.abs(values - loadings))
         assert (np.abs(numbers - values) <= slack).all(), name
     shown = [int(name[1:]) for name in page.bars(0)]
     drawn = drawn_intervals(page, 0)
@@ -350,8 +368,9 @@ def test_hover_shows_values(opened, employment):
     assert tip[0][:2] == "20"
     assert len(tip) == 4
     tip = opened.hover(opened.one("#variance-chart svg"), 0, 0)
-    assert tip[0] == "component 1"
+    assert tip[0] == "component 2"
     assert f"{100 * model.explained_variance_ratio_[1]:.1f}%" in tip[1]
+    opened.unfold()
     assert opened.hover(opened.one("#prior-charts svg"), 10, 0)[0].startswith("estimated")
     assert opened.hover(opened.one("#trace svg"), 10, 0)[0].startswith("step")
     tip = opened.hover(opened.one(".heat-scroll"), 0, -100)
@@ -406,7 +425,7 @@ def test_pick_components(opened):
     opened.all("#picker input")[2].click()
     assert not opened.all("#bars figure")
     opened.all("#picker input")[1].click()
-    assert opened.one("#bars figcaption").text.startswith("Component 1")
+    assert opened.one("#bars figcaption").text.startswith("Component 2")
 
 
 def test_level_greys_out(opened, employment):
@@ -462,7 +481,7 @@ def test_heat_map_by_keyboard(opened, employment):
     opened.js("document.querySelector('.heat-scroll').focus({preventScroll: true})")
     opened.press(Keys.ARROW_DOWN, Keys.ARROW_DOWN, Keys.ARROW_RIGHT)
     said = opened.one("#live").get_attribute("textContent")
-    assert said.startswith(f"{names[1]}, component 1, loading")
+    assert said.startswith(f"{names[1]}, component 2, loading")
     opened.press(Keys.END)
     assert opened.one("#live").get_attribute("textContent").startswith(names[-1])
     opened.press(Keys.ENTER)
@@ -477,7 +496,7 @@ def test_charts_by_keyboard(opened, employment):
     opened.js("document.querySelector('#score-chart svg').focus()")
     opened.press(Keys.HOME, Keys.ARROW_RIGHT)
     said = opened.one("#live").get_attribute("textContent").replace("−", "-")
-    assert said.startswith(f"{dates[1]}, component 0: ")
+    assert said.startswith(f"{dates[1]}, component 1: ")
     assert float(said.split(": ")[1].split(",")[0]) == pytest.approx(scores[1, 0], rel=1e-2)
     opened.js("document.querySelector('#bars svg').focus()")
     opened.press(Keys.ARROW_DOWN, Keys.ENTER)
@@ -487,7 +506,7 @@ def test_charts_by_keyboard(opened, employment):
 
 def test_tab_reaches_every_control_and_focus_is_visible(opened):
     reached = set()
-    for _ in range(80):
+    for _ in range(120):
         opened.press(Keys.TAB)
         active = opened.js(
             "const n = document.activeElement; if (n === document.body) return null;"
@@ -507,6 +526,8 @@ def test_tab_reaches_every_control_and_focus_is_visible(opened):
         "heat-name",
         "heat-scroll",
         "score-view",
+        "naming",
+        "all-charts",
     } <= reached
     assert (
         opened.js(
@@ -543,8 +564,9 @@ def test_dark_if_the_system_is(opened, report):
 
 def test_every_chart_is_saved(opened):
     buttons = opened.all(".saves button")
-    assert len(buttons) == 20  # 3 components, heat map, variance, scores, 3 priors, fit
-    for index in range(0, 20, 2):
+    # correlations, 3 components, heat map, variance, scores, other methods, 3 priors, fit
+    assert len(buttons) == 24
+    for index in range(0, 24, 2):
         name, content = opened.saved(".saves button", index)
         assert name.endswith(".svg")
         text = content.decode("utf-8")
@@ -558,8 +580,8 @@ def test_every_chart_is_saved(opened):
 
 
 def test_files_reach_the_disk(opened, employment):
-    name, content = opened.downloaded(".saves button", 1)
-    assert name == "component-0.png"
+    name, content = opened.downloaded("#bars .saves button", 1)
+    assert name == "component-1.png"
     assert content.startswith(b"\x89PNG")
     name, content = opened.downloaded("#downloads button")
     assert name == "loadings.csv"
@@ -581,12 +603,12 @@ def test_tables_are_saved(opened, employment):
         "scores.csv": (dates, model.transform(X)),
         "fit.csv": (map(str, range(len(model.elbo_path_))), model.elbo_path_[:, None]),
         "explained_variance.csv": (
-            ["0", "1", "2"],
+            ["component 1", "component 2", "component 3"],
             np.column_stack([model.explained_variance_ratio_, pca_variance_ratio(model, X)]),
         ),
     }
     seen = set()
-    for index, button in enumerate(opened.all("#downloads button")):
+    for index, button in enumerate(opened.all("#downloads button:not(#all-charts)")):
         seen.add(button.text)
         name, content = opened.saved("#downloads button", index)
         assert name == button.text
@@ -603,12 +625,246 @@ def test_tables_are_saved(opened, employment):
 def test_scatter_and_rows(opened, employment):
     opened.choose("score-view", "scatter")
     opened.choose("score-y", "2")
-    assert "Component 2 against component 0" in opened.one("#score-chart figcaption").text
+    assert "Component 3 against component 1" in opened.one("#score-chart figcaption").text
     assert opened.one("#score-chart path.dots").get_attribute("d").count("M") == 119
     tip = opened.hover(opened.one("#score-chart svg"), 10, 10)
     assert tip[0] in employment[3]
     opened.choose("score-view", "rows")
     assert len(opened.all("#score-chart path.curve")) == 3
+
+
+@pytest.fixture(scope="module")
+def wine(tmp_path_factory):
+    """A report with groups, and a component that is not found again."""
+    wine = load_wine()
+    model = EBCD(3, scale=True).fit(wine.data)
+    kinds = np.array(["red", "green", "blue"])[wine.target]
+    columns = {"kind": kinds, "alcohol": wine.data[:, 0]}
+    path = tmp_path_factory.mktemp("wine") / "report.html"
+    options = {"feature_names": wine.feature_names, "title": "Wine"}
+    page = write_report(
+        model, path, X=wine.data, color_by=columns, stability=[1.0, 0.85, 0.1], **options
+    )
+    return model, wine, kinds, page
+
+
+@pytest.fixture
+def biplot(page, wine):
+    yield page.open(wine[-1])
+    assert page.problems() == []
+
+
+def dots(page):
+    """Places of the points of each colour, in the units of the axes."""
+    found = page.js(
+        """const chart = document.querySelector('#score-chart svg');
+        const number = text => Number(text.replace('−', '-'));
+        const marks = (name) => [...chart.querySelectorAll('.axis, .grid-line')].filter(l =>
+          l.getAttribute(name + '1') === l.getAttribute(name + '2')).map(l =>
+          [Number(l.getAttribute(name + '1')), number(l.nextSibling.textContent)]);
+        const paths = [...chart.querySelectorAll('path.dots')].map(p =>
+          [getComputedStyle(p).stroke, p.getAttribute('d')]);
+        return [marks('x'), marks('y'), paths]"""
+    )
+    axes = [np.polyfit(*np.array(marks).T, 1) for marks in found[:2]]
+    return {
+        colour: np.column_stack(
+            [
+                np.polyval(axis, places)
+                for axis, places in zip(
+                    axes,
+                    np.array([p[:-2].split(",") for p in d[1:].split("M")], dtype=float).T,
+                    strict=True,
+                )
+            ]
+        )
+        for colour, d in found[2]
+    }
+
+
+def test_biplot(biplot, wine):
+    model, data, kinds, _ = wine
+    scores = model.transform(data.data)
+    assert Select(biplot.one("#score-view")).first_selected_option.get_attribute("value") == (
+        "scatter"
+    )
+    biplot.choose("score-x", "2")
+    biplot.choose("score-y", "0")
+    points = list(dots(biplot).values())
+    assert len(points) == 3  # one colour for each kind
+    for kind in ("red", "green", "blue"):
+        expected = scores[kinds == kind][:, [2, 0]]
+        assert any(
+            len(found) == len(expected) and np.allclose(found, expected, atol=0.02)
+            for found in points
+        )
+    legend = biplot.one("#score-chart svg").text
+    assert all(kind in legend for kind in ("red", "green", "blue"))
+    ends = np.array(
+        biplot.js(
+            "return [...document.querySelectorAll('#score-chart line.arrow')].map(l =>"
+            " ['x2', 'x1', 'y1', 'y2'].map(name => Number(l.getAttribute(name))))"
+        )
+    )
+    drawn = np.sort(np.arctan2(ends[:, 2] - ends[:, 3], ends[:, 0] - ends[:, 1]))
+    assert len(drawn) == 10
+    shown = biplot.js(
+        "return [...document.querySelectorAll('#score-chart text.name:not(.under)')]"
+        ".map(n => n.textContent)"
+    )
+    loadings = (model.components_ / model.scale_)[[2, 0]].T
+    longest = np.argsort(-np.linalg.norm(loadings, axis=1))[:10]
+    assert {data.feature_names[j] for j in longest} <= set(shown)
+    biplot.one("#score-arrows").click()
+    assert not biplot.all("#score-chart line.arrow")
+
+
+def test_colour_by_numbers_and_label(biplot, wine):
+    _, data, kinds, _ = wine
+    tip = biplot.hover(biplot.one("#score-chart svg"), 10, 10)
+    assert tip[3].removeprefix("kind: ") in kinds
+    assert tip[4].startswith("alcohol: 1")
+    biplot.choose("score-color", "1")
+    assert len(dots(biplot)) > 10  # shades
+    low, high = data.data[:, 0].min(), data.data[:, 0].max()
+    assert f"alcohol: {low:.3g} to {high:.3g}" in biplot.one("#score-chart svg").text
+    biplot.choose("score-color", "")
+    assert len(dots(biplot)) == 1
+    assert not biplot.all("#score-chart text.small")
+    biplot.choose("score-label", "0")
+    written = [node.text for node in biplot.all("#score-chart text.small")]
+    assert len(written) == 40
+    assert set(written) <= set(kinds)
+
+
+def test_stability_is_beside_each_component(biplot):
+    notes = [caption.text for caption in biplot.all("#bars figcaption")]
+    for note, share in zip(notes, ("100%", "85%", "10%"), strict=True):
+        assert f"found again in {share} of halves" in note
+    assert "found again" in biplot.one("#variance-table thead").text
+
+
+def test_components_can_be_named(biplot, wine):
+    field = biplot.all("#bars .naming")[1]
+    field.send_keys("Colour & <b>", Keys.ENTER)
+    biplot.wait(lambda: "2 · Colour & <b>" in biplot.one("#score-chart svg").text)
+    assert biplot.all("#summary h3")[1].text.startswith("2 · Colour & <b>: ")
+    assert "2 · Colour & <b>" in biplot.one("#variance-table").text
+    _, content = biplot.saved("#downloads button")
+    assert table(content)[0] == ["feature", "component 1", "Colour & <b>", "component 3"]
+    biplot.open(wine[-1])  # again
+    assert biplot.all("#bars .naming")[1].get_attribute("value") == "Colour & <b>"
+    biplot.all("#bars .naming")[1].clear()
+    biplot.all("#bars .naming")[1].send_keys(Keys.ENTER)
+    biplot.open(wine[-1])
+    assert biplot.all("#summary h3")[1].text.startswith("Component 2: ")
+
+
+def test_names_belong_to_one_report(page, wine, report):
+    page.open(wine[-1])
+    page.all("#bars .naming")[0].send_keys("mine", Keys.ENTER)
+    page.open(report)
+    assert page.all("#bars .naming")[0].get_attribute("value") == ""
+    page.open(wine[-1])
+    page.js("localStorage.clear()")
+
+
+def test_features_are_cut_where_they_stop_mattering(biplot, wine):
+    model = wine[0]
+    for k in range(3):
+        squares = np.sort((model.components_[k] / model.scale_) ** 2)[::-1]
+        count = 1 + int(np.searchsorted(np.cumsum(squares) / squares.sum(), 0.9))
+        assert len(biplot.bars(k)) == count
+        assert f"{count} features carry 9" in biplot.all("#bars figcaption")[k].text
+
+
+def test_technical_details_are_folded(biplot):
+    assert not biplot.one("#prior-charts").is_displayed()
+    assert not biplot.one("#trace").is_displayed()
+    biplot.unfold()
+    assert biplot.one("#trace svg").is_displayed()
+    drawn = biplot.all("#prior-charts circle.atom")
+    said = [text.text for text in biplot.all("#prior-charts text.name")]
+    assert len(drawn) == len(said) == sum(bool(atoms) for atoms in header_of(biplot)["atoms"])
+    assert all("% exactly 0" in text for text in said)
+
+
+def header_of(page):
+    return json.loads(page.one("#header").get_attribute("textContent"))
+
+
+def test_other_methods(biplot, wine):
+    model, data, _, _ = wine
+    biplot.choose("other-component", "1")
+    text = biplot.one("#other-chart svg").text
+    assert all(name in text for name in ("EBCD", "PCA", "varimax"))
+    drawn = biplot.js(
+        "return [...document.querySelectorAll('#other-chart rect')].filter(r =>"
+        " /positive|negative|unclear/.test(r.getAttribute('class')))"
+        ".map(r => Number(r.getAttribute('width')))"
+    )
+    ours = np.sort(model.components_[1] / model.scale_)[::-1]
+    assert len(drawn) == 3 * 13
+    lengths = np.array(drawn[:13])
+    big = np.abs(ours) > 0.05
+    np.testing.assert_allclose(
+        lengths[big] / lengths.max(), np.abs(ours[big]) / np.abs(ours).max(), rtol=1e-3
+    )
+    tip = biplot.hover(biplot.one("#other-chart svg"), 0, 0)
+    assert tip[0] in data.feature_names
+    assert [line.split()[0] for line in tip[1:]] == ["EBCD", "PCA", "varimax"]
+
+
+def test_correlations(biplot, wine):
+    assert len(biplot.all("#correlations rect")) == 13 * 13 + 1
+    tip = biplot.hover(biplot.one("#correlations svg"), 20, 20)
+    one, other = tip[0].split(" and ")
+    place = [wine[1].feature_names.index(name) for name in (one, other)]
+    expected = np.corrcoef(wine[1].data[:, place].T)[0, 1]
+    assert float(tip[1].split()[-1].replace("−", "-")) == pytest.approx(expected, abs=6e-3)
+
+
+def test_all_charts_in_one_archive(biplot):
+    name, content = biplot.saved("#all-charts")
+    assert name == "charts.zip"
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        assert archive.testzip() is None
+        names = archive.namelist()
+        assert {"correlations.svg", "component-1.svg", "biplot-1-2.svg", "prior-3.svg"} < set(names)
+        assert len(names) == len(biplot.all("main figure"))
+        for name in names:
+            text = archive.read(name).decode("utf-8")
+            assert text.startswith("<svg")
+            assert "var(" not in text
+
+
+def test_no_card_is_alone_in_the_last_row(page, tmp_path):
+    X = np.random.default_rng(0).normal(size=(60, 30))
+    model = PenalizedPCA(7, alpha=0.0).fit(X)
+    page.open(write_report(model, tmp_path / "a.html", X=X))
+    page.all("#picker button")[0].click()
+    for count in (7, 6, 5, 4):
+        cards = page.all("#bars figure")
+        assert len(cards) == count
+        last = max(card.location["y"] for card in cards)
+        row = [card for card in cards if card.location["y"] == last]
+        assert len(row) > 1 or row[0].size["width"] > 1000
+        page.all("#picker input")[count - 1].click()
+    assert page.problems() == []
+
+
+def test_ordered_features_are_a_curve(page, tmp_path):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 1)) * np.sin(np.linspace(0, 3, 32)) * 2
+    model = EBCD(1, prior="spatial").fit(X + 0.5 * rng.normal(size=(60, 32)))
+    page.open(write_report(model, tmp_path / "a.html", X=X))
+    assert len(page.all("#bars path.curve")) == len(page.all("#bars path.band")) == 1
+    assert not page.all("#bars rect.positive")
+    assert page.one("#bars path.curve").get_attribute("d").count("L") == 31
+    assert heat_names(page)[:3] == ["x0", "x1", "x2"]
+    tip = page.hover(page.one("#bars svg"), 0, 0)
+    assert f"loading {model.components_[0, int(tip[0][1:])]:.4g}" == tip[1]
+    assert page.problems() == []
 
 
 def test_phone(page, report):
@@ -620,6 +876,9 @@ def test_phone(page, report):
         ".map(n => n.textContent)]"
     )
     assert wide == [360, 360]
+    page.choose("score-view", "scatter")
+    page.unfold()
+    assert page.js("return document.documentElement.scrollWidth") == 360
     page.type("search", "gov")
     page.press(Keys.ENTER)
     assert page.js("return document.documentElement.scrollWidth") == 360
@@ -706,6 +965,7 @@ def test_method_without_uncertainties(page, tmp_path, employment):
     _, X, names, _ = employment
     model = PenalizedPCA(1, alpha=6.0).fit(X)
     page.open(write_report(model, tmp_path / "a.html", X=X, feature_names=names))
+    page.choose("bar-count", "20")
     assert len(page.all("#bars rect.positive")) == np.count_nonzero(model.components_ > 0)
     assert not page.all("#bars line.interval")
     assert "interval" not in page.one("#bar-legend").text
@@ -713,6 +973,7 @@ def test_method_without_uncertainties(page, tmp_path, employment):
     assert not page.one("#level").is_displayed()
     assert not page.one("#priors").is_displayed()
     assert len(page.all("#score-chart path.curve")) == 1
+    page.unfold()
     assert "criterion after each step" in page.one("#trace").text
     assert "has no uncertainties of loadings, so there are no inter" in page.one("#summary").text
     assert page.problems() == []

@@ -131,9 +131,13 @@ def test_shrinkage_curves(tmp_path, model):
     for k, prior in enumerate(model.priors_):
         expected = prior.shrink(found["estimate"][k], error)
         assert found["shrunk"][k] == pytest.approx(expected, rel=2e-3, abs=2e-3 * error)
-        # the density is that of a distribution: most of it lies within the picture
+        # a distribution: point masses and a density, most of which lies within the picture
         step = found["estimate"][k][1] - found["estimate"][k][0]
-        assert 0.9 < found["density"][k].sum() * step < 1.01
+        ((place, weight),) = header["atoms"][k]
+        assert place == 0
+        assert weight == pytest.approx(1 - prior.parameters["weight"], abs=1e-6)
+        assert 0.9 < weight + found["density"][k].sum() * step < 1.01
+        assert found["density"][k].max() < 3 * np.median(found["density"][k]) + 5  # no peak
         assert header["priors"][k] == prior.describe()
 
 
@@ -178,16 +182,20 @@ def test_uncertainties_of_many_loadings(tmp_path, monkeypatch, settings):
     model = EBCD(2, **settings).fit(np.hstack([X, X[:, :100]]))  # with ties
     page = write_report(model, tmp_path / "report.html").read_text(encoding="utf-8")
     header, found = unpack(page)
-    np.testing.assert_array_equal(found["sd"], rounded(model.components_sd_, 4))
+    units = model._units  # loadings of scaled fits are told in standard deviations
+    np.testing.assert_array_equal(found["sd"], rounded(model.components_sd_ / units, 4))
     rates = np.where(model.lfsr_ < 1e-290, 0.0, model.lfsr_)
     np.testing.assert_array_equal(found["lfsr"], rounded(rates, 4))
     assert header["contents"]["lfsr"]["by"] == ["loadings", "sd"]
-    for name, side, ends in zip(("down", "up"), (-1, 1), model.credible_intervals(), strict=True):
+    for name, side, ends in zip(
+        ("down", "up"), (-1, 1), model.credible_intervals() / units, strict=True
+    ):
         np.testing.assert_array_equal(np.isnan(found[name]), ends == 0)
         shown = found["loadings"] + side * np.nan_to_num(found[name]) * found["sd"]
         shown[ends == 0] = 0.0
         # half a unit in the last digit of the loading, and of both factors of the distance
-        slack = 5e-4 * (np.abs(model.components_) + 2.01 * np.abs(ends - model.components_))
+        loadings = model.components_ / units
+        slack = 5e-4 * (np.abs(loadings) + 2.01 * np.abs(ends - loadings))
         assert (np.abs(shown - ends) <= slack + 1e-12).all()
 
 
@@ -276,3 +284,122 @@ def test_names_cannot_break_out(tmp_path):
     text = path.with_suffix(".md").read_text(encoding="utf-8")
     assert "<script>" not in text.replace("\\<", "")
     assert r"a\|b\`\*\_\[c\](d)" in text
+
+
+def test_groups_to_colour_by(tmp_path, model, data):
+    kinds = np.array(["b", "a", "", "a"] * 10, dtype=object)
+    kinds[2], kinds[6] = None, np.nan
+    many = [f"kind {i % 12}" for i in range(40)]
+    numbers = np.where(np.arange(40) == 3, np.nan, np.arange(40.0))
+    page = write_report(
+        model,
+        tmp_path / "a.html",
+        X=data,
+        color_by={"kinds": kinds, "many": many, "numbers": numbers},
+    )
+    header, found = unpack(page.read_text(encoding="utf-8"))
+    assert [group["name"] for group in header["groups"]] == ["kinds", "many", "numbers"]
+    assert header["groups"][0]["categories"] == ["a", "b"]
+    np.testing.assert_array_equal(found["group_0"][:4], [1, 0, np.nan, 0])
+    categories = header["groups"][1]["categories"]
+    assert len(categories) == 9
+    assert categories[-1] == "others"
+    shown = [categories[int(i)] for i in found["group_1"]]
+    assert all(one in (other, "others") for one, other in zip(shown, many, strict=True))
+    assert header["groups"][2]["categories"] is None
+    np.testing.assert_array_equal(found["group_2"], numbers)
+
+
+def test_groups_follow_the_rows_that_are_kept(tmp_path, model, data, monkeypatch):
+    monkeypatch.setattr(_page, "SETTINGS", PageSettings(scores=20))
+    page = write_report(model, tmp_path / "a.html", X=data, color_by=np.arange(40))
+    header, found = unpack(page.read_text(encoding="utf-8"))
+    assert header["groups"] == [{"name": "group", "categories": None}]
+    rows = found["group_0"].astype(int)
+    np.testing.assert_allclose(found["scores"], model.transform(data)[rows].T, rtol=1e-6)
+
+
+def test_other_methods_beside_ours(tmp_path, model, data):
+    page = write_report(model, tmp_path / "a.html", X=data).read_text(encoding="utf-8")
+    header, found = unpack(page)
+    centred = data - data.mean(axis=0)
+    values, vectors = np.linalg.eigh(centred.T @ centred / 40)
+    principal = (np.sqrt(values[::-1]) * vectors[:, ::-1]).T[:2]
+    ours, theirs = model.components_, found["other_PCA"]
+    for k in range(2):
+        fits = [np.allclose(np.abs(theirs[k]), np.abs(row), rtol=1e-3) for row in principal]
+        assert sum(fits) == 1
+        cosine = theirs[k] @ ours[k] / np.linalg.norm(theirs[k]) / np.linalg.norm(ours[k])
+        assert header["others"][0]["cosines"][k] == pytest.approx(cosine, abs=1e-3)
+        assert cosine > 0
+    # a rotation: the same sums of squares and products
+    rotated = found["other_varimax"]
+    np.testing.assert_allclose(rotated.T @ rotated, principal.T @ principal, atol=1e-2)
+    assert (rotated**4).sum() >= (principal**4).sum()
+    np.testing.assert_array_equal(found["compared"], range(25))
+
+
+def test_others_of_few_features_if_there_are_many(tmp_path, model, data, monkeypatch):
+    monkeypatch.setattr(_page, "SETTINGS", PageSettings(compared=20))
+    page = write_report(model, tmp_path / "a.html", X=data).read_text(encoding="utf-8")
+    _, found = unpack(page)
+    which = found["compared"].astype(int)
+    assert len(which) == 10
+    assert {0, 10} < set(which)
+    assert found["other_PCA"].shape == (2, 10)
+
+
+def test_correlations(tmp_path, model, data):
+    page = write_report(model, tmp_path / "a.html", X=data).read_text(encoding="utf-8")
+    _, found = unpack(page)
+    which = [int(name[1:]) for name in found["correlated"]]
+    assert sorted(which) == list(range(25))
+    np.testing.assert_allclose(
+        found["correlations"], np.corrcoef(data.T)[which][:, which], atol=1e-4
+    )
+
+
+def test_stability_and_what_to_look_at_first(tmp_path, data):
+    many = EBCD(8).fit(data)
+    shares = np.array([1.0, 0.1, 0.9, 0.5, 0.8, 0.0, 0.7, 0.3])
+    page = write_report(many, tmp_path / "a.html", X=data, stability=shares)
+    header, _ = unpack(page.read_text(encoding="utf-8"))
+    assert header["stability"] == shares.tolist()
+    assert header["first"] == [0, 2, 4]
+    text = page.with_suffix(".md").read_text(encoding="utf-8")
+    assert "Look first at components 1, 3, 5 (found again in at least 80% of random halves" in text
+    assert "Found again in 90% of random halves of the rows." in text
+    assert "| component | EBCD | PCA | found again |" in text
+    few = EBCD(2).fit(data)
+    header, _ = unpack(write_report(few, tmp_path / "b.html").read_text(encoding="utf-8"))
+    assert header["stability"] is None
+    assert header["first"] == [0, 1]
+
+
+def test_loadings_of_a_scaled_fit_are_in_standard_deviations(tmp_path, data):
+    """The report of a scaled fit says what that of the standardised data says."""
+    stretched = data * np.geomspace(1, 1000, 25)
+    scaled = EBCD(2, scale=True).fit(stretched)
+    X = (data - data.mean(axis=0)) / data.std(axis=0)
+    plain = EBCD(2).fit(X)
+    one, other = (
+        unpack(write_report(m, tmp_path / "a.html", X=x).read_text(encoding="utf-8"))
+        for m, x in ((scaled, stretched), (plain, X))
+    )
+    order = [0, 1] if abs(one[1]["loadings"][0] @ other[1]["loadings"][0]) > 1 else [1, 0]
+    for name in ("loadings", "sd", "ratio"):
+        expected = np.abs(other[1][name][order])
+        np.testing.assert_allclose(np.abs(one[1][name]), expected, rtol=1e-3, atol=1e-3)
+    np.testing.assert_allclose(one[1]["pca"], other[1]["pca"], rtol=1e-4)
+    assert sorted(one[0]["carriers"]) == sorted(other[0]["carriers"])
+
+
+def test_ordered_priors(tmp_path):
+    grid = np.linspace(0, 3, 32)
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 1)) * np.sin(grid) * 2 + 0.5 * rng.normal(size=(60, 32))
+    model = EBCD(1, prior="spatial").fit(X)
+    page = write_report(model, tmp_path / "a.html", X=X).read_text(encoding="utf-8")
+    header, found = unpack(page)
+    assert header["ordered"] == [True]
+    assert found["correlated"] == [f"x{j}" for j in range(32)]  # in the order of the data

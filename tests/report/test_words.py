@@ -54,8 +54,8 @@ def test_recession_is_in_the_words_of_the_first_component(employment):
     """Which sectors moved together in the recession of December 2007 to June 2009."""
     heading, sentences = next(_words.findings(employment))
     text = " ".join(sentences)
-    assert heading == "Component 0: 47.7% of the variance"
-    assert text.startswith("12 of 15 features move together: construction, ")
+    assert heading == "Component 1: 47.7% of the variance"
+    assert text.startswith("10 of 15 features carry 95% of it and move together: construction, ")
     for sector in ("durable_goods", "retail_trade", "financial_activities"):
         assert sector in text
     for sector in ("government", "utilities", "education_and_health_services"):
@@ -98,11 +98,11 @@ def test_components_that_do_not_stand_out_are_named(employment):
     model = copy(employment.model)
     model.n_signal_ = 2
     weak = replace(employment, model=model)
-    assert "Caution: component 2 does not stand out from noise." in _words.opening(weak)
+    assert "Caution: component 3 does not stand out from noise." in _words.opening(weak)
     said = [sentences[0] == "It does not stand out from noise." for _, sentences in findings(weak)]
     assert said == [False, False, True]
     model.n_signal_ = 1
-    assert "Caution: components 1, 2 do not stand out from noise." in _words.opening(weak)
+    assert "Caution: components 2, 3 do not stand out from noise." in _words.opening(weak)
     model.n_signal_ = 3
     assert "stand out" not in _words.opening(weak)
 
@@ -122,7 +122,7 @@ def test_opposite_signs_are_told_apart():
     X = np.outer(z, [2.0, 2.0, -1.9, 0.0]) + 0.3 * rng.normal(size=(60, 4))
     facts = facts_of(EBCD(1).fit(X), names=["a", "b", "c", "d"])
     first, second = next(_words.findings(facts))[1]
-    assert first.startswith("3 of 4 features belong to it. These move together: ")
+    assert first.startswith("3 of 4 features carry 100% of it. These move together: ")
     assert second == "These move in the opposite direction: c."
 
 
@@ -169,7 +169,7 @@ def test_one_feature_alone():
     X[:, 2] = 3 * rng.normal(size=50)
     facts = facts_of(EBCD(1).fit(X))
     weak, only = next(_words.findings(facts))[1]
-    assert (weak, only) == ("It does not stand out from noise.", "Only x2 belongs to it.")
+    assert (weak, only) == ("It does not stand out from noise.", "x2 alone carries 100% of it.")
 
 
 def test_period_of_one_feature_and_of_none():
@@ -182,7 +182,7 @@ def test_period_of_one_feature_and_of_none():
     model.n_signal_ = 1  # one feature alone does not count
     rows = [f"{1950 + i}" for i in range(50)]
     only, period, _ = next(_words.findings(facts_of(model, scores, rows)))[1]
-    assert only == "Only x2 belongs to it."
+    assert only == "x2 alone carries 100% of it."
     assert period.startswith("From 1950 to 1959 it was below its usual level (average score −")
     model.lfsr_ = np.ones_like(model.lfsr_)
     none, period, _ = next(_words.findings(facts_of(model, scores, rows)))[1]
@@ -204,7 +204,7 @@ def test_method_without_uncertainties_says_so():
     missing = " ".join(_words.left_out(facts))
     for words in ("no uncertainties", "no priors", "no scores", "PCA's explained variance"):
         assert words in missing
-    assert len(_words.reading(facts)) == 2
+    assert len(_words.reading(facts)) == 3
 
 
 def test_prior_that_was_given_was_not_learned():

@@ -1,15 +1,17 @@
 """`write_report` for every estimator and kind of input; nothing is ever half written."""
 
+import re
 import warnings
 
 import numpy as np
 import pytest
-from scipy import sparse
+from scipy import sparse, stats
 from sklearn.decomposition import PCA
 
 from ebcd import EBCD, Gram, PenalizedPCA, PenalizedPCACV, datasets
 from ebcd.peers import EBMF, EBPCA, ITSPCA, SPC, USLPCA, GPower
 from ebcd.report import pca_variance_ratio, write_report
+from ebcd.report._background import Background
 
 
 @pytest.fixture(scope="module")
@@ -71,7 +73,7 @@ def test_many_components_are_told_on_demand(tmp_path):
     X = np.random.default_rng(0).normal(size=(60, 30))
     model = PenalizedPCA(15, alpha=0.0).fit(X)
     page = write_report(model, tmp_path / "a.html", X=X).read_text("utf-8")
-    assert "<summary>3 more components</summary>" in page
+    assert "<summary>9 more components</summary>" in page
     assert page.count("of the variance</h3>") == 15
 
 
@@ -107,9 +109,55 @@ def test_stored_tables_give_the_same_page(tmp_path, X, model):
         model,
         tmp_path / "b.html",
         scores=model.transform(X),
-        pca_variance_ratio=pca_variance_ratio(model, X),
+        background=Background.of(model, X),
     )
     assert direct.read_text("utf-8") == stored.read_text("utf-8")
+
+
+def test_the_data_come_first(tmp_path):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 6))
+    X[:, :3] += 3 * rng.normal(size=(200, 1))
+    X[:, 3], X[:, 4] = 5.0, rng.exponential(size=200) ** 2
+    page = write_report(EBCD(1).fit(X), tmp_path / "a.html", X=X, feature_names=list("abcdef"))
+    text = page.with_suffix(".md").read_text("utf-8")
+    assert text.index("## The data") < text.index("## What was fitted")
+    assert "- 200 rows of 6 features, no cell is missing.\n" in text
+    assert "- Constant, so that no component has them: d.\n" in text
+    assert "far out on one side that weigh a lot: e (+" in text
+    assert re.search(r"Largest correlations: [abc] and [abc] \(0\.9", text)
+    words = page.read_text("utf-8")
+    assert words.index("Constant, so that") < words.index("<h2>Summary</h2>")
+
+
+def test_missing_cells_are_counted(tmp_path, X):
+    holes = X.copy()
+    holes[3, 4] = holes[:2, 7] = np.nan
+    page = write_report(EBMF(1).fit(holes), tmp_path / "a.html", X=holes)
+    text = page.with_suffix(".md").read_text("utf-8")
+    assert "50 rows of 20 features, 3 cells (0.3%) missing: x7 (2), x4 (1)." in text
+    pairs = Background.of(EBMF(1).fit(holes), holes)
+    both = ~np.isnan(holes[:, [4, 7]]).any(axis=1)
+    i, j = (int(np.flatnonzero(pairs.chosen == k)[0]) for k in (4, 7))
+    expected = np.corrcoef(holes[both][:, [4, 7]].T)[0, 1]
+    assert pairs.correlations[i, j] == pytest.approx(expected, abs=1e-12)
+    assert not pairs.others
+
+
+def test_skewness_is_that_of_scipy(X):
+    matrix = np.abs(X) ** 2
+    expected = stats.skew(matrix, axis=0)
+    for data in (matrix, sparse.csr_array(matrix)):
+        np.testing.assert_allclose(Background.of(EBCD(1).fit(data), data).skewness, expected)
+
+
+def test_background_of_statistics(X):
+    gram = Gram().update(X)
+    model = EBCD(2).fit(gram)
+    known, direct = Background.of(model, gram), Background.of(model, X)
+    np.testing.assert_allclose(known.correlations, direct.correlations, atol=1e-8)
+    np.testing.assert_allclose(known.others["PCA"], direct.others["PCA"], atol=1e-6)
+    assert known.missing.size == known.skewness.size == 0
 
 
 def test_data_frame_names_features_and_rows(tmp_path, X):
@@ -187,6 +235,9 @@ def _no_space(self, target):
         ({"feature_names": ["a"]}, ValueError, "feature_names must have one name"),
         ({"pca_variance_ratio": [2.0]}, ValueError, "shares between 0 and 1"),
         ({"pca_variance_ratio": 0.5}, ValueError, "shares between 0 and 1"),
+        ({"stability": [1.0]}, ValueError, "share between 0 and 1 for each of the 2 components"),
+        ({"color_by": ["a"]}, ValueError, "one entry for each of the None rows"),
+        ({"scores": np.zeros((4, 2)), "color_by": ["a"]}, ValueError, "of the 4 rows, got shape"),
     ],
 )
 def test_bad_arguments(tmp_path, model, arguments, error, message):

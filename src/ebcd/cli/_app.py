@@ -90,6 +90,8 @@ def fit(
     checkpoint: Path | None = o.CHECKPOINT,
     seed: int = o.SEED,
     bootstrap: int | None = o.BOOTSTRAP,
+    stability: int | None = o.STABILITY,
+    color_by: list[str] | None = o.COLOR_BY,
     force: bool = o.FORCE,
     json: bool = o.JSON,
     quiet: bool = o.QUIET,
@@ -114,11 +116,13 @@ def fit(
         model._check_parameters()  # before a large file is read
         steps = Steps(transpose, log_returns, difference, standardize)
         check_covariance_options(covariance, n_samples, steps)
+        if covariance and stability is not None:
+            raise ValueError("--stability takes halves of the rows, which a covariance has not")
         title = f"Components of {path.name if str(path) != '-' else 'standard input'}"
         about = {"title": title, "source": str(path), "output": str(output)}
         with claimed(output, force) as part, display(quiet) as shown:
             data = load(path, steps, n_samples, center, reading, shown, n_components, scale)
-            summary = fit_and_write(part, model, data, shown, bootstrap, **about)
+            summary = fit_and_write(part, model, data, shown, bootstrap, stability, **about)
         _print_summary(model, summary, output, json, quiet)
 
 
@@ -132,6 +136,9 @@ def _print_summary(
         typer.echo(model.summary().replace(f"\n  hint: {HINT}", ""))  # a warning came first
         if n_boot := summary["intervals"].get("n_boot"):
             typer.echo(f"  intervals in the files are those of {n_boot} bootstrap fits")
+        if again := [one["found_again"] for one in summary["components"] if "found_again" in one]:
+            shares = ", ".join(f"component {k} in {share:.0%}" for k, share in enumerate(again))
+            typer.echo(f"  found again in random halves of the rows: {shares}")
         typer.echo(f"\nresults: {output}\nreport:  {output / 'report.html'}")
 
 
@@ -160,7 +167,7 @@ def demo(
                 "US employment in 15 sectors, January 2006 to December 2015: monthly growth, "
                 "standardised"
             )
-            summary = fit_and_write(part, model, data, shown, None, **about)
+            summary = fit_and_write(part, model, data, shown, None, None, **about)
         _print_summary(model, summary, output, json, quiet)
 
 

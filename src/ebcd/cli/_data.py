@@ -44,6 +44,8 @@ class Steps:
     def apply(self, table: Table) -> Table:
         """Do everything but standardize."""
         if self.transpose:
+            if table.groups:
+                raise ValueError("--color-by takes a column, which --transpose makes a row")
             table = table.transposed()
         if not (self.log_returns or self.difference):
             return table
@@ -60,6 +62,7 @@ class Steps:
             values=np.diff(values, axis=0),
             row_names=names and names[1:],
             row_numbers=(numbers or range(len(values)))[1:],  # a change belongs to its later row
+            groups=table.groups_of(range(1, len(values))),
         )
 
 
@@ -121,6 +124,8 @@ def load(
     if not isinstance(n_components, str) and n_components > most > 1:
         what = f"{rows if n_samples is None else n_samples:,} samples of {columns:,} features"
         raise ValueError(f"-k {n_components} is too many; {what} have at most {most} components")
+    if n_samples is not None and table.groups:
+        raise ValueError("--color-by needs data with a row for each sample, not a covariance")
     if n_samples is None:
         prepared = _as_data(path, table, steps, center)
     else:
@@ -221,7 +226,10 @@ def _in_time(table: Table, option: str) -> Table:
     order = np.argsort(days, kind="stable")
     names = [labels[i] for i in order]
     note = f"rows were sorted by date for {option}: {names[0]} to {names[-1]}"
-    return _noted(replace(table, values=table.values[order], row_names=names), note)
+    table = replace(
+        table, values=table.values[order], row_names=names, groups=table.groups_of(order.tolist())
+    )
+    return _noted(table, note)
 
 
 def _noted(table: Table, note: str) -> Table:

@@ -8,7 +8,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 FILES = frozenset(
-    {"components.csv", "scores.csv", "summary.json", "report.html", "report.md", "model.npz"}
+    (
+        *("components.csv", "scores.csv", "summary.json", "report.html", "report.md"),
+        *("model.npz", "background.npz"),
+    )
 )
 
 

@@ -166,6 +166,12 @@ BOOTSTRAP = _model(
     min=2,
     metavar="N",
 )
+STABILITY = _model(
+    "Fit to this many random halves of the rows as well, each from scratch, and say how often each "
+    "component is found again; 20 are enough.",
+    min=1,
+    metavar="N",
+)
 METHOD = _model(
     f"Method or prior family to fit; repeatable. By default {', '.join(METHODS)}.",
     autocompletion=lambda incomplete: [name for name in METHODS if name.startswith(incomplete)],
@@ -187,6 +193,11 @@ SCORES_FILE = _result(
 )
 PAGE = _result(
     "Page (.html) to write the comparison to, or a folder for compare.html.", *("-o", "--output")
+)
+COLOR_BY = _result(
+    "Column to colour the points of the report's biplot by, categories or numbers; it is not "
+    "fitted. Repeatable.",
+    metavar="NAME",
 )
 FORCE = _result("Replace existing results.", "--force", default=False)
 JSON = _result("Print a machine-readable summary (JSON) instead of text.", "--json", default=False)

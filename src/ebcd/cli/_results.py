@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 import warnings
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,12 +13,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import ebcd
+from ebcd import _store
 from ebcd._numerics import Array
 from ebcd.cli._data import Prepared, remarks
 from ebcd.cli._progress import Display
+from ebcd.data._inputs import from_covariance
 from ebcd.data.files._table import Table
 from ebcd.io import load, save
 from ebcd.report import pca_variance_ratio, write_report
+from ebcd.report._background import Background
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -48,14 +52,29 @@ def bootstrap_intervals(model: ebcd.EBCD, n_boot: int, shown: Display) -> Array:
     """Return 95% intervals of bootstrap fits, made in parts to show how far it is."""
     shown.stage("bootstrap fits")
     rng = np.random.default_rng(model.random_state)
-    parts: list[Any] = []
-    done = 0
-    for numbers in np.array_split(range(n_boot), min(max(n_boot // 2, 1), _PARTS)):
-        parts.append(model.bootstrap(n_boot=len(numbers), random_state=rng))
-        done += len(numbers)
-        shown.part(done, n_boot)
+    parts: list[Any] = [
+        model.bootstrap(n_boot=size, random_state=rng) for size in _in_parts(n_boot, 2, shown)
+    ]
     components = np.concatenate([part.components for part in parts])
     return np.asarray(replace(parts[0], components=components).intervals())
+
+
+def shares_found_again(model: ebcd.EBCD, X: Any, n_splits: int, shown: Display) -> Array:
+    """Return how often components are found again in half of the rows."""
+    shown.stage("fits to halves of the rows")
+    rng = np.random.default_rng(model.random_state)
+    sizes = _in_parts(n_splits, 1, shown)
+    found = sum(size * model.stability(X, size, random_state=rng) for size in sizes)
+    return np.asarray(found / n_splits)
+
+
+def _in_parts(count: int, least: int, shown: Display) -> Iterator[int]:
+    """Cut work into parts of at least that size, and show how far it is after each."""
+    done = 0
+    for numbers in np.array_split(range(count), min(max(count // least, 1), _PARTS)):
+        yield len(numbers)
+        done += len(numbers)
+        shown.part(done, count)
 
 
 def fit_and_write(
@@ -64,6 +83,7 @@ def fit_and_write(
     data: Prepared,
     shown: Display,
     n_boot: int | None,
+    n_splits: int | None,
     **about: str,
 ) -> dict[str, Any]:
     """Fit, write all files of results to an empty folder, and return the summary."""
@@ -72,8 +92,12 @@ def fit_and_write(
         shown.note(f"warning: {warning}")
     warned = [*data.warnings, *warned]
     ends = None if n_boot is None else bootstrap_intervals(model, n_boot, shown)
-    shown.stage("writing the results")
     table = data.table
+    again = None
+    if n_splits is not None:
+        again = shares_found_again(model, table.values, n_splits, shown)
+    shown.stage("writing the results")
+    background = _background(model, data)
     scores = None if data.n_samples is not None else model.transform(table.values)
     model.feature_names_in_ = np.array(table.column_names, dtype=object)
     intervals = model.credible_intervals() if ends is None else ends
@@ -90,13 +114,25 @@ def fit_and_write(
         "intervals": _about_intervals(model, n_boot),
         "components": [_component(model, k, intervals) for k in range(model.n_components_)],
     }
+    for k, share in enumerate([] if again is None else again):
+        summary["components"][k]["found_again"] = share
     _components_frame(model, intervals).to_csv(folder / "components.csv", **CSV)
     if scores is not None:
         scores_frame(scores, table).to_csv(folder / "scores.csv", **CSV)
     (folder / "summary.json").write_bytes(f"{as_json(summary)}\n".encode())
     save(model, folder / "model.npz")
-    _write_report(folder, model, summary, scores, table.labels, ends)
+    _store.write(folder / "background.npz", vars(background))
+    _write_report(folder, model, summary, scores, table.labels, ends, background)
     return summary
+
+
+def _background(model: ebcd.EBCD, data: Prepared) -> Background:
+    """Describe the data for the report, before the model knows names of features."""
+    if data.n_samples is None:
+        return Background.of(model, data.table.values, groups=data.table.groups)
+    return Background.of(
+        model, None, from_covariance(data.table.values, data.n_samples, bool(model.scale))
+    )
 
 
 def _summary(model: ebcd.EBCD) -> dict[str, Any]:
@@ -173,7 +209,9 @@ def _write_report(
     scores: Any,
     rows: Any,
     intervals: Array | None,
+    background: Background | None,
 ) -> None:
+    again = [one["found_again"] for one in summary["components"] if "found_again" in one]
     write_report(
         model,
         folder / "report.html",
@@ -185,6 +223,8 @@ def _write_report(
         bootstrap_intervals=intervals,
         notes=remarks(*(summary.get(key, []) for key in ("warnings", "preparation", "notes"))),
         standardized=summary.get("steps", {}).get("standardize", False),
+        stability=again or None,
+        background=background,
     )
 
 
@@ -222,7 +262,10 @@ def rewrite_report(folder: Path) -> Path:
             rows = None
     bootstrapped = summary.get("intervals", {}).get("kind") == "bootstrap"
     intervals = _read_intervals(folder) if bootstrapped else None
-    _write_report(folder, model, summary, scores, rows, intervals)
+    background = None
+    if (folder / "background.npz").exists():
+        background = Background(**_store.read(folder / "background.npz"))
+    _write_report(folder, model, summary, scores, rows, intervals, background)
     return folder / "report.html"
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -132,27 +132,28 @@ def bootstrap(
     components = np.zeros((n_boot, *estimate.shape))
     if len(estimate):
         units = np.sqrt(model._feature_noise())
-        found = _in_parallel(model, source, seeds, n_jobs)
+        words = "bootstrap fit" if model.verbose else ""
+        found = in_parallel(partial(_refitted, model, source), seeds, n_jobs, words)
         for draw, rows in zip(components, found, strict=True):
             draw[:] = matched(estimate, rows, units)
     return Bootstrap(components, estimate)
 
 
-def _in_parallel(
-    model: Any, source: _AbstractDraws, seeds: list[int], n_jobs: int | None
+def in_parallel(
+    work: Callable[[int], Array], seeds: list[int], n_jobs: int | None, words: str
 ) -> Iterator[Array]:
-    """Fit to draws, as many at a time as there are workers; say how far it is if asked to."""
+    """Work with seeds, as many at a time as there are workers; say how far it is, if in `words`."""
     began = spoke = now()
     size = effective_n_jobs(n_jobs)
     size = size if size == 1 else 4 * size  # workers should not wait for each other too often
     with Parallel(n_jobs=n_jobs) as parallel:
         for first in range(0, len(seeds), size):
             part = seeds[first : first + size]
-            yield from parallel(delayed(_refitted)(model, source, seed) for seed in part)
+            yield from parallel(delayed(work)(seed) for seed in part)
             done = first + len(part)
-            if model.verbose and (done == len(seeds) or now() - spoke >= _SECONDS_BETWEEN_LINES):
+            if words and (done == len(seeds) or now() - spoke >= _SECONDS_BETWEEN_LINES):
                 spoke = now()
-                line = f"bootstrap fit {done:5d} of {len(seeds)}   {spoke - began:7.2f} s"
+                line = f"{words} {done:5d} of {len(seeds)}   {spoke - began:7.2f} s"
                 print(line)  # noqa: T201 - asked for by verbose
 
 
@@ -213,26 +214,29 @@ class _RowDraws(_AbstractDraws):
                 'method="rows" draws from the rows of the data, so X must be given; '
                 'method="parametric" needs no data'
             )
-        rows = model._rows(X)
-        if rows.matrix is None:
-            raise ValueError(
-                'method="rows" draws rows at random, so X must be a matrix in memory, not '
-                f'{type(X).__name__}; method="parametric" needs no data'
-            )
-        if rows.n_rows != model.n_samples_:
-            raise ValueError(
-                f"X has {rows.n_rows} rows, but the model was fitted to {model.n_samples_}; give "
-                "the data that it was fitted to"
-            )
-        check_finite(rows.matrix, rows.names)
-        by_columns = is_sparse(rows.matrix) and rows.matrix.format != "csr"
-        self._matrix = rows.matrix.tocsr() if by_columns else rows.matrix
+        why = 'method="rows" (unlike "parametric", which needs no data) draws rows at random'
+        self._matrix = rows_in_memory(model, X, why)
+        check_finite(self._matrix, getattr(model, "feature_names_in_", None))
         self._center, self._scale = bool(model.center), bool(model.scale)
 
     def draw(self, rng: np.random.Generator) -> Input:
         """Draw as many rows as there are."""
         n = self._matrix.shape[0]
         return from_matrix(self._matrix[rng.integers(n, size=n)], self._center, self._scale)
+
+
+def rows_in_memory(model: Any, X: Any, why: str) -> Any:
+    """Return the data that the model was fitted to as a matrix whose rows can be chosen."""
+    rows = model._rows(X)
+    if rows.matrix is None:
+        raise ValueError(f"{why}, so X must be a matrix in memory, not {type(X).__name__}")
+    if rows.n_rows != model.n_samples_:
+        raise ValueError(
+            f"X has {rows.n_rows} rows, but the model was fitted to {model.n_samples_}; give "
+            "the data that it was fitted to"
+        )
+    by_columns = is_sparse(rows.matrix) and rows.matrix.format != "csr"
+    return rows.matrix.tocsr() if by_columns else rows.matrix
 
 
 def _refitted(model: Any, source: _AbstractDraws, seed: int) -> Array:
@@ -301,13 +305,14 @@ def matched(components: Array, found: Array, units: Any = 1.0) -> Array:
     Pairs are those with the largest cosines in total, in `units` of the features. Rows without a
     partner are zero.
     """
-    cosines = _directions(components / units) @ _directions(found / units).T
+    cosines = directions(components / units) @ directions(found / units).T
     mine, theirs = linear_sum_assignment(-np.abs(cosines))
     rows = np.zeros_like(components)
     rows[mine] = np.sign(cosines[mine, theirs])[:, None] * found[theirs]
     return rows
 
 
-def _directions(rows: Array) -> Array:
+def directions(rows: Array) -> Array:
+    """Return rows of length one; zeros stay."""
     size = np.linalg.norm(rows, axis=1, keepdims=True)
     return np.asarray(rows / np.where(size > 0, size, 1.0))

@@ -16,6 +16,7 @@ from ebcd.data import Input
 from ebcd.estimators._base import Decomposition
 from ebcd.estimators._html import components_table, one_line
 from ebcd.estimators._shrinkage import Shrinkage
+from ebcd.estimators._stability import stability
 from ebcd.priors._intervals import posterior_interval
 
 CLEAR_SIGN = 0.05  # largest local false sign rate of a loading with a clear sign
@@ -241,6 +242,56 @@ class Readable(Decomposition):
             columns=self.get_feature_names_out(),
         )
 
+    def stability(
+        self, X: Any, n_splits: int = 20, *, n_jobs: int | None = None, random_state: Any = None
+    ) -> Array:
+        """Return how often each component is found again in half of the rows.
+
+        Every fit has the settings of this one and begins anew, without knowing its result; a number
+        of components that was found automatically is kept. Components are matched one to one, the
+        nearest pair first, and one is found again if its absolute cosine with its counterpart is
+        above 0.8 (with ``scale=True``, in the units of the scaled data).
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or data frame of shape (n, p)
+            The data that the model was fitted to.
+        n_splits : int, default 20
+            Number of halves, drawn at random without replacement.
+        n_jobs : int or None, default None
+            Number of fits at a time, as in scikit-learn; -1 for one on each processor.
+        random_state : int, Generator or None, default None
+            Seed of the halves; None stands for a fixed one. `n_jobs` does not matter.
+
+        Returns
+        -------
+        ndarray of shape (k,)
+            Share of the halves for each component, from 0 to 1.
+
+        See Also
+        --------
+        ebcd.plots.stability : Draws the shares.
+
+        Notes
+        -----
+        Half of the rows show less than all of them, so that a share below one does not mean that a
+        component is wrong; but one that is hardly ever found again should not be interpreted
+        alone. Components that are alike in size may mix differently in every half, although
+        together they span the same space.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from ebcd import EBCD
+        >>> rng = np.random.default_rng(0)
+        >>> loadings = np.r_[np.full(5, 2.0), np.zeros(15)]
+        >>> X = rng.normal(size=(100, 1)) * loadings + rng.normal(size=(100, 20))
+        >>> EBCD(2).fit(X).stability(X, n_splits=5)
+        array([1. , 0.2])
+        """
+        check_is_fitted(self)
+        return stability(self, X, n_splits, n_jobs, random_state)
+
     def _store_common(self, data: Input) -> None:
         """Set the attributes that follow from ``components_`` and the data."""
         self.explained_variance_ = (self.components_**2).sum(axis=1)
@@ -253,6 +304,11 @@ class Readable(Decomposition):
             self.mean_ = data.mean
         elif hasattr(self, "mean_"):
             del self.mean_
+
+    @property
+    def _units(self) -> Array:
+        """What loadings are divided by to compare features: the scale of a scaled fit, or one."""
+        return np.asarray(self.scale_ if getattr(self, "scale", False) else np.ones(1))
 
     def _found(self) -> str:
         return f"{self.n_components_} component{'s' if self.n_components_ != 1 else ''}"

@@ -4,11 +4,12 @@ Every function takes a fitted estimator of this package, draws on the axes given
 new figure, and returns the axes. Matplotlib is imported when the first plot is drawn.
 """
 
-from ebcd.plots._fit import elbo, explained_variance, shrinkage
+from ebcd.plots._fit import elbo, explained_variance, shrinkage, stability
 from ebcd.plots._loadings import compare, components, heatmap
-from ebcd.plots._scores import scores
+from ebcd.plots._scores import biplot, scores
 
 __all__ = [
+    "biplot",
     "compare",
     "components",
     "elbo",
@@ -16,4 +17,5 @@ __all__ = [
     "heatmap",
     "scores",
     "shrinkage",
+    "stability",
 ]

@@ -18,6 +18,7 @@ from ebcd.priors import EBNMResult
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+OFTEN = 0.8  # share of halves from which a component counts as found again, as is usual
 _LINES = ("-", "--", ":", "-.")
 _REACH = 7.0  # noise standard deviations, or thresholds, beyond which curves hardly change
 
@@ -244,6 +245,59 @@ def explained_variance(model: Any, X: Any = None, *, ax: Any = None) -> Axes:
     axes.legend(frameon=False, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=1)
     style.tidy(axes)
     return axes
+
+
+def stability(model: Any, shares: Any, *, ax: Any = None) -> Axes:
+    """Draw how often each component is found again in half of the rows.
+
+    Parameters
+    ----------
+    model : estimator
+        Any fitted estimator of this package.
+    shares : array-like of length k
+        What ``model.stability(X)`` returned.
+    ax : Axes, optional
+        Axes to draw on; by default those of a new figure.
+
+    Returns
+    -------
+    Axes
+
+    Examples
+    --------
+    >>> import ebcd
+    >>> sea = ebcd.datasets.load_elnino()
+    >>> model = ebcd.EBCD(2).fit(sea.data)
+    >>> ax = ebcd.plots.stability(model, model.stability(sea.data, n_splits=5))
+    >>> len(ax.patches)
+    2
+    """
+    style.check_model(model)
+    heights = checked_shares("shares", shares, model.n_components_)
+    axes = style.one_axes(ax, 3.4 + 0.4 * min(max(heights.size, 3), 2 * style.LABELLED), 3.4)
+    if heights.size == 0:
+        style.say_nothing_found(axes, model)
+        return axes
+    often = heights >= OFTEN
+    axes.bar(range(heights.size), 100 * heights, color=np.where(often, style.BLUE, style.GREY))
+    axes.axhline(100 * OFTEN, color=style.INK, linewidth=0.8, linestyle=":")
+    axes.set(xlabel="component", ylabel="% of halves of the rows", ylim=(0, 102))
+    axes.set_title(f"{often.sum()} of {heights.size} found again in {OFTEN:.0%} or more")
+    axes.title.set_fontsize("medium")
+    style.locate_ticks(axes, integer=True)
+    style.tidy(axes)
+    return axes
+
+
+def checked_shares(name: str, shares: Any, count: int) -> Array:
+    """Return shares from 0 to 1, one for each component."""
+    array = np.asarray(shares, dtype=np.float64)
+    if array.shape != (count,) or not ((array >= 0) & (array <= 1)).all():
+        raise ValueError(
+            f"{name} must be a share between 0 and 1 for each of the {count} components, as "
+            f"model.stability(X) returns them, got {shares!r}"
+        )
+    return array
 
 
 def pca_variance_ratio(model: Any, X: Any) -> Array:

@@ -11,6 +11,7 @@ from scipy.optimize import linear_sum_assignment
 
 from ebcd._numerics import Array
 from ebcd._parameters import COUNT, PROBABILITY
+from ebcd.estimators._bootstrap import directions
 from ebcd.plots import _style as style
 
 if TYPE_CHECKING:
@@ -246,17 +247,12 @@ def _named(models: Any) -> dict[str, Any]:
 
 def _matches(first: Any, model: Any) -> list[_Match | None]:
     """Match each component of the first estimator; None if it has no counterpart."""
-    cosines = _directions(first.components_) @ _directions(model.components_).T
+    cosines = directions(first.components_) @ directions(model.components_).T
     found: list[_Match | None] = [None] * first.n_components_
     for k, i in zip(*linear_sum_assignment(-np.abs(cosines)), strict=True):
         sign = -1.0 if cosines[k, i] < 0 else 1.0
         found[k] = _Match(int(i), sign * model.components_[i], abs(float(cosines[k, i])))
     return found
-
-
-def _directions(components: Array) -> Array:
-    size = np.linalg.norm(components, axis=1, keepdims=True)
-    return np.asarray(components / np.where(size > 0, size, 1.0))
 
 
 def _features(matches: list[_Match | None], n: int) -> NDArray[np.intp]:

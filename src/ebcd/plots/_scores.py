@@ -8,6 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ebcd._numerics import Array
+from ebcd._parameters import COUNT
+from ebcd.data.files._columns import cell_text
 from ebcd.plots import _style as style
 
 if TYPE_CHECKING:
@@ -15,6 +17,7 @@ if TYPE_CHECKING:
 
 _MARKERS = ("o", "s", "^")
 _CATEGORIES = len(style.PALETTE) * len(_MARKERS)
+_NAMED = 40  # rows with a label in a biplot, the outermost ones; more would cover each other
 
 
 def scores(
@@ -85,6 +88,116 @@ def scores(
     return axes if several else axes[0]
 
 
+def biplot(
+    model: Any,
+    X: Any,
+    components: Any = (0, 1),
+    *,
+    color_by: Any = None,
+    labels: Any = None,
+    n: int = 10,
+    feature_names: Any = None,
+    ax: Any = None,
+) -> Axes:
+    """Draw the scores of two components as points, and the loadings of features as arrows.
+
+    A sample lies far in the direction of an arrow if the feature is large in it, as far as these
+    components explain it. Arrows have a scale of their own, which fits them into the picture.
+
+    Parameters
+    ----------
+    model : estimator
+        Any fitted estimator of this package, with at least two components.
+    X : array-like, sparse matrix or data frame of shape (n, p)
+        The data, one sample per row.
+    components : pair of int, default (0, 1)
+        Components across and up.
+    color_by : array-like of length n, optional
+        A number or category for each sample, by which points are coloured; for example a column
+        of a data frame that was not fitted.
+    labels : array-like of length n, optional
+        Names of the samples; the 40 outermost ones are written beside their points.
+    n : int, default 10
+        Maximum number of arrows: the features with the largest loadings of the two. With
+        ``scale=True`` these are loadings of the scaled data.
+    feature_names : array-like of length p, optional
+        Names of the features; by default those seen in `fit`, or x0, x1 and so on.
+    ax : Axes, optional
+        Axes to draw on; by default those of a new figure.
+
+    Returns
+    -------
+    Axes
+
+    Examples
+    --------
+    >>> import ebcd
+    >>> from sklearn.datasets import load_wine
+    >>> wine = load_wine()
+    >>> model = ebcd.EBCD(3, scale=True).fit(wine.data)
+    >>> kinds = wine.target_names[wine.target]
+    >>> ax = ebcd.plots.biplot(
+    ...     model, wine.data, color_by=kinds, feature_names=wine.feature_names
+    ... )
+    >>> len(ax.get_legend().get_texts())
+    3
+    """
+    style.check_model(model)
+    COUNT.check("n", n)
+    which = style.checked_components(model, components)
+    if len(which) != 2:
+        raise ValueError(f"components must be two, across and up, got {len(which)}")
+    names = model._feature_names(feature_names)
+    values = _scores(model, X)[:, which]
+    axes = _scatter(style.one_axes(ax, 7.0, 5.4), model, which, values, color_by, "color_by")
+    if labels is not None:
+        _label(axes, values, labels)
+    arrows = (model.components_ / model._units)[which].T
+    size = np.linalg.norm(arrows, axis=1)
+    longest = np.argsort(-size, kind="stable")[: min(n, np.count_nonzero(size))]
+    most = np.abs(arrows).max(axis=0, initial=1e-300)
+    ends = arrows[longest] * np.min(0.85 * np.abs(values).max(axis=0, initial=0.0) / most)
+    _draw_arrows(axes, ends, [style.short(names[j]) for j in longest])
+    return axes
+
+
+def _draw_arrows(ax: Axes, ends: Array, names: list[str]) -> None:
+    """Draw arrows with names, which move up where they would cover each other."""
+    ax.margins(x=0.2, y=0.12)  # for the names
+    ax.update_datalim(ends)
+    ax.autoscale_view()
+    width, height = np.ptp(ax.get_xlim()), np.ptp(ax.get_ylim())
+    arrow: dict[str, Any] = {"arrowstyle": "-|>", "color": style.INK, "shrinkA": 0, "shrinkB": 0}
+    ground = {"boxstyle": "round,pad=0.1", "fc": "white", "ec": "none", "alpha": 0.7}
+    placed: list[tuple[float, float]] = []
+    for i in np.argsort(ends[:, 1], kind="stable"):
+        (x, y), right = ends[i], ends[i, 0] >= 0
+        ax.annotate("", (x, y), (0, 0), arrowprops=arrow)
+        for over, up in placed:  # from below
+            if (over >= 0) == right and abs(over - x) < 0.25 * width and y < up + 0.045 * height:
+                y = up + 0.045 * height
+        placed.append((x, y))
+        look: dict[str, Any] = {"ha": "left" if right else "right", "va": "center"}
+        at = x + (0.01 if right else -0.01) * width
+        text = names[i].replace("$", r"\$")
+        ax.text(at, y, text, fontsize="small", color=style.INK, bbox=ground, **look)
+
+
+def _label(ax: Axes, values: Array, labels: Any) -> None:
+    """Write names beside the outermost points."""
+    texts = np.asarray(labels)
+    if texts.shape != (len(values),):
+        raise ValueError(
+            f"labels must have {len(values)} entries, one per sample, got {texts.shape}"
+        )
+    outer = np.argsort(-(values**2).sum(axis=1), kind="stable")[:_NAMED]
+    for i in outer:
+        text = style.short(texts[i]).replace("$", r"\$")
+        at: Any = tuple(values[i])
+        offset: dict[str, Any] = {"textcoords": "offset points", "fontsize": "x-small"}
+        ax.annotate(text, at, (3.0, 3.0), color=style.INK, **offset)
+
+
 def _scores(model: Any, X: Any) -> Array:
     """Compute scores as an array, even if the model is set to return data frames."""
     found = model.transform(X)
@@ -135,7 +248,9 @@ def _lines(axes: NDArray[Any], model: Any, which: list[int], values: Array, inde
         axes[-1].set_xlabel("sample")
 
 
-def _scatter(ax: Axes, model: Any, which: list[int], values: Array, color: Any) -> Axes:
+def _scatter(
+    ax: Axes, model: Any, which: list[int], values: Array, color: Any, name: str = "color"
+) -> Axes:
     look: dict[str, Any] = {
         "s": float(np.clip(20_000 / len(values), 4, 28)),
         "alpha": 0.8 if len(values) < 2000 else 0.4,
@@ -147,21 +262,21 @@ def _scatter(ax: Axes, model: Any, which: list[int], values: Array, color: Any) 
     if color is None:
         ax.scatter(values[:, 0], values[:, 1], color=style.BLUE, **look)
     else:
-        _coloured(ax, values, color, look)
+        _coloured(ax, values, color, look, name)
     ax.set_xlabel(f"score, {style.share(model, which[0])}")
     ax.set_ylabel(f"score, {style.share(model, which[1])}")
     style.tidy(ax)
     return ax
 
 
-def _coloured(ax: Axes, values: Array, color: Any, look: dict[str, Any]) -> None:
+def _coloured(ax: Axes, values: Array, color: Any, look: dict[str, Any], name: str) -> None:
     given = np.asarray(color)
     if given.shape != (len(values),):
         raise ValueError(
-            f"color must have {len(values)} entries, one per sample, got {given.shape}"
+            f"{name} must have {len(values)} entries, one per sample, got {given.shape}"
         )
     if given.dtype.kind == "O":
-        given = given.astype(str)
+        given = np.array([cell_text(cell) or "missing" for cell in given.tolist()])
     categories, place = np.unique(given, return_inverse=True)
     if given.dtype.kind in "iuf" and categories.size > _CATEGORIES:
         drawn = ax.scatter(values[:, 0], values[:, 1], c=given, cmap="viridis", **look)
@@ -170,7 +285,7 @@ def _coloured(ax: Axes, values: Array, color: Any, look: dict[str, Any]) -> None
         return
     if categories.size > _CATEGORIES:
         raise ValueError(
-            f"color has {categories.size} categories; at most {_CATEGORIES} can be distinguished"
+            f"{name} has {categories.size} categories; at most {_CATEGORIES} can be distinguished"
         )
     for i, category in enumerate(categories):
         ax.scatter(

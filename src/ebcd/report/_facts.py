@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import norm
 
 from ebcd._numerics import Array
 from ebcd.estimators._readable import Readable
-from ebcd.priors import FittedPrior
+from ebcd.plots._fit import OFTEN, checked_shares
+from ebcd.report._background import Background
 from ebcd.report._dates import as_text, days_of
 
-LISTED = 12  # features that a sentence or a table lists, and components described at once
+LISTED = 12  # features that a sentence or a table lists
+AT_ONCE = 6  # components that a person can look at
+CARRIED = 0.9  # share of a component after which its features stop mattering
 
 
 @dataclass(frozen=True)
@@ -23,7 +28,8 @@ class Curve:
     words: str
     estimate: Array
     shrunk: Array
-    density: Array  # slightly smoothed, so that a point mass is a peak; NaN if improper
+    density: Array  # slightly smoothed, without point masses; NaN if improper
+    atoms: list[list[float]]  # places of point masses and their probabilities
 
 
 @dataclass(frozen=True)
@@ -42,6 +48,8 @@ class Facts:
     bootstrapped: bool = False  # whether intervals are those of a bootstrap
     notes: tuple[str, ...] = ()  # on the data and the fit, for the top
     standardized: bool = False  # whether features were divided by their standard deviations before
+    background: Background = field(default_factory=Background)
+    stability: Array | None = None  # how often components are found again in half of the rows
 
     @property
     def method(self) -> str:
@@ -54,10 +62,42 @@ class Facts:
         return int(self.model.n_components_)
 
     @property
+    def ratio(self) -> Array:
+        """Share of the variance of each component."""
+        if not getattr(self.model, "scale", False):
+            return np.asarray(self.model.explained_variance_ratio_)
+        total = _total(self.model, self.background)
+        return np.asarray((self.tables["loading"] ** 2).sum(axis=1) / (total or 1.0))
+
+    @property
     def weak(self) -> list[int]:
         """Components that do not stand out from noise: the smallest ones, if the model knows."""
         order = np.argsort(-self.model.explained_variance_, kind="stable")
         return sorted(order[getattr(self.model, "n_signal_", self.n_components) :].tolist())
+
+    @property
+    def first(self) -> list[int]:
+        """Components to look at first, if there are more than a person can look at."""
+        everything = list(range(self.n_components))
+        if self.n_components <= AT_ONCE:
+            return everything
+        clear = [k for k in everything if k not in self.weak]
+        if self.stability is not None:
+            clear = [k for k in everything if self.stability[k] >= OFTEN]
+        return (clear or everything)[:AT_ONCE]
+
+    def relative(self, k: int) -> Array:
+        """Return the loadings of a component relative to its length."""
+        loadings = self.tables["loading"][k]
+        loadings = loadings / (np.abs(loadings).max(initial=0.0) or 1.0)
+        return np.asarray(loadings / (np.linalg.norm(loadings) or 1.0))
+
+    def carriers(self, k: int) -> NDArray[np.intp]:
+        """Return the features that carry most of a component, or all whose sign is clear if few."""
+        loadings = self.relative(k)
+        used = np.where(self.model._used(k)[0], loadings, 0.0)
+        order = np.argsort(-np.abs(used), kind="stable")[: np.count_nonzero(used)]
+        return order[: 1 + int(np.searchsorted(np.cumsum(loadings[order] ** 2), CARRIED))]
 
     @property
     def interval(self) -> str:
@@ -76,7 +116,9 @@ class Facts:
     @property
     def settings(self) -> dict[str, str]:
         """The parameters as text; arrays, which can be long, by their shape."""
-        before = {"scale": "True, before the fit"} if self.standardized else {}
+        before = {}
+        if self.standardized and not getattr(self.model, "scale", False):
+            before = {"scale": "True, before the fit"}
         return {
             key: f"array of shape {value.shape}" if isinstance(value, np.ndarray) else str(value)
             for key, value in self.model.get_params(deep=False).items()
@@ -120,20 +162,28 @@ class Facts:
         if error is None:
             return []
         scale = np.asarray(getattr(self.model, "scale_", 1.0))
-        largest = np.abs(self.tables["loading"] / scale).max(axis=1, initial=0.0)
+        largest = np.abs(self.model.components_ / scale).max(axis=1, initial=0.0)
         ends = np.maximum(1.15 * largest, 6 * error)
         priors = zip(self.model.priors_, ends, strict=True)
         return [_curve(prior, error, end) for prior, end in priors]
 
 
-def _curve(prior: FittedPrior, error: float, end: float) -> Curve:
+def _curve(prior: Any, error: float, end: float) -> Curve:
     estimate = np.linspace(-end, end, 201)  # odd, so that zero is among them
     density = np.full_like(estimate, np.nan)
     if not prior.exchangeable:  # what is shrunk to what depends on the neighbours
-        return Curve(prior.describe(), estimate, estimate, density)
-    if prior.family != "flat":
-        density = np.exp(prior.log_marginal(estimate, np.full_like(estimate, end / 60)))
-    return Curve(prior.describe(), estimate, prior.shrink(estimate, error), density)
+        return Curve(prior.describe(), estimate, estimate, density, [])
+    atoms: list[list[float]] = []
+    if prior.proper:
+        width = np.full_like(estimate, end / 60)
+        density = np.exp(prior.log_marginal(estimate, width))
+        for places, weights in prior._atoms():
+            for place, weight in zip(places, weights, strict=True):
+                density -= weight * np.exp(norm.logpdf(estimate, place, width))
+                if weight > 0 and abs(place) <= end:
+                    atoms.append([float(place), float(weight)])
+        density = np.maximum(density, 0.0)
+    return Curve(prior.describe(), estimate, prior.shrink(estimate, error), density, atoms)
 
 
 def gather(
@@ -148,29 +198,50 @@ def gather(
     intervals: Any = None,
     notes: Any = (),
     standardized: bool = False,
+    background: Background | None = None,
+    stability: Any = None,
 ) -> Facts:
     """Gather what a report says; arguments as in `write_report`."""
-    scores = _checked_scores(scores, model.n_components_)
+    count, known = model.n_components_, background or Background()
+    scores = _checked_scores(scores, count)
     rows = _checked_rows(row_names, scores)
-    tables = {"loading": np.asarray(model.components_, dtype=np.float64)}
+    units = model._units
+    tables = {"loading": model.components_ / units}
     if hasattr(model, "lfsr_"):
-        lower, upper = _checked_intervals(intervals, model)
+        lower, upper = _checked_intervals(intervals, model) / units
         tables |= {"lower": lower, "upper": upper}
-        tables |= {"sd": model.components_sd_, "lfsr": model.lfsr_}
+        tables |= {"sd": model.components_sd_ / units, "lfsr": model.lfsr_}
     return Facts(
         model=model,
         title=title or "Components of the data",
         source=source,
         names=[str(name) for name in model._feature_names(feature_names)],
         tables=tables,
-        pca_ratio=_checked_ratio(pca_ratio),
+        pca_ratio=_pca_ratio(model, known, _checked_ratio(pca_ratio)),
         scores=scores,
         rows=rows,
         days=None if rows is None else days_of(rows),
         bootstrapped=intervals is not None,
         notes=tuple(str(note) for note in notes),
-        standardized=standardized,
+        standardized=standardized or bool(getattr(model, "scale", False)),
+        background=known,
+        stability=None if stability is None else checked_shares("stability", stability, count),
     )
+
+
+def _total(model: Readable, background: Background) -> float:
+    """Return the variance of all features, in the units of the loadings in the report."""
+    if getattr(model, "scale", False):  # one for each feature but for constant ones
+        return float(model.n_features_in_ - np.isnan(background.skewness).sum())
+    return float(model.explained_variance_.sum() / (model.explained_variance_ratio_.sum() or 1.0))
+
+
+def _pca_ratio(model: Readable, background: Background, given: Array | None) -> Array | None:
+    """Return the shares of the variance of principal components, if these are known."""
+    if "PCA" not in background.others:
+        return None if getattr(model, "scale", False) else given
+    loadings = background.others["PCA"] / model._units / np.sqrt(_total(model, background))
+    return np.sort((loadings**2).sum(axis=1))[::-1]
 
 
 def _checked_intervals(intervals: Any, model: Readable) -> Array:

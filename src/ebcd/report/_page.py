@@ -7,6 +7,7 @@ import hashlib
 import html
 import json
 import re
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from importlib.resources import files
@@ -15,9 +16,10 @@ from typing import Any
 import numpy as np
 
 import ebcd
+from ebcd.estimators._bootstrap import directions
 from ebcd.report import _words
 from ebcd.report._encode import Block, order_of
-from ebcd.report._facts import LISTED, Facts
+from ebcd.report._facts import Facts
 
 
 @dataclass(frozen=True)
@@ -27,13 +29,16 @@ class PageSettings:
     bytes: int = 4_900_000
     loadings: int = 500_000  # data.js, orderOf, has room for 2^19
     scores: int = 200_000
+    compared: int = 50_000  # loadings of each other method; they hardly compress
+    categories: int = 9  # of a column to colour by, as many as there are colours
     precise: int = 100_000  # numbers up to which they have 7 digits; beyond, 4 digits
 
 
 SETTINGS = PageSettings()
 _SCRIPTS = (
     *("data", "draw", "explore", "export", "state"),
-    *("bars", "heatmap", "heatmap_view", "scores", "curves", "search", "tables", "main"),
+    *("bars", "heatmap", "heatmap_view", "scores", "biplot", "background", "curves", "search"),
+    *("tables", "main"),
 )
 _DATE = re.compile(r"\b\d{4}-\d\d(-\d\d)?\b( \([+−][\d.]+\))?")
 _SLOT = re.compile(r"\{\{ (\w+) \}\}")
@@ -60,7 +65,7 @@ def _filled(facts: Facts, n_features: int) -> str:
         "digest": digest,
         "style": _template("report.css"),
         "script": script,
-        "notes": _items(facts.notes, "notes"),
+        "data": _items([*facts.notes, *_words.data(facts)], "notes"),
         "opening": _text(_words.opening(facts)),
         "findings": _findings(facts),
         "reading": _reading(facts),
@@ -114,12 +119,15 @@ def payload(facts: Facts, n_features: int) -> tuple[dict[str, Any], str]:
         block.add_texts("rows", [facts.rows[i][:longest] for i in rows] if facts.rows else [])
     if facts.days is not None:
         block.add_numbers("days", facts.days[rows] - facts.days.min(), 7)
-    small = {"ratio": facts.model.explained_variance_ratio_, "pca": facts.pca_ratio}
+    small = {"ratio": facts.ratio, "pca": facts.pca_ratio}
     if facts.path is not None:  # the last steps would be lost in rounding
         small["path"] = facts.path - facts.path[-1]
     for name, values in small.items():
         if values is not None:
             block.add_numbers(name, values, 7)
+    if facts.background.correlations.size:
+        block.add_numbers("correlations", facts.background.correlations, 4)
+        block.add_texts("correlated", [facts.names[j][:80] for j in facts.background.chosen])
     for name in ("estimate", "shrunk", "density") if facts.curves else ():
         block.add_numbers(name, np.array([getattr(curve, name) for curve in facts.curves]), 4)
     header = {
@@ -136,10 +144,55 @@ def payload(facts: Facts, n_features: int) -> tuple[dict[str, Any], str]:
         "pathEnd": None if facts.path is None else _finite(facts.path[-1]),
         "stretches": [_days_between(facts, k) for k in range(facts.n_components)],
         "priors": [curve.words for curve in facts.curves],
+        "atoms": [curve.atoms for curve in facts.curves],
+        "ordered": [not prior.exchangeable for prior in getattr(facts.model, "priors_", [])],
+        "carriers": [len(facts.carriers(k)) for k in range(facts.n_components)],
+        "first": facts.first,
+        "stability": None if facts.stability is None else facts.stability.tolist(),
+        "groups": _add_groups(block, facts, rows),
+        "others": _add_others(block, facts, kept),
         "standardError": facts.standard_error,
         "contents": block.contents,
     }
-    return header, block.packed()
+    packed = block.packed()
+    # under which the page keeps the names that its reader gives to components
+    header["id"] = hashlib.sha256(packed.encode()).hexdigest()[:16]
+    return header, packed
+
+
+def _add_groups(block: Block, facts: Facts, rows: np.ndarray) -> list[dict[str, Any]]:
+    """Add columns to colour points by: numbers, or numbers of categories, the rarest together."""
+    described = []
+    for i, (name, column) in enumerate(facts.background.groups.items()):
+        kept = [column[row] for row in rows]
+        categories = None
+        if isinstance(kept[0] if kept else 0.0, str):
+            common = [text for text, _ in Counter(filter(None, kept)).most_common()]
+            few = len(common) <= SETTINGS.categories
+            categories = sorted(common) if few else common[: SETTINGS.categories - 1]
+            places = {text: k for k, text in enumerate(categories)}
+            others = np.nan if few else len(categories)
+            kept = [places.get(text, others if text else np.nan) for text in kept]
+            categories += [] if few else ["others"]
+        block.add_numbers(f"group_{i}", np.asarray(kept, dtype=np.float64), 7)
+        described.append({"name": name, "categories": categories})
+    return described
+
+
+def _add_others(block: Block, facts: Facts, kept: np.ndarray) -> list[dict[str, Any]]:
+    """Add loadings of other methods, of as many features as fit, and cosines with them."""
+    mine = facts.tables["loading"]
+    others = {name: found / facts.model._units for name, found in facts.background.others.items()}
+    every = np.vstack([mine, *others.values()])[:, kept]
+    which = _largest(every, SETTINGS.compared // max(facts.n_components, 1))
+    described = []
+    for name, found in others.items():
+        block.add_numbers(f"other_{name}", found[:, kept[which]], 4)
+        cosines = (directions(mine) * directions(found)).sum(axis=1)
+        described.append({"name": name, "cosines": cosines.round(3).tolist()})
+    if others:
+        block.add_numbers("compared", which.astype(np.float64), 7)
+    return described
 
 
 def _add_uncertainties(block: Block, facts: Facts, kept: np.ndarray, digits: int) -> None:
@@ -192,16 +245,23 @@ def _spread(scores: np.ndarray | None, n_components: int) -> np.ndarray:
 
 def _findings(facts: Facts) -> str:
     items = [
-        f"<li{' class=weak' if k in facts.weak else ''}><h3>{html.escape(heading)}</h3>"
+        f"<li{' class=weak' if k in facts.weak else ''}>{_heading(k, heading)}"
         f"{''.join(f'<p>{_text(line)}</p>' for line in sentences)}</li>"
         for k, (heading, sentences) in enumerate(_words.findings(facts))
     ]
-    first, rest = "".join(items[:LISTED]), "".join(items[LISTED:])
+    first = "".join(items[k] for k in facts.first)
+    rest = "".join(item for k, item in enumerate(items) if k not in facts.first)
     text = f"<ol class=findings>{first}</ol>" if first else ""
     if rest:
-        more = f"<summary>{len(items) - LISTED} more components</summary>"
+        more = f"<summary>{len(items) - len(facts.first)} more components</summary>"
         text += f"<details class=more>{more}<ol class=findings>{rest}</ol></details>"
     return text
+
+
+def _heading(k: int, heading: str) -> str:
+    """Return the heading of a component, in which the page shows its name if it has one."""
+    number, share = heading.split(":", 1)
+    return f"<h3><span data-component={k}>{number}</span>:{html.escape(share)}</h3>"
 
 
 def _text(words: str) -> str:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ebcd._numerics import Array
+from ebcd.plots._fit import OFTEN
 from ebcd.priors import FittedPrior
 from ebcd.report._facts import LISTED, Facts
 
+_SKEWED = 2.0  # skewness of an exponential distribution
 _FEW = 3  # rows that a sentence names at either end; so few do not make a period
 
 _UNITS, _STANDARD_UNITS = "its own units", "standard deviations of that feature"
@@ -39,12 +41,22 @@ _MEASURED = (
     "In simulations, 90% intervals covered {covered} of clearly non-zero loadings ({between}, "
     "depending on the data), and {wrong} of the signs with lfsr < 0.01 were wrong (at most {most})."
 )
+_STABILITY = (
+    "The model was fitted again to random halves of the rows, each time from scratch. A component "
+    "is found again if one of such a fit has an absolute cosine above 0.8 with it. One that hardly "
+    "ever is may still be a part of something real, but should not be interpreted alone."
+)
+_NUMBERS = (
+    "Components are counted from 1 here, and from 0 in Python and in the other files: component 1 "
+    "is component_0."
+)
 _BOOTSTRAP_COVERED = {"covered": "87% to 89%", "between": "82% to 96%"}  # as `Bootstrap` says
 
 
 def opening(facts: Facts) -> str:
     """Write one paragraph about what was fitted."""
-    parts = [_task(facts), _result(facts), _weak(facts), _method(facts), _end(facts)]
+    parts = [_task(facts), _result(facts), _where_to_begin(facts), _weak(facts), _method(facts)]
+    parts.append(_end(facts))
     return " ".join(filter(None, parts))
 
 
@@ -67,7 +79,7 @@ def _result(facts: Facts) -> str:
     groups, verb = "one such group, called a component", "explains"
     if k > 1:
         groups, verb = f"{k} such groups, called components", "explain"
-    share = percent(facts.model.explained_variance_ratio_.sum())
+    share = percent(facts.ratio.sum())
     text = f"It found {groups}{how_many}, which {verb} {share} of the variance"
     if facts.pca_ratio is not None and len(facts.pca_ratio) >= k:
         best = percent(facts.pca_ratio[:k].sum())
@@ -84,7 +96,20 @@ def _weak(facts: Facts) -> str:
     if not weak:
         return ""
     noun, verb = ("component", "does") if len(weak) == 1 else ("components", "do")
-    return f"Caution: {noun} {listed([str(k) for k in weak])} {verb} not stand out from noise."
+    return f"Caution: {noun} {numbered(weak)} {verb} not stand out from noise."
+
+
+def _where_to_begin(facts: Facts) -> str:
+    """Name the components to look at first, if there are many."""
+    if len(facts.first) == facts.n_components:
+        return ""
+    all_weak = len(facts.weak) == facts.n_components
+    why = f"the largest{'' if all_weak else ' that stand out from noise'}"
+    if facts.stability is not None:
+        why = "none is found again often, so take the largest"
+        if facts.stability.max() >= OFTEN:
+            why = f"found again in at least {OFTEN:.0%} of random halves of the rows"
+    return f"Look first at component{'s'[: len(facts.first) > 1]} {numbered(facts.first)} ({why})."
 
 
 def _how_many(facts: Facts) -> str:
@@ -125,32 +150,89 @@ def _end(facts: Facts) -> str:
     return f"{stopped}; the results may still change."
 
 
+def data(facts: Facts) -> list[str]:
+    """Describe the data: their size, and columns that stand out."""
+    known, names = facts.background, facts.names
+    lines = [f"{count(facts.model.n_samples_, 'row')} of {count(len(names), 'feature')}."]
+    if known.missing.size:
+        lines[0] = f"{lines[0][:-1]}, {_missing(known.missing, facts.model.n_samples_, names)}."
+    if facts.model.center and hasattr(facts.model, "mean_"):
+        scaled = getattr(facts.model, "scale", False)
+        also = ", and features were divided by their standard deviations" if scaled else ""
+        lines.append(f"The mean of every feature was subtracted{also}.")
+    if known.skewness.size:
+        constant = [names[j] for j in np.flatnonzero(np.isnan(known.skewness))]
+        if constant:
+            lines.append(f"Constant, so that no component has them: {listed(constant)}.")
+        size = np.abs(np.nan_to_num(known.skewness))
+        skewed = np.argsort(-size, kind="stable")[: np.count_nonzero(size > _SKEWED)]
+        if skewed.size:
+            few = listed([f"{names[j]} ({signed(known.skewness[j])})" for j in skewed])
+            lines.append(
+                f"Skewed, with few values far out on one side that weigh a lot: {few}. Where all "
+                "values are positive, logarithms may help."
+            )
+    return [*lines, *_correlated(facts)]
+
+
+def _missing(missing: Array, rows: int, names: list[str]) -> str:
+    if not missing.any():
+        return "no cell is missing"
+    most = np.argsort(-missing, kind="stable")[: np.count_nonzero(missing)]
+    cells = count(int(missing.sum()), "cell")
+    share = percent(missing.sum() / (rows * len(names)))
+    few = listed([f"{names[j]} ({int(missing[j]):,})" for j in most])
+    return f"{cells} ({share}) missing: {few}"
+
+
+def _correlated(facts: Facts) -> list[str]:
+    """Name the pairs of features with the largest correlations."""
+    known = facts.background
+    pairs = np.argwhere(np.triu(np.ones_like(known.correlations), 1))
+    if not len(pairs):
+        return []
+    size = np.abs(known.correlations[pairs[:, 0], pairs[:, 1]])
+    said = []
+    for i, j in pairs[np.argsort(-size, kind="stable")[:_FEW]]:
+        value = f"{known.correlations[i, j]:.2f}".replace("-", "−")
+        said.append(f"{facts.names[known.chosen[i]]} and {facts.names[known.chosen[j]]} ({value})")
+    return [f"Largest correlations: {'; '.join(said)}."]
+
+
 def findings(facts: Facts) -> Iterator[tuple[str, list[str]]]:
     """Describe each component, in a heading and sentences: which features it moves, and when."""
-    for k, share in enumerate(facts.model.explained_variance_ratio_):
-        weak = ["It does not stand out from noise."] if k in facts.weak else []
+    for k, share in enumerate(facts.ratio):
+        sure = ["It does not stand out from noise."] if k in facts.weak else []
+        if facts.stability is not None:
+            again = percent(facts.stability[k], 0)
+            sure.append(f"Found again in {again} of random halves of the rows.")
         yield (
-            f"Component {k}: {percent(share)} of the variance",
-            weak + _features(facts, k) + _rows(facts, k),
+            f"Component {k + 1}: {percent(share)} of the variance",
+            sure + _features(facts, k) + _rows(facts, k),
         )
 
 
 def _features(facts: Facts, k: int) -> list[str]:
-    loadings = np.where(facts.model._used(k)[0], facts.tables["loading"][k], 0.0)
-    order = np.argsort(-np.abs(loadings), kind="stable")[: np.count_nonzero(loadings)]
+    order, loadings = facts.carriers(k), facts.relative(k)
     if order.size == 0:
         none = "is different from zero" if "lfsr" not in facts.tables else "has a clear sign"
         return [f"None of its loadings {none}."]
+    names, others = facts.names, int(facts.model._used(k)[0].sum()) - order.size
+    share = percent(np.sum(loadings[order] ** 2), 0)
+    what = "that are not zero" if "lfsr" not in facts.tables else "with a clear sign"
+    more = [f"There {'is' if others == 1 else 'are'} {count(others, 'smaller loading')} {what}."]
+    more = more if others > 0 else []
     if order.size == 1:
-        return [f"Only {facts.names[order[0]]} belongs to it."]
-    up = [facts.names[j] for j in order if loadings[j] > 0]
-    down = [facts.names[j] for j in order if loadings[j] < 0]
-    share = f"{order.size:,} of {count(len(facts.names), 'feature')}"
+        return [f"{names[order[0]]} alone carries {share} of it.", *more]
+    up = [names[j] for j in order if loadings[j] > 0]
+    down = [names[j] for j in order if loadings[j] < 0]
+    carry = f"{order.size:,} of {count(len(names), 'feature')} carry {share} of it"
     if not (up and down):
-        return [f"{share} move together: {listed(up or down)}."]
+        return [f"{carry} and move together: {listed(up or down)}.", *more]
     return [
-        f"{share} belong to it. These move together: {listed(up)}.",
+        f"{carry}. These move together: {listed(up)}.",
         f"These move in the opposite direction: {listed(down)}.",
+        *more,
     ]
 
 
@@ -172,7 +254,7 @@ def _rows(facts: Facts, k: int) -> list[str]:
 
 def _moved(facts: Facts, k: int, mean: float) -> str:
     """Describe what a low or high mean score meant for the features of a component."""
-    moved = np.sign(mean * facts.tables["loading"][k][facts.model._used(k)[0]])
+    moved = np.sign(mean * facts.tables["loading"][k][facts.carriers(k)])
     average = f"(average score {signed(mean)})"
     if moved.size == 0:
         return f"the score was {'low' if mean < 0 else 'high'} {average}"
@@ -227,7 +309,8 @@ def reading(facts: Facts) -> list[str]:
     integrated = getattr(facts.model, "scores", "") == "integrated"
     units = _STANDARD_UNITS if facts.standardized else _UNITS
     lines = [_LOADINGS.format(units=units), _EXPECTED_SCORES if integrated else _SCORES]
-    return lines if "lfsr" not in facts.tables else [*lines, _GREY, *_uncertainty(facts)]
+    lines = lines if "lfsr" not in facts.tables else [*lines, _GREY, *_uncertainty(facts)]
+    return [*lines, *([_STABILITY] if facts.stability is not None else []), _NUMBERS]
 
 
 def _uncertainty(facts: Facts) -> list[str]:
@@ -261,9 +344,15 @@ def left_out(facts: Facts) -> list[str]:
     return missing
 
 
-def percent(share: float) -> str:
+def numbered(components: Iterable[int]) -> str:
+    """Write the numbers of components, which count from 1 for people."""
+    return listed([str(k + 1) for k in components])
+
+
+def percent(share: float, decimals: int = 1) -> str:
     """Write a share: 47.7%, or 0.04% with one digit if it is small."""
-    return f"{100 * share:.1f}%" if share >= 0.0095 or share == 0 else f"{100 * share:.1g}%"
+    small = 0 < share < 0.0095
+    return f"{100 * share:.1g}%" if small else f"{100 * share:.{decimals}f}%"
 
 
 def count(number: int, noun: str) -> str:

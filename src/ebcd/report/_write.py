@@ -5,17 +5,17 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ebcd._numerics import Array
 from ebcd._store import replacing
-from ebcd.data import Gram, is_sparse
-from ebcd.plots._fit import pca_variance_ratio
+from ebcd.data import Gram
 from ebcd.plots._style import check_model
 from ebcd.report import _words
+from ebcd.report._background import Background, checked_groups
 from ebcd.report._facts import LISTED, Facts, gather
 from ebcd.report._page import as_page
 
@@ -36,6 +36,9 @@ def write_report(
     bootstrap_intervals: Any = None,
     notes: Iterable[str] = (),
     standardized: bool = False,
+    color_by: Any = None,
+    stability: Any = None,
+    background: Background | None = None,
 ) -> Path:
     """Write what a model found as a page for any browser, and as Markdown next to it.
 
@@ -64,7 +67,7 @@ def write_report(
         Heading of the report, and the source of the data.
     pca_variance_ratio : sequence of float, optional
         Share of the variance of each principal component, if already known; see the function of
-        that name.
+        that name. Not used with ``scale=True``, or if `X` is given.
     bootstrap_intervals : array-like of shape (2, k, p), optional
         Ends of 95% intervals to show in place of `credible_intervals`, as returned by
         ``model.bootstrap().intervals()``.
@@ -72,8 +75,16 @@ def write_report(
         Sentences for the top of the report: how the data were prepared, and warnings.
     standardized : bool, default False
         Whether the features were divided by their standard deviations before the fit; the report
-        then says that loadings are in standard deviations. Not needed with ``scale=True``, which
-        gives loadings in the units of the data.
+        then says that loadings are in standard deviations. Not needed with ``scale=True``: loadings
+        and shares of the variance in the report are then those of the scaled features.
+    color_by : array-like of length n, or mapping of names to such, optional
+        A number or a category for each row of the scores, to colour and label the points of the
+        biplot by; several can be chosen from on the page.
+    stability : array-like of length k, optional
+        What ``model.stability(X)`` returned, shown beside each component.
+    background : Background, optional
+        What the report says of the data and of principal components, if already known; by default
+        it is worked out from `X`.
 
     Returns
     -------
@@ -112,8 +123,12 @@ def write_report(
                 scores = model.transform(X)
             if row_names is None:
                 row_names = _index_of(X, scores)
-            if pca_variance_ratio is None:
-                pca_variance_ratio = _ratio_if_possible(model, X)
+            if background is None:
+                background = Background.of(model, X)
+        rows = None if scores is None else len(scores)
+        background = background or Background()
+        if color_by is not None:
+            background = replace(background, groups=checked_groups(color_by, rows))
         facts = gather(
             model,
             scores=scores,
@@ -125,18 +140,12 @@ def write_report(
             intervals=bootstrap_intervals,
             notes=notes,
             standardized=standardized,
+            background=background,
+            stability=stability,
         )
         text.write(_as_markdown(facts).encode())
         page.write(as_page(facts).encode())
     return target
-
-
-def _ratio_if_possible(model: Any, X: Any) -> Array | None:
-    """Compute PCA's shares; None for data with missing entries, which PCA does not accept."""
-    holes = model.__sklearn_tags__().input_tags.allow_nan and not is_sparse(X)
-    if holes and np.isnan(np.sum(np.asarray(X, dtype=np.float64))):
-        return None
-    return pca_variance_ratio(model, X)
 
 
 def _index_of(X: Any, scores: Any) -> list[Any] | None:
@@ -152,8 +161,7 @@ def _as_markdown(facts: Facts) -> str:
     parts = [f"# {_plain(facts.title)}"]
     if facts.source:
         parts.append(f"Source: {_plain(facts.source)}")
-    if facts.notes:
-        parts.append(_list(facts.notes))
+    parts += ["## The data", _list([*facts.notes, *_words.data(facts)])]
     parts += ["## What was fitted", _plain(_words.opening(facts))]
     if facts.n_components:
         parts += ["## What was found", *(_plain(line) for line in _words.reading(facts))]
@@ -164,7 +172,7 @@ def _as_markdown(facts: Facts) -> str:
     if facts.curves:
         parts += [
             "## Fitted priors",
-            _list(f"component {k}: {curve.words}" for k, curve in enumerate(facts.curves)),
+            _list(f"component {k + 1}: {curve.words}" for k, curve in enumerate(facts.curves)),
         ]
     rows = [[_plain(key), _plain(value)] for key, value in facts.results.items()]
     parts += ["## The fit", _table(["setting", "value"], rows)]
@@ -197,11 +205,13 @@ def _top_features(facts: Facts, k: int) -> str:
 
 
 def _variance(facts: Facts) -> str:
-    shares = {facts.method: facts.model.explained_variance_ratio_}
+    shares = {facts.method: facts.ratio}
     if facts.pca_ratio is not None:
         shares["PCA"] = facts.pca_ratio
+    if facts.stability is not None:
+        shares["found again"] = facts.stability
     rows = [
-        [str(k), *map(_words.percent, row)]
+        [str(k + 1), *map(_words.percent, row)]
         for k, row in enumerate(zip(*shares.values(), strict=False))
     ]
     return _table(["component", *shares], rows)

@@ -62,6 +62,7 @@ class ReadOptions:
     index: str | None = None
     columns: Sequence[str] = ()  # to read, all by default
     drop: Sequence[str] = ()  # columns to leave out
+    color_by: Sequence[str] = ()  # columns that are no data, but kept beside them
     numeric_only: bool = False  # whether columns of text are left out rather than an error
     drop_missing: str | None = None  # "rows" or "columns"; missing cells are an error by default
     # How a table of text is written; found out by default.
@@ -79,11 +80,15 @@ class ReadOptions:
         wanted = _matching(names, self.columns, "--columns") if self.columns else range(len(names))
         if self.only is not None and not set(names).isdisjoint(self.only):
             wanted = [j for j in wanted if names[j] in self.only]
-        dropped = {label, *_matching(names, self.drop, "--drop")}
+        dropped = {label, *_matching(names, self.drop, "--drop"), *self.beside(names)}
         kept = [j for j in sorted(set(wanted)) if j not in dropped]
         if not kept:
             raise FileError("no columns are left to fit; check --columns and --drop")
         return kept
+
+    def beside(self, names: Sequence[str]) -> list[int]:
+        """Return the numbers of the columns to keep beside the data."""
+        return _matching(names, self.color_by, "--color-by")
 
     def label(self, names: Sequence[str]) -> int | None:
         """Return the number of the column that names the rows, if it was asked for."""
@@ -105,6 +110,8 @@ class ReadOptions:
     def _may_guess(self, names: Sequence[str]) -> bool:
         """Whether the first column may turn out to name the rows."""
         if self.index is not None or 0 in _matching(names, self.drop, "--drop"):
+            return False
+        if 0 in self.beside(names):
             return False
         if self.only is not None and names[0] in self.only:
             return False

@@ -51,6 +51,7 @@ class Table:
     index_name: str = ""  # of the column with the names of the rows
     notes: list[str] = field(default_factory=list)  # on how the file was read, for people
     row_numbers: Sequence[int] | None = None  # in the file, from 0, if some rows were left out
+    groups: dict[str, list[Any]] = field(default_factory=dict)  # numbers or texts beside the data
 
     @property
     def labels(self) -> list[str] | None:
@@ -58,6 +59,10 @@ class Table:
         if self.row_names is not None or self.row_numbers is None:
             return self.row_names
         return [str(number) for number in self.row_numbers]
+
+    def groups_of(self, rows: Sequence[int]) -> dict[str, list[Any]]:
+        """Return the columns beside the data for some rows."""
+        return {name: [column[i] for i in rows] for name, column in self.groups.items()}
 
     def transposed(self) -> Table:
         """Exchange rows and columns."""
@@ -115,11 +120,12 @@ def _chosen(name: str, cells: Cells, options: ReadOptions) -> Table:
     columns = [names[keep[j]] for j in numeric]
     if text:
         values = np.ascontiguousarray(values[:, numeric])
-    table = Table(values, columns, labels, label_name, cells.notes)
+    groups = {names[j]: _group(cells, j) for j in options.beside(names)}
+    table = Table(values, columns, labels, label_name, cells.notes, groups=groups)
     if found and not options.numeric_only:
         raise FileError(_problems(name, table, found, options))
     if options.drop:
-        dropped = sorted(set(range(len(names))) - {*keep, cells.label})
+        dropped = sorted(set(range(len(names))) - {*keep, cells.label, *options.beside(names)})
         cells.notes.append(f"columns left out: {_some([names[j] for j in dropped])}")
     if found:
         cells.notes.append(f"columns of text left out: {_some(list(found))} (--numeric-only)")
@@ -166,7 +172,17 @@ def _from_matrix(cells: Cells, names: list[str], options: ReadOptions) -> Table:
         rows = [cell_text(cell) for cell in as_dense(values[:, [label]]).ravel()]
     if len(keep) < len(names):
         values = values[:, keep]
-    return Table(values, [names[j] for j in keep], rows, notes=cells.notes)
+    beside = {names[j]: as_dense(cells.values[:, [j]]).ravel() for j in options.beside(names)}
+    groups = {name: column.astype(np.float64).tolist() for name, column in beside.items()}
+    return Table(values, [names[j] for j in keep], rows, notes=cells.notes, groups=groups)
+
+
+def _group(cells: Cells, column: int) -> list[Any]:
+    """Return the cells of a column as numbers or, if any of them is none, as texts."""
+    entries = cells.values.iloc[:, column].tolist()
+    found = [as_number(cell, cells.decimal or ".") for cell in entries]
+    texts = [cell_text(cell).strip() for cell in entries]
+    return texts if any(number is None for number in found) else found
 
 
 def _as_numbers(cells: Cells, keep: list[int]) -> tuple[np.ndarray, dict[int, tuple[int, str]]]:
@@ -299,7 +315,12 @@ def _without_missing(name: str, table: Table, options: ReadOptions) -> Table:
     if drop == "rows":
         labels = table.row_names and [table.row_names[i] for i in kept]
         return replace(
-            table, values=values[kept], row_names=labels, row_numbers=kept.tolist(), notes=notes
+            table,
+            values=values[kept],
+            row_names=labels,
+            row_numbers=kept.tolist(),
+            notes=notes,
+            groups=table.groups_of(kept.tolist()),
         )
     names = [table.column_names[j] for j in kept]
     return replace(table, values=values[:, kept], column_names=names, notes=notes)

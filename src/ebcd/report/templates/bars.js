@@ -19,9 +19,26 @@ const BAR_ORDERS = {
   data: () => (a, b) => a - b,
 };
 
+// How many: a number, or those that carry most of the component, as far as there is room.
+const CUT = 20;
+function barCount(k) {
+  const wanted = byId("bar-count").value;
+  return wanted === "cut" ? Math.min(header.carriers[k] || 10, CUT) : Number(wanted);
+}
+
+function carried(k) {
+  const squares = data.loadings[k].map((value) => value * value);
+  const sum = (values) => values.reduce((a, b) => a + b, 0);
+  const largest = Array.from(ranked(k).subarray(0, header.carriers[k]), (j) => squares[j]);
+  const features = header.carriers[k] === 1 ? "feature carries" : "features carry";
+  return header.carriers[k]
+    ? `${counted(header.carriers[k])} ${features} ${percent(sum(largest) / sum(squares), 0)}`
+    : "no clear sign";
+}
+
 // Features to show: the largest, in the chosen order, and the one that was searched.
 function barRows(k) {
-  const shown = Array.from(ranked(k).subarray(0, Number(byId("bar-count").value)));
+  const shown = Array.from(ranked(k).subarray(0, barCount(k)));
   shown.sort(BAR_ORDERS[byId("bar-sort").value](k));
   const searched = state.feature;
   return searched < 0 || shown.includes(searched) ? shown : [...shown, searched];
@@ -38,31 +55,74 @@ function drawComponents() {
   });
   const domain = span(ends, 0.03);
   const frames = state.picked.map((k) => {
-    const clear = data.loadings[k].reduce((sum, _, j) => sum + hasClearSign(k, j), 0);
-    const what = data.lfsr ? "clear signs" : "not zero";
-    const weak = isWeak(k) ? "; does not stand out from noise" : "";
+    const notes = [
+      `${percent(data.ratio[k])} of variance`,
+      carried(k),
+      ...(header.stability ? [foundAgain(k)] : []),
+      ...(isWeak(k) ? ["does not stand out from noise"] : []),
+    ];
     const made = figure({
-      title: `Component ${k}`,
-      note: `${percent(data.ratio[k])} of variance, ${what}: ${counted(clear)}${weak}`,
-      file: `component-${k}`,
+      title: `Component ${k + 1}`,
+      note: notes.join(", "),
+      file: `component-${k + 1}`,
+      named: k,
     });
     made.frame.classList.toggle("weak", isWeak(k));
     return made;
   });
   byId("bars").replaceChildren(...frames.map(({ frame }) => frame));
-  frames.forEach(({ plot }, i) => drawBars(plot, state.picked[i], rows[i], domain));
+  arrange(byId("bars"));
+  frames.forEach(({ plot }, i) => {
+    const k = state.picked[i];
+    if (header.ordered[k]) drawOrdered(plot, k);
+    else drawBars(plot, k, rows[i], domain);
+  });
+}
+
+// Loadings of features in an order, as a curve with a band.
+function drawOrdered(plot, k) {
+  const values = data.loadings[k];
+  const count = values.length;
+  const width = widthOf(plot);
+  const [left, right, bottom, height] = [48, width - 8, 230, 262];
+  const [low, high] = span([0, ...values, ...(data.lower ? [...data.lower[k], ...data.upper[k]] : [])]);
+  const [x, y] = [scale(0, Math.max(count - 1, 1), left, right), scale(low, high, bottom, 8)];
+  const words = `Loadings of ${called(k)} in the order of the features`;
+  const chart = canvas(width, height, `${words}. Arrow keys move along the curve.`);
+  axisUp(chart, y, ticks(low, high, 5), left, right);
+  const marks = ticks(0, count - 1, (right - left) / 90).filter(Number.isInteger);
+  for (const j of marks)
+    chart.append(label(x(j), height - 8, shorten(data.names[j], 80), "middle"));
+  if (data.lower) {
+    const there = path(count, x, (j) => y(data.upper[k][j]));
+    const back = path(count, (i) => x(count - 1 - i), (i) => y(data.lower[k][count - 1 - i]));
+    chart.append(svg("path", { class: "band", d: `${there}${back.replace("M", "L")}Z` }));
+  }
+  if (state.feature >= 0)
+    chart.append(line("cursor-line", x(state.feature), 8, x(state.feature), bottom));
+  chart.append(curve("curve", count, x, (j) => y(values[j])));
+  plot.replaceChildren(chart);
+  const place = (j) => [x(j), y(values[j])];
+  explore(chart, {
+    count,
+    text: (j) => [data.names[j], ...loadingLines(k, j)],
+    place,
+    nearest: (px) => clamp(Math.round(scale(left, right, 0, count - 1)(px)), 0, count - 1),
+    cursor: circleCursor(chart, place),
+    choose: (j) => change({ feature: j }),
+  });
 }
 
 function drawBars(plot, k, rows, [low, high]) {
   const count = rows.length;
-  const width = Math.max(plot.clientWidth, 240);
-  const apart = count > Number(byId("bar-count").value); // the searched one is last, after a gap
+  const width = widthOf(plot);
+  const apart = count > barCount(k); // the searched one is last, after a gap
   const height = (apart ? count + 1 : count) * ROW + 30;
   const widest = Math.max(...rows.map((j) => textWidth(data.names[j])), 20);
   const left = Math.min(widest + 10, 0.54 * width);
   const x = scale(low, high, left + 4, width - 6);
   const top = (i) => (apart && i === count - 1 ? i + 1 : i) * ROW;
-  const words = `Loadings of component ${k}: ${barWords(k, rows)} and others`;
+  const words = `Loadings of ${called(k)}: ${barWords(k, rows)} and others`;
   const chart = canvas(width, height, `${words}. Arrow keys move through them.`);
   axisAcross(chart, x, ticks(low, high, (width - left) / 45), 0, height - 29);
   const cursor = bandCursor(chart, width, ROW, (i) => [0, top(i)]);
@@ -120,7 +180,6 @@ function drawBarLegend() {
 
 function setUpBars() {
   for (const id of ["bar-count", "bar-sort"]) byId(id).addEventListener("change", drawComponents);
-  if (header.features.shown <= 10) byId("bar-count").parentElement.hidden = true;
   addChart(drawBarLegend, "level");
-  addChart(drawComponents, "picked", "level", "feature");
+  addChart(drawComponents, "picked", "level", "feature", "names");
 }

@@ -10,14 +10,14 @@ function drawVariance() {
   const made = figure({ title: "Share of the variance", note, file: "explained-variance" });
   byId("variance-chart").replaceChildren(made.frame);
   const count = header.components;
-  const width = Math.max(made.plot.clientWidth, 240);
+  const width = widthOf(made.plot);
   const [left, right, bottom, height] = [50, width - 8, 214, 240];
   const most =
     105 * Math.max(...methods().flatMap(([, shares]) => [...shares.slice(0, count)]), 1e-9);
   const y = scale(0, most, bottom, 8);
   const step = (right - left) / count;
   const middle = (k) => left + (k + 0.5) * step;
-  const shares = range(count).map((k) => `component ${k} ${percent(data.ratio[k])}`);
+  const shares = range(count).map((k) => `${called(k)} ${percent(data.ratio[k])}`);
   const chart = canvas(width, height, `Explained variance: ${shares.join(", ")}`);
   axisUp(chart, y, ticks(0, most, 5), left, right, (mark) => `${format(mark, 4)}%`);
   const cursor = bandCursor(chart, step, bottom - 8, (k) => [left + k * step, 8]);
@@ -25,7 +25,7 @@ function drawVariance() {
   made.plot.replaceChildren(chart);
   explore(chart, {
     count,
-    text: (k) => [`component ${k}`, ...methods().flatMap((method) => shareLine(method, k))],
+    text: (k) => [called(k), ...methods().flatMap((method) => shareLine(method, k))],
     place: (k) => [middle(k), y(100 * data.ratio[k])],
     nearest: (x) => clamp(Math.floor((x - left) / step), 0, count - 1),
     cursor,
@@ -43,36 +43,40 @@ function varianceBars(k, middle, step, y, bottom) {
     const top = y(100 * (methods()[i][1][k] || 0));
     return rect(i ? "pca" : isWeak(k) ? "unclear" : "positive", x, top, bar, bottom - top, 1.5);
   });
-  if (k % Math.ceil(24 / step) === 0) parts.push(label(middle, bottom + 18, String(k), "middle"));
+  if (k % Math.ceil(24 / step) === 0) parts.push(label(middle, bottom + 18, shorten(brief(k), step), "middle"));
   return parts;
 }
 
 function fillVarianceTable() {
   const heads = ["component", ...methods().flatMap(([name]) => [name, "in total"])];
-  const cells = (k) =>
-    methods().flatMap(([, shares]) =>
+  if (header.stability) heads.push("found again");
+  const cells = (k) => [
+    ...methods().flatMap(([, shares]) =>
       k < shares.length ? [percent(shares[k]), upTo(shares, k)] : ["", ""],
-    );
+    ),
+    ...(header.stability ? [percent(header.stability[k], 0)] : []),
+  ];
   byId("variance-table").replaceChildren(table("settings", heads, header.components, cells));
 }
 
 function drawPriors() {
   const frames = state.picked.map((k) =>
-    figure({ title: `Component ${k}`, note: header.priors[k], file: `prior-${k}` }),
+    figure({ title: titled(k), note: header.priors[k], file: `prior-${k + 1}` }),
   );
   byId("prior-charts").replaceChildren(...frames.map(({ frame }) => frame));
+  arrange(byId("prior-charts"));
   frames.forEach(({ plot }, i) => drawPrior(plot, state.picked[i]));
 }
 
 function drawPrior(plot, k) {
   const [estimate, shrunk] = [data.estimate[k], data.shrunk[k]];
   const count = estimate.length;
-  const width = Math.max(plot.clientWidth, 240);
+  const width = widthOf(plot);
   const [left, right, bottom, foot, height] = [48, width - 8, 200, 262, 300];
   const reach = estimate[count - 1];
   const x = scale(-reach, reach, left, right);
   const y = scale(-reach, reach, bottom, 8);
-  const words = `Shrinkage by the prior of component ${k}: ${header.priors[k]}`;
+  const words = `Shrinkage by the prior of ${called(k)}: ${header.priors[k]}`;
   const chart = canvas(width, height, `${words}. Arrow keys move along the curve.`);
   axisAcross(chart, x, ticks(-reach, reach, (right - left) / 70), 8, foot);
   axisUp(chart, y, ticks(-reach, reach, 5), left, right);
@@ -99,24 +103,32 @@ function drawPrior(plot, k) {
   });
 }
 
-// The prior's density; a point mass would flatten the rest, so that its peak is cut off.
+// The prior: its density as an area, and point masses as sticks as high as they are likely.
 function densityArea(k, x, top, foot) {
-  const [estimate, density] = [data.estimate[k], data.density[k]];
+  const [estimate, density, atoms] = [data.estimate[k], data.density[k], header.atoms[k]];
   if (!Number.isFinite(density[0])) return [];
-  const sorted = Float64Array.from(density).sort();
-  const most = sorted[sorted.length - 1];
-  const beside = sorted[Math.floor(sorted.length * 0.93)];
-  const z = scale(0, beside > 0 ? Math.min(most, 1.6 * beside) : most, foot, top);
+  const z = scale(0, Math.max(...density) || 1, foot, top + 14);
   const outline = path(
     density.length,
     (i) => x(estimate[i]),
-    (i) => Math.max(z(density[i]), top),
+    (i) => z(density[i]),
   );
   const [first, last] = [x(estimate[0]), x(estimate[estimate.length - 1])];
-  return [
+  const parts = [
     svg("path", { class: "area", d: `${outline}L${last} ${foot}L${first} ${foot}Z` }),
     label(first + 6, top + 10, "prior"),
   ];
+  const most = Math.max(...atoms.map(([, weight]) => weight), 0);
+  for (const [place, weight] of atoms) {
+    const tip = foot - (weight / most) * (foot - top - 6);
+    parts.push(line("atom", x(place), foot, x(place), tip));
+    if (atoms.length > 3) continue;
+    parts.push(
+      svg("circle", { class: "atom", cx: x(place), cy: tip, r: 3.5 }),
+      label(x(place) + 8, tip + 5, `${percent(weight)} exactly ${format(place, 3)}`, "start", "name"),
+    );
+  }
+  return parts;
 }
 
 function drawTrace() {
@@ -125,7 +137,7 @@ function drawTrace() {
   const made = figure({ title, note: `relative to the final value, ${end}`, file: "fit" });
   byId("trace").replaceChildren(made.frame);
   const count = values.length;
-  const width = Math.max(made.plot.clientWidth, 240);
+  const width = widthOf(made.plot);
   const [right, bottom, height] = [width - 8, 190, 230];
   const [low, high] = span(values);
   const marks = ticks(low, high, 4);

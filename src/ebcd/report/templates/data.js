@@ -99,6 +99,12 @@ function orderOf(values, divisors = null) {
 const range = (n) => Array.from({ length: n }, (_, i) => i);
 const hasClearSign = (k, j) => (data.lfsr ? data.lfsr[k][j] <= state.level : data.loadings[k][j] !== 0);
 
+// What a component is called: by its reader, or by its number, counted from 1.
+const called = (k) => (state.names[k] ? `${k + 1} · ${state.names[k]}` : `component ${k + 1}`);
+const titled = (k) => called(k).replace(/^c/, "C");
+const brief = (k) => state.names[k] || String(k + 1);
+const foundAgain = (k) => `found again in ${percent(header.stability[k], 0)} of halves`;
+
 // Components that do not stand out from noise are drawn faintly.
 const isWeak = (k) => header.weak.includes(k);
 
@@ -114,8 +120,10 @@ function format(value, digits = 4) {
   );
 }
 
-const percent = (share) =>
-  share === 0 || share >= 0.0095 ? `${(100 * share).toFixed(1)}%` : `${format(100 * share, 1)}%`;
+const percent = (share, decimals = 1) =>
+  share === 0 || share >= 0.0095
+    ? `${(100 * share).toFixed(decimals)}%`
+    : `${format(100 * share, 1)}%`;
 const counted = (number) => number.toLocaleString("en");
 
 function loadingLines(k, j) {

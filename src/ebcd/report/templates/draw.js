@@ -30,6 +30,20 @@ function canvas(width, height, label) {
   });
 }
 
+// The width of a chart; folded away it has none, and is drawn as if there were some.
+const widthOf = (plot) => Math.max(plot.clientWidth || 560, 240);
+
+// As many cards side by side as fit, but none alone in the last row.
+function arrange(grid) {
+  const [count, width] = [grid.children.length, grid.clientWidth || 1200];
+  const most = clamp(Math.floor((width + 16) / 356), 1, 3);
+  const columns = [3, 2].find((c) => c <= most && count % c !== 1) || most;
+  grid.style.gridTemplateColumns = `repeat(${Math.min(columns, Math.max(count, 1))}, 1fr)`;
+  for (const card of grid.children) card.style.gridColumn = "";
+  if (columns > 1 && count > 1 && count % columns === 1)
+    grid.lastElementChild.style.gridColumn = "1 / -1";
+}
+
 function scale(from, to, start, end) {
   const factor = (end - start) / (to - from || 1);
   return (value) => start + (value - from) * factor;
@@ -92,7 +106,7 @@ function table(kind, heads, count, cells, rowKind = () => null) {
   const head = html("tr", {}, ...heads.map((text) => html("th", { scope: "col" }, text)));
   const rows = range(count).map((k) => {
     const numbers = cells(k).map((text) => html("td", {}, text));
-    return html("tr", { class: rowKind(k) }, html("th", { scope: "row" }, String(k)), ...numbers);
+    return html("tr", { class: rowKind(k) }, html("th", { scope: "row" }, called(k)), ...numbers);
   });
   return html("table", { class: kind }, html("thead", {}, head), html("tbody", {}, ...rows));
 }

@@ -2,7 +2,7 @@
 
 // A chart in its frame, with buttons that save it. `file` is the name without its ending, `source`
 // gives the picture to save, by default the one that is shown.
-function figure({ title, note = "", file, source }) {
+function figure({ title, note = "", file, source, named = -1 }) {
   const plot = html("div", { class: "plot" });
   const picture = source || (() => plot.querySelector("svg"));
   const button = (kind, save) =>
@@ -16,9 +16,33 @@ function figure({ title, note = "", file, source }) {
       kind,
     );
   const saves = html("span", { class: "saves" }, button("SVG", saveSvg), button("PNG", savePng));
-  const heading = html("b", {}, title, note ? html("span", { class: "soft" }, ` · ${note}`) : null);
+  const naming = named < 0 ? null : namingField(named);
+  const heading = html(
+    "b",
+    {},
+    title,
+    naming,
+    note ? html("span", { class: "soft" }, naming ? note : ` · ${note}`) : null,
+  );
   const frame = html("figure", { class: "card" }, html("figcaption", {}, heading, saves), plot);
+  savable.set(frame, { file, picture });
   return { frame, plot };
+}
+
+const savable = new WeakMap(); // frames of charts, with what their buttons save
+
+function namingField(k) {
+  const field = html("input", {
+    class: "naming",
+    placeholder: "give it a name",
+    "aria-label": `Name of component ${k + 1}`,
+    value: state.names[k] || "",
+    maxlength: 60,
+    spellcheck: "false",
+    autocomplete: "off",
+    onchange: () => rename(k, field.value),
+  });
+  return field;
 }
 
 const COPIED = [
@@ -78,10 +102,60 @@ function savePng(picture, file) {
 function saveTable(file, columns, count, cell) {
   const quote = (value) =>
     /[",\r\n]/.test(value) ? `"${String(value).replaceAll('"', '""')}"` : String(value);
+  columns = typeof columns === "function" ? columns() : columns;
   const lines = [columns.map(quote).join(",")];
   for (let i = 0; i < count; i++) lines.push(columns.map((_, c) => quote(cell(i, c))).join(","));
   saveFile(
     `${file}.csv`,
     new Blob([`${lines.join("\r\n")}\r\n`], { type: "text/csv;charset=utf-8" }),
   );
+}
+
+// Every chart of the page in one archive.
+function saveAllCharts() {
+  const files = [...document.querySelectorAll("main figure")].flatMap((frame) => {
+    const { file, picture } = savable.get(frame);
+    return picture() ? [[`${file}.svg`, new TextEncoder().encode(standalone(picture()))]] : [];
+  });
+  saveFile("charts.zip", zipped(files));
+}
+
+const CRC = Uint32Array.from({ length: 256 }, (_, n) => {
+  let c = n;
+  for (let bit = 0; bit < 8; bit++) c = c & 1 ? 0xedb88320 ^ (c >>> 1) : c >>> 1;
+  return c;
+});
+const checksum = (bytes) =>
+  (bytes.reduce((c, byte) => CRC[(c ^ byte) & 255] ^ (c >>> 8), -1) ^ -1) >>> 0;
+
+// A zip archive of files that are stored as they are.
+function zipped(files) {
+  const bytesOf = (...fields) =>
+    fields.flatMap(([size, value]) => range(size).map((i) => (value / 2 ** (8 * i)) & 255));
+  const [parts, entries] = [[], []];
+  let at = 0;
+  for (const [name, content] of files) {
+    const title = new TextEncoder().encode(name);
+    // names in UTF-8, no compression, the first day that the format knows
+    const common = bytesOf(
+      ...[[2, 20], [2, 2048], [2, 0], [2, 0], [2, 33], [4, checksum(content)]],
+      ...[[4, content.length], [4, content.length], [2, title.length], [2, 0]],
+    );
+    const local = [...bytesOf([4, 0x04034b50]), ...common, ...title];
+    entries.push([
+      ...bytesOf([4, 0x02014b50], [2, 20]),
+      ...common,
+      ...bytesOf([2, 0], [2, 0], [2, 0], [4, 0], [4, at]),
+      ...title,
+    ]);
+    parts.push(Uint8Array.from(local), content);
+    at += local.length + content.length;
+  }
+  const directory = Uint8Array.from(entries.flat());
+  const count = files.length;
+  const end = bytesOf(
+    ...[[4, 0x06054b50], [2, 0], [2, 0], [2, count], [2, count]],
+    ...[[4, directory.length], [4, at], [2, 0]],
+  );
+  return new Blob([...parts, directory, Uint8Array.from(end)], { type: "application/zip" });
 }

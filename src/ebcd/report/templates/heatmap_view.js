@@ -100,7 +100,7 @@ function paintOverview(height) {
 }
 
 const heatTop = () => Math.round(view.scroll.scrollTop / HEAT_ROW);
-const heatHead = (k) => (view.column > 90 ? `component ${k}` : String(k));
+const heatHead = (k) => shorten(view.column > 90 ? called(k) : brief(k), view.column - 4);
 const cellAt = (column) => view.names + column * view.column;
 
 function paintRows() {
@@ -190,7 +190,7 @@ function tellCell(said) {
   const frame = view.scroll.getBoundingClientRect();
   const y = frame.top + HEAT_HEAD + (row - heat.top) * HEAT_ROW;
   showTip(
-    [data.names[j], `component ${k}`, ...loadingLines(k, j)],
+    [data.names[j], called(k), ...loadingLines(k, j)],
     frame.left + cellAt(column) + view.column / 2,
     y,
     said,
@@ -293,15 +293,18 @@ function setUpHeatmap() {
     ["group", "component"],
     ["data", "order in the data"],
     ["name", "name"],
-    ...range(header.components).map((k) => [`value:${k}`, `value in ${k}`]),
-    ...range(header.components).map((k) => [`size:${k}`, `size in ${k}`]),
   ];
-  byId("heat-sort").append(...sorts.map(([value, text]) => html("option", { value }, text)));
+  byId("heat-sort").append(
+    ...sorts.map(([value, text]) => html("option", { value }, text)),
+    ...componentOptions(-1, (k) => `value:${k}`, "value in "),
+    ...componentOptions(-1, (k) => `size:${k}`, "size in "),
+  );
+  if (header.ordered.some(Boolean)) byId("heat-sort").value = "data";
   if (!data.lfsr) byId("heat-clear").parentElement.lastChild.textContent = " non-zero only";
   for (const id of ["heat-name", "heat-least"]) byId(id).addEventListener("input", drawHeatmap);
   for (const id of ["heat-sort", "heat-clear", "heat-scale"])
     byId(id).addEventListener("change", drawHeatmap);
   buildHeatmap();
-  addChart(drawHeatmap, "picked", "level");
+  addChart(drawHeatmap, "picked", "level", "names");
   addChart(showSearched, "feature");
 }

@@ -5,15 +5,17 @@ function setUp() {
     byId(id).hidden = false;
   };
   show("tables");
+  setUpBackground();
   if (header.components) {
     ["components", "heat", "variance"].forEach(show);
+    addChart(() => document.querySelectorAll(".findings").forEach(arrange));
     setUpPicker();
     setUpLevel();
     setUpSearch();
     setUpBars();
     setUpHeatmap();
-    fillVarianceTable();
-    addChart(drawVariance);
+    addChart(fillVarianceTable, "names");
+    addChart(drawVariance, "names");
   } else {
     document.querySelector(".tools").hidden = true;
   }
@@ -23,9 +25,10 @@ function setUp() {
   }
   if (header.priors.length) {
     show("priors");
-    addChart(drawPriors, "picked");
+    addChart(drawPriors, "picked", "names", "unfolded");
   }
-  if (data.path) addChart(drawTrace);
+  if (data.path) addChart(drawTrace, "unfolded");
+  byId("technical").addEventListener("toggle", () => change({ unfolded: byId("technical").open }));
   setUpTheme();
   setUpTables();
 }

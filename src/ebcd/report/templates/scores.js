@@ -1,4 +1,4 @@
-// Scores: lines over time or by row, one panel for each component, or a scatter of two components.
+// Scores: lines over time or by row, one panel for each component, or a biplot (biplot.js).
 
 const PANEL = 120;
 
@@ -10,14 +10,14 @@ function drawScores() {
     time: { title: "Scores over time", note: "shaded: clearly low or high", file: "scores" },
     rows: { title: "Scores by row", note: "1 is a typical size", file: "scores" },
     scatter: {
-      title: `Component ${up} against component ${across}`,
-      note: "one point per row",
-      file: `scores-${across}-${up}`,
+      title: `${titled(up)} against ${called(across)}`,
+      note: "one point per row; features pull it the way of their arrows",
+      file: `biplot-${across + 1}-${up + 1}`,
     },
   };
   const made = figure(words[kind]);
   byId("score-chart").replaceChildren(made.frame);
-  if (kind === "scatter") drawScatter(made.plot, across, up);
+  if (kind === "scatter") drawBiplot(made.plot, across, up);
   else drawLines(made.plot, kind === "time");
 }
 
@@ -29,12 +29,12 @@ function drawLines(plot, byTime) {
   const order = range(count);
   if (byTime) order.sort((a, b) => data.days[a] - data.days[b]);
   const when = (i) => (byTime ? data.days[order[i]] : i);
-  const width = Math.max(plot.clientWidth, 240);
+  const width = widthOf(plot);
   const height = picked.length * PANEL + 26;
   const [left, right] = [44, width - 8];
   const x = scale(when(0), when(count - 1), left, right);
   const marks = lineMarks(when(0), when(count - 1), (right - left) / 75, byTime);
-  const words = `Scores of components ${picked.join(", ")}`;
+  const words = `Scores of ${picked.map(called).join(", ")}`;
   const chart = canvas(width, height, `${words}. Arrow keys move from row to row.`);
   const panels = picked.map((k, p) => {
     const [low, high] = span([-1, 1, ...data.scores[k]], 0.06);
@@ -59,7 +59,7 @@ function drawLines(plot, byTime) {
     count,
     text: (i) => [
       rowName(order[i]),
-      ...picked.map((k) => `component ${k}: ${format(data.scores[k][order[i]], 3)}`),
+      ...picked.map((k) => `${called(k)}: ${format(data.scores[k][order[i]], 3)}`),
     ],
     place: (i) => [x(when(i)), panels.length ? panels[0](i) : 0],
     nearest: (px) => nearestAlong((i) => x(when(i)), count, px),
@@ -80,7 +80,7 @@ function lineMarks(from, to, count, byTime) {
 // What lies behind the line of a component: its name, times that are clearly low or high, a grid.
 function drawPanel(chart, k, top, x, marks, byTime) {
   const height = PANEL - 30;
-  chart.append(label(44, top - 8, `component ${k}`, "start", "strong"));
+  chart.append(label(44, top - 8, called(k), "start", "strong"));
   for (const [first, last] of byTime ? header.stretches[k] : [])
     chart.append(rect("row-cursor", x(first), top, Math.max(x(last) - x(first), 1), height));
   for (const [mark] of marks) chart.append(line("grid-line", x(mark), top, x(mark), top + height));
@@ -97,37 +97,6 @@ function nearestAlong(place, count, value) {
   return Math.abs(place(high) - value) < Math.abs(place(low) - value) ? high : low;
 }
 
-function drawScatter(plot, across, up) {
-  const [a, b] = [data.scores[across], data.scores[up]];
-  const count = header.rows.shown;
-  const width = Math.max(plot.clientWidth, 240);
-  const height = Math.min(width * 0.75, 560);
-  const [left, right, bottom] = [44, width - 8, height - 40];
-  const [[x0, x1], [y0, y1]] = [span(a), span(b)];
-  const [x, y] = [scale(x0, x1, left, right), scale(y0, y1, bottom, 8)];
-  const words = `Scores of component ${up} against those of component ${across}`;
-  const chart = canvas(width, height, `${words}. Arrow keys move from row to row.`);
-  axisAcross(chart, x, ticks(x0, x1, (right - left) / 80), 8, bottom);
-  axisUp(chart, y, ticks(y0, y1, height / 70), left, right);
-  const place = (i) => [x(a[i]), y(b[i])];
-  const dots = range(count).map((i) => `M${place(i).map((value) => value.toFixed(1))}h0`);
-  chart.append(
-    label(right, height - 5, `component ${across}`, "end"),
-    label(left + 6, 18, `component ${up}`),
-    // one path, since thousands of circles are slow
-    svg("path", { class: "dots", d: dots.join(""), "stroke-width": count > 5000 ? 3 : 6 }),
-  );
-  plot.replaceChildren(chart);
-  const told = (k, score) => `component ${k}: ${format(score, 3)}`;
-  explore(chart, {
-    count,
-    text: (i) => [rowName(i), told(across, a[i]), told(up, b[i])],
-    place,
-    nearest: (px, py) => nearestPoint(place, count, px, py),
-    cursor: circleCursor(chart, place, 5),
-  });
-}
-
 function nearestPoint(place, count, px, py) {
   let [best, least] = [0, Infinity];
   for (let i = 0; i < count; i++) {
@@ -139,17 +108,22 @@ function nearestPoint(place, count, px, py) {
 }
 
 function setUpScores() {
-  const options = (chosen) =>
-    range(header.components).map((k) =>
-      html("option", { value: k, selected: k === chosen }, `component ${k}`),
-    );
-  byId("score-x").append(...options(0));
-  byId("score-y").append(...options(Math.min(1, header.components - 1)));
-  if (!data.days) {
-    byId("score-view").querySelector("[value=time]").remove();
-    byId("score-view").value = header.components > 1 ? "scatter" : "rows";
-  }
-  for (const id of ["score-view", "score-x", "score-y"])
-    byId(id).addEventListener("change", drawScores);
-  addChart(drawScores, "picked");
+  byId("score-x").append(...componentOptions(0));
+  byId("score-y").append(...componentOptions(Math.min(1, header.components - 1)));
+  const columns = header.groups.map(({ name }, i) => html("option", { value: i }, name));
+  byId("score-color").append(html("option", { value: "" }, "nothing"), ...columns);
+  byId("score-label").append(
+    html("option", { value: "" }, "nothing"),
+    ...(data.rows.length ? [html("option", { value: "rows" }, "row names")] : []),
+    ...columns.map((option) => option.cloneNode(true)),
+  );
+  byId("score-color").parentElement.classList.toggle("absent", !columns.length);
+  byId("score-label").parentElement.classList.toggle("absent", !columns.length && !data.rows.length);
+  if (columns.length) byId("score-color").value = "0";
+  if (!data.days) byId("score-view").querySelector("[value=time]").remove();
+  if (header.components < 2) byId("score-view").querySelector("[value=scatter]").remove();
+  else if (columns.length || !data.days) byId("score-view").value = "scatter";
+  const controls = ["score-view", "score-x", "score-y", "score-color", "score-label", "score-arrows"];
+  for (const id of controls) byId(id).addEventListener("change", drawScores);
+  addChart(drawScores, "picked", "names", "feature");
 }

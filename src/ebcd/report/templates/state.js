@@ -1,8 +1,9 @@
 // What the person has chosen; charts that depend on it are drawn again when it changes.
 
-const MOST_PICKED = 6;
+const NAMES = `ebcd-names-${header.id}`;
 const state = {
-  picked: range(Math.min(header.components, MOST_PICKED)),
+  picked: header.first,
+  names: storedNames(), // that the person gave to components
   level: 0.05,
   feature: -1, // the one that was searched
 };
@@ -22,13 +23,51 @@ function drawAll() {
   for (const { draw } of charts) draw();
 }
 
+// Names stay in the browser that they were given in; some browsers allow that for no file.
+function storedNames() {
+  try {
+    return JSON.parse(localStorage.getItem(NAMES)) || {};
+  } catch {
+    return {};
+  }
+}
+
+function rename(k, text) {
+  const names = { ...state.names };
+  if (text.trim()) names[k] = text.trim();
+  else delete names[k];
+  try {
+    localStorage.setItem(NAMES, JSON.stringify(names));
+  } catch {
+    say("This browser keeps no names; they last until the page is closed");
+  }
+  change({ names });
+}
+
+// Names in the words of the summary, and in lists of components.
+function showNames() {
+  for (const node of document.querySelectorAll("[data-component]"))
+    node.textContent = titled(Number(node.dataset.component));
+  for (const option of document.querySelectorAll("option[data-of]"))
+    option.textContent = option.dataset.before + called(Number(option.dataset.of));
+}
+
+const componentOptions = (chosen, value = (k) => k, before = "") =>
+  range(header.components).map((k) =>
+    html(
+      "option",
+      { value: value(k), selected: k === chosen, "data-of": k, "data-before": before },
+      before + called(k),
+    ),
+  );
+
 function setUpPicker() {
   const picker = byId("picker");
   const boxes = range(header.components).map((k) =>
     html("input", {
       type: "checkbox",
       value: k,
-      "aria-label": `component ${k}`,
+      "aria-label": `component ${k + 1}`,
       checked: state.picked.includes(k),
     }),
   );
@@ -40,11 +79,14 @@ function setUpPicker() {
       html(
         "label",
         {
-          title: `${percent(data.ratio[box.value])} of the variance`,
+          title: [
+            `${percent(data.ratio[box.value])} of the variance`,
+            ...(header.stability ? [foundAgain(box.value)] : []),
+          ].join(", "),
           class: isWeak(Number(box.value)) ? "weak" : "",
         },
         box,
-        html("span", {}, box.value),
+        html("span", {}, String(Number(box.value) + 1)),
       ),
     );
   }
@@ -53,7 +95,8 @@ function setUpPicker() {
     const at = boxes.indexOf(document.activeElement);
     if (step && at >= 0) boxes[(at + step + boxes.length) % boxes.length].focus();
   });
-  if (header.components > MOST_PICKED) {
+  addChart(showNames, "names");
+  if (header.components > header.first.length) {
     const all = (on) => () => {
       boxes.forEach((box) => {
         box.checked = on;

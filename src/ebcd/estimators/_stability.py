@@ -1,0 +1,63 @@
+"""Stability: how often components are found again in half of the rows."""
+
+from __future__ import annotations
+
+import warnings
+from functools import partial
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+
+from ebcd._numerics import Array
+from ebcd._parameters import MOST_TRIALS, N_JOBS, as_generator, integer
+from ebcd.estimators._bootstrap import directions, in_parallel, rows_in_memory
+
+SAME = 0.8  # absolute cosine above which two components count as the same, as users are told
+_N_SPLITS = integer(1, MOST_TRIALS)
+
+
+def stability(model: Any, X: Any, n_splits: int, n_jobs: int | None, random_state: Any) -> Array:
+    """Fit a model to halves of the rows; see `Readable.stability`."""
+    _N_SPLITS.check("n_splits", n_splits)
+    N_JOBS.check("n_jobs", n_jobs)
+    matrix = rows_in_memory(model, X, "stability takes halves of the rows")
+    if matrix.shape[0] < 4:
+        raise ValueError(f"halves need at least two rows each, but X has {matrix.shape[0]} rows")
+    shares = np.zeros(model.n_components_)
+    if model.n_components_:
+        seeds = as_generator(random_state, default=0).integers(2**63, size=n_splits).tolist()
+        target = directions(model.components_ / model._units)
+        work = partial(_found_again, _unfitted(model, matrix), matrix, target, model._units)
+        words = "half of the rows" if getattr(model, "verbose", 0) else ""
+        shares += sum(in_parallel(work, seeds, n_jobs, words))
+    return shares / n_splits
+
+
+def _unfitted(model: Any, matrix: Any) -> Any:
+    """Return the estimator with the same settings and no memory of the fit."""
+    wanted: Any = model.n_components
+    wanted = model.n_components_ if isinstance(wanted, str) else wanted
+    settings: dict[str, Any] = {"n_components": min(wanted, matrix.shape[0] // 2), "verbose": 0}
+    if np.ndim(getattr(model, "start", 0)):  # loadings, which may be those of all rows
+        settings["start"] = "auto"
+    if hasattr(model, "checkpoint"):
+        settings["checkpoint"] = None
+    known = model.get_params(deep=False)
+    return clone(model).set_params(**{key: settings[key] for key in settings if key in known})
+
+
+def _found_again(model: Any, matrix: Any, target: Array, units: Array, seed: int) -> Array:
+    """Return which directions a fit to half of the rows finds again: the nearest pair first."""
+    n = matrix.shape[0]
+    half = np.sort(np.random.default_rng(seed).permutation(n)[: n // 2])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # what matters is what was found
+        found = clone(model).fit(matrix[half]).components_
+    cosines = np.abs(target @ directions(found / units).T)
+    again = np.zeros(len(target))
+    while cosines.max(initial=0.0) > SAME:
+        mine, theirs = np.unravel_index(cosines.argmax(), cosines.shape)
+        cosines[mine], cosines[:, theirs] = 0.0, 0.0
+        again[mine] = 1.0
+    return again
