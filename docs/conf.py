@@ -50,6 +50,6 @@ html_static_path = ["_static"]
 html_css_files = ["gallery.css"]
 html_show_sourcelink = False
 # pages without pages below them have nothing to list at the left, and tables need the room
-_WIDE = ("index", "guide", "guide/*", "generated/gallery/*", "benchmarks", "changelog", "scale")
+_WIDE = ("index", "guide", "guide/*", "generated/gallery/*", "benchmarks", "changelog", "datasets", "scale")
 html_sidebars = {page: [] for page in _WIDE}
 html_theme_options = {"show_toc_level": 2, "navbar_end": ["theme-switcher"], "footer_end": []}

@@ -1,8 +1,10 @@
 """Files as people have them: the right result, or one line that says what to do, and no traces."""
 
 import gzip
+import io
 import json
 import os
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -120,6 +122,70 @@ def test_readable(case, tmp_path, expected):
     assert names == NAMES
     assert (summary["n_samples"], summary["n_features"]) == X.shape
     np.testing.assert_allclose(loadings, expected, rtol=1e-10, atol=1e-12)
+
+
+SHEET = {  # the parts of a workbook of one sheet that a reader needs
+    "[Content_Types].xml": """<Types
+        xmlns="http://schemas.openxmlformats.org/package/2006/content-types">
+        <Default Extension="rels"
+         ContentType="application/vnd.openxmlformats-package.relationships+xml"/>
+        <Default Extension="xml" ContentType="application/xml"/></Types>""",
+    "_rels/.rels": """<Relationships
+        xmlns="http://schemas.openxmlformats.org/package/2006/relationships">
+        <Relationship Id="r1" Target="xl/workbook.xml"
+         Type="http://schemas.openxmlformats.org/officeDocument/2006/relationships/officeDocument"
+        /></Relationships>""",
+    "xl/workbook.xml": """<workbook
+        xmlns="http://schemas.openxmlformats.org/spreadsheetml/2006/main"
+        xmlns:r="http://schemas.openxmlformats.org/officeDocument/2006/relationships">
+        <sheets><sheet name="data" sheetId="1" r:id="r1"/></sheets></workbook>""",
+    "xl/_rels/workbook.xml.rels": """<Relationships
+        xmlns="http://schemas.openxmlformats.org/package/2006/relationships">
+        <Relationship Id="r1" Target="worksheets/sheet1.xml"
+         Type="http://schemas.openxmlformats.org/officeDocument/2006/relationships/worksheet"
+        /></Relationships>""",
+}
+
+
+def as_workbook(text):
+    """Write a table of text with commas as an Excel file, numbers as numbers."""
+
+    def cell(row, column, words):
+        place = f"{chr(ord('A') + column)}{row + 1}"
+        try:
+            return f'<c r="{place}"><v>{float(words)!r}</v></c>'
+        except ValueError:
+            return f'<c r="{place}" t="inlineStr"><is><t>{words}</t></is></c>'
+
+    rows = [
+        f'<row r="{i + 1}">{"".join(cell(i, j, words) for j, words in enumerate(row.split(",")))}'
+        "</row>"
+        for i, row in enumerate(text.splitlines())
+    ]
+    sheet = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
+    data = f'<worksheet xmlns="{sheet}"><sheetData>{"".join(rows)}</sheetData></worksheet>'
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as book:
+        for name, part in {**SHEET, "xl/worksheets/sheet1.xml": data}.items():
+            book.writestr(name, part)
+    return file.getvalue()
+
+
+@pytest.mark.parametrize("options", [(), ("--standardize", "--drop", "beta")])
+def test_excel_gives_what_csv_gives(tmp_path, options):
+    pytest.importorskip("python_calamine")
+    text = as_text(labels=[f"month {i}" for i in range(ROWS)])
+    results = []
+    for name, content in (("table.csv", text), ("table.xlsx", as_workbook(text))):
+        folder = tmp_path / name.replace(".", "_")
+        folder.mkdir()
+        summary, _, _ = fit(written(folder, content, name), folder, *options)
+        for other in ("title", "source", "output", "seconds"):
+            del summary[other]
+        files = [(folder / "out" / file).read_bytes() for file in ("components.csv", "scores.csv")]
+        results.append((summary, *files))
+    assert results[0] == results[1]
+    assert results[0][0]["n_samples"] == ROWS
 
 
 def test_dates_name_the_scores(tmp_path):

@@ -102,6 +102,12 @@ class TestSummary:
         points = [row.index(".") for row in rows]
         assert len(set(points)) == 1
 
+    def test_large_and_small_numbers_are_plain(self):
+        strong = np.random.default_rng(1).normal(size=(80, 1)) * np.where(np.arange(P) < 9, 1e6, 0)
+        words = EBCD(2, start="svd").fit(2e3 * draw() + strong).summary()
+        assert int(re.search(r"\+- (\d+) ", words)[1]) >= 100  # neither 1.2e+02
+        assert "component 1: < 0.1% of the variance" in words  # nor 0.0%
+
     @pytest.mark.parametrize("factor", [1e-12, 1e-5, 1e4, 1e9])
     def test_any_units(self, factor):
         small = EBCD(2).fit(factor * draw())

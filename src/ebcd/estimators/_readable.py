@@ -420,14 +420,17 @@ class Readable(Decomposition):
         return self._features(k, order[: min(n, int(used.sum()))], feature_names)
 
     def _component_lines(self, k: int, feature_names: Any) -> list[str]:
-        share = f"{100 * self.explained_variance_ratio_[k]:.1f}% of the variance"
+        ratio = self.explained_variance_ratio_[k]
+        share = f"{'< 0.1' if 0 < ratio < 5e-4 else f'{100 * ratio:.1f}'}% of the variance"
         used, what = self._used(k)
         lines = [f"\n  component {k}: {share}, {used.sum()} of {used.size} loadings {what}"]
         if hasattr(self, "priors_"):
             lines.append(f"    prior: {self.priors_[k].describe()}{self._of_scaled()}")
         listed = self._largest_used(k, _LISTED, feature_names)
         values = _aligned([feature.loading for feature in listed])
-        errors = ["" if feature.sd is None else f" +- {feature.sd:.2g}" for feature in listed]
+        errors = [
+            "" if feature.sd is None else f" +- {_two_digits(feature.sd)}" for feature in listed
+        ]
         width = max(map(len, errors), default=0)
         for value, error, feature in zip(values, errors, listed, strict=True):
             lines.append(f"    {value}{error:{width}}  {one_line(feature.name)}")
@@ -446,6 +449,11 @@ def _aligned(values: list[float]) -> list[str]:
     plain = -2 <= decimals <= 7
     texts = [f"{v:+.{max(decimals, 0)}f}" if plain else f"{v:+.3e}" for v in values]
     return [text.rjust(max(map(len, texts))) for text in texts]
+
+
+def _two_digits(value: float) -> str:
+    """Format a number with two significant digits, and no exponent below a million."""
+    return f"{float(f'{value:.2g}'):g}"
 
 
 def spread(variances: Array) -> float:

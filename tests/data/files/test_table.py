@@ -607,6 +607,15 @@ def test_text_and_holes_are_reported_at_once_with_options_that_work(tmp_path):
         read(tmp_path, "b,c\n,2\n3,\n,5\n")
 
 
+def test_text_with_blanks_is_text(tmp_path):
+    """Blanks are no numbers among which text were a mistake to correct."""
+    with pytest.raises(ValueError, match="'sex'") as error:
+        read(tmp_path, PENGUINS, drop=["species", "island"], drop_missing="rows")
+    assert "1 column holds text: 'sex' ('m'); leave out with --drop sex" in str(error.value)
+    with pytest.raises(ValueError, match=r"'b' \('x' in 1 of 3 rows\); correct the cells"):
+        read(tmp_path, "a,b,c\n1,x,2\n3,5,4\n1,,4\n", drop_missing="rows")
+
+
 def test_columns_that_were_left_out_are_noted(tmp_path):
     notes = read(tmp_path, "id,a,b,c\nu,1,2,3\nv,4,5,6\n", drop=["a"]).notes
     assert "columns left out: a" in notes

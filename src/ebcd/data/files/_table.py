@@ -202,8 +202,9 @@ def _as_numbers(cells: Cells, keep: list[int]) -> tuple[np.ndarray, dict[int, tu
         odd = [cell for cell, number in zip(entries, found, strict=True) if number is None]
         odd = odd or _differently_signed(entries, values[:, j])
         texts = [cell for cell in entries if isinstance(cell, str)]
-        if odd:
-            text[j] = (len(odd), cell_text(odd[0]).strip())
+        if odd:  # in all rows if only blanks are between them
+            count = len(entries) if np.isnan(values[:, j]).all() else len(odd)
+            text[j] = (count, cell_text(odd[0]).strip())
         elif cells.decimal == "." and grouped is None:
             grouped = next((cell for cell in texts if "," in cell), None)
         if not odd and signed is None:
