@@ -7,6 +7,7 @@ from ebcd import datasets, io, metrics, peers, penalties, plots, priors, report
 from ebcd._version import __version__
 from ebcd.data import Chunks, Gram
 from ebcd.estimators import EBCD, PenalizedPCA, PenalizedPCACV
+from ebcd.estimators._binary import gbcd, memberships, memberships_frame
 from ebcd.estimators._bootstrap import Bootstrap
 from ebcd.estimators._compare_priors import PriorComparison, compare_priors
 from ebcd.io import load, save
@@ -25,8 +26,11 @@ __all__ = [
     "compare_priors",
     "datasets",
     "ebnm",
+    "gbcd",
     "io",
     "load",
+    "memberships",
+    "memberships_frame",
     "metrics",
     "peers",
     "penalties",
