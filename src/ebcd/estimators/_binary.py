@@ -113,9 +113,9 @@ def _split(model: EBCD) -> Array:
     clear = np.concatenate([model.sparsify(), -model.sparsify()]) > 0
     parts = np.maximum(signed, 0.0)
     order = np.argsort(-(parts**2).sum(axis=1), kind="stable")
-    kept = clear[order].any(axis=1)
+    kept = np.array(clear[order].any(axis=1))
     kept[0] = True  # the baseline
-    return parts[order][kept]
+    return np.asarray(parts[order][kept])
 
 
 def _supported(model: EBCD, fit: Callable[[Array], EBCD]) -> EBCD:
