@@ -29,12 +29,22 @@ def binary(rng, shape):
     return np.where(rng.random(shape) < 0.2, 1.0, 0.0)
 
 
+def smooth(rng, shape):
+    """Draw curves: a few waves of random size, and a step."""
+    t = np.arange(shape[1]) / shape[1]
+    waves = [f(2 * np.pi * i * t) / i for i in (1, 2, 3) for f in (np.sin, np.cos)]
+    steps = t > rng.random((shape[0], 1))
+    return rng.normal(size=(shape[0], 6)) @ np.array(waves) + rng.normal(size=(shape[0], 1)) * steps
+
+
 FAMILIES = {
     "point_laplace": sparse,
     "normal": lambda rng, shape: rng.normal(size=shape),
     "point_exponential": nonnegative,
     "generalized_binary": binary,
+    "spatial": smooth,
 }
+USUAL = [name for name in FAMILIES if name != "spatial"]  # which is for features in an order
 
 
 def draw(family, seed, n=100, p=200, k=3, ratio=2.0):
@@ -53,9 +63,10 @@ def measure(family, seeds, scores, p, ratio):
     """Print how often each family was the best, and by how much the true one leads or lags."""
     chosen, gaps, began = Counter(), [], time.perf_counter()
     for seed in seeds:
-        found = ebcd.compare_priors(
-            draw(family, seed, p=p, ratio=ratio), n_components=3, scores=scores
-        )
+        X, priors = draw(family, seed, p=p, ratio=ratio), USUAL
+        if family not in priors:
+            priors = [*priors, family]
+        found = ebcd.compare_priors(X, priors, n_components=3, scores=scores)
         chosen[found.best] += 1
         elbos = {name: model.elbo_ for name, model in found.models.items()}
         gaps.append(elbos.pop(family) - max(elbos.values()))

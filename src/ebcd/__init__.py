@@ -10,6 +10,7 @@ from ebcd.priors import EBNMResult, ebnm
 
 if _TYPE_CHECKING:
     from ebcd import datasets, io, metrics, peers, penalties, plots, priors, report
+    from ebcd.estimators._binary import gbcd, memberships, memberships_frame
     from ebcd.estimators._bootstrap import Bootstrap
     from ebcd.estimators._compare_priors import PriorComparison, compare_priors
     from ebcd.io import load, save
@@ -27,8 +28,11 @@ __all__ = [
     "compare_priors",
     "datasets",
     "ebnm",
+    "gbcd",
     "io",
     "load",
+    "memberships",
+    "memberships_frame",
     "metrics",
     "peers",
     "penalties",
@@ -43,7 +47,10 @@ _MODULES = {
     "Bootstrap": "estimators._bootstrap",
     "PriorComparison": "estimators._compare_priors",
     "compare_priors": "estimators._compare_priors",
+    "gbcd": "estimators._binary",
     "load": "io",
+    "memberships": "estimators._binary",
+    "memberships_frame": "estimators._binary",
     "save": "io",
 }
 _OPTIONAL = ("anndata",)

@@ -802,6 +802,31 @@ def test_compare_of_a_covariance(tmp_path):
     assert ebpca["trouble"][:20] in printed
 
 
+@pytest.mark.parametrize("names", [(), ("normal,point_laplace",)])
+def test_compare_priors(names, table, tmp_path):
+    result = ok("compare", table, "-k", 2, "--priors", *names, "--json")
+    outcomes = json.loads(result.stdout)
+    wanted = names[0].split(",") if names else None
+    expected = ebcd.compare_priors(COUNTS, wanted, n_components=2)
+    assert [outcome["method"] for outcome in outcomes] == list(expected.models)
+    for outcome, model in zip(outcomes, expected.models.values(), strict=True):
+        assert outcome["elbo"] == model.elbo_
+        assert outcome["best"] == (outcome["method"] == expected.best)
+    page = tmp_path / "page.html"
+    printed = ok("compare", "--priors", *names, table, "-k", 2, "-o", page).stdout
+    assert f"EBCD {expected.best} (best)" in printed
+    assert "differences of a few nats are ties" in " ".join(printed.split())
+    assert f"<th scope=row>EBCD {expected.best} (best)</th>" in page.read_text(encoding="utf-8")
+
+
+def test_compare_priors_mistakes(table, tmp_path):
+    assert "did you mean 'normal'" in error("compare", table, "--priors", "normla")
+    assert "leave out --method" in error("compare", table, "--priors", "--method", "PCA")
+    path, _ = covariance_file(tmp_path)
+    options = ("--covariance", "--n-samples", 180, "-k", 2)
+    assert "--priors needs the data" in error("compare", path, "--priors", *options)
+
+
 def test_compare_mistakes(table, tmp_path):
     assert "did you mean 'EBMF'" in error("compare", table, "--method", "EBMV")
     np.save(tmp_path / "noise.npy", np.random.default_rng(0).normal(size=(60, 5)))

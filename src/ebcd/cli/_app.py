@@ -12,7 +12,15 @@ import typer
 import ebcd
 from ebcd import _store
 from ebcd.cli import _options as o
-from ebcd.cli._compare import check_methods, compare, print_outcomes, write_outcomes
+from ebcd.cli._compare import (
+    CompareCommand,
+    check_methods,
+    check_priors,
+    compare,
+    compare_families,
+    print_outcomes,
+    write_outcomes,
+)
 from ebcd.cli._data import Steps, check_covariance_options, load, scores_of, standardized
 from ebcd.cli._errors import Commands, one_line_errors
 from ebcd.cli._folder import claimed
@@ -178,7 +186,7 @@ def report(folder: Path = o.RESULTS) -> None:
         typer.echo(rewrite_report(folder))
 
 
-@app.command("compare")
+@app.command("compare", cls=CompareCommand)
 def compare_methods(
     path: Path = o.INPUT,
     index: str | None = o.INDEX,
@@ -203,6 +211,7 @@ def compare_methods(
     n_components: str = o.N_COMPONENTS,
     method: list[str] | None = o.METHOD,
     every: bool = o.ALL_METHODS,
+    priors: str | None = o.PRIORS_COMPARED,
     output: Path | None = o.PAGE,
     force: bool = o.FORCE,
     json: bool = o.JSON,
@@ -212,6 +221,7 @@ def compare_methods(
     reading = o.reading(locals())
     with one_line_errors():
         methods = check_methods(method or [], every)
+        families = check_priors(priors.split(","), bool(method) or every) if priors else []
         steps = Steps(transpose, log_returns, difference, standardize)
         check_covariance_options(covariance, n_samples, steps)
         if output is not None:
@@ -219,7 +229,10 @@ def compare_methods(
             _check_file(output, force)
         with display(quiet) as shown:
             data = load(path, steps, n_samples, center, reading, shown, n_components)
-            outcomes = list(compare(data, n_components, center, methods, shown))
+            if families:
+                outcomes = compare_families(data, n_components, center, families, shown)
+            else:
+                outcomes = list(compare(data, n_components, center, methods, shown))
         if output is not None:
             write_outcomes(outcomes, data, path.name, output)
         if json:

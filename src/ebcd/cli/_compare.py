@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from textwrap import fill
@@ -16,12 +17,15 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table as Grid
+from typer.core import TyperCommand
 
 import ebcd
 from ebcd._parameters import unknown_name
 from ebcd._store import replacing
 from ebcd.cli._data import Prepared, remarks
 from ebcd.cli._progress import Display
+from ebcd.estimators._compare_priors import FAMILIES as USUAL_PRIORS
+from ebcd.estimators._compare_priors import WORTHWHILE
 from ebcd.estimators._readable import CLEAR_SIGN
 from ebcd.peers import EBMF, EBPCA, ITSPCA, SPC, USLPCA, GPower
 from ebcd.report._page import table_page
@@ -55,6 +59,10 @@ _LEGEND = [
         "more flexible ones reach higher values"
     ),
 ]
+_BEST = (
+    "best: the highest ELBO, or a family with fewer parameters within "
+    f"{WORTHWHILE:g} nats of it; differences of a few nats are ties"
+)
 
 
 @dataclass(frozen=True)
@@ -69,6 +77,50 @@ class Outcome:
     elbo: float | None = None
     seconds: float | None = None
     trouble: str | None = None
+    best: bool | None = None  # of prior families; None if they do not compete
+
+
+class CompareCommand(TyperCommand):
+    """A command with an option ``--priors`` whose value may be left out."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Give ``--priors`` its usual value unless words follow it."""
+        if "--priors" in args:
+            after = args.index("--priors") + 1
+            if not re.fullmatch(r"[\w,]+", "".join(args[after : after + 1])):
+                args = [*args[:after], ",".join(USUAL_PRIORS), *args[after:]]
+        parsed: list[str] = super().parse_args(ctx, args)
+        return parsed
+
+
+def check_priors(names: list[str], others: bool) -> list[str]:
+    """Check the names of prior families, which do not go along with other methods."""
+    if others:
+        raise ValueError("--priors compares prior families only; leave out --method and --all")
+    for name in names:
+        if name not in ebcd.priors.PRIORS:
+            raise unknown_name("prior", name, list(ebcd.priors.PRIORS))
+    return names
+
+
+def compare_families(
+    data: Prepared, n_components: int | str, center: bool, priors: list[str], shown: Display
+) -> list[Outcome]:
+    """Fit prior families with the same number of components and say which is best."""
+    if data.n_samples is not None:
+        raise ValueError(
+            "--priors needs the data; of a covariance matrix compare families with --method"
+        )
+    shown.stage(f"fitting {len(priors)} prior families")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the table shows what was found
+        options: Any = {"n_components": n_components, "center": center}
+        found = ebcd.compare_priors(data.table.values, priors, **options)
+    fits = zip(found.models.items(), found.table["seconds"], strict=True)
+    return [
+        replace(_outcome(name, model, float(seconds)), best=name == found.best)
+        for (name, model), seconds in fits
+    ]
 
 
 def check_methods(methods: list[str], slow: bool) -> list[str]:
@@ -131,6 +183,7 @@ def _outcome(method: str, model: Any, seconds: float) -> Outcome:
 
 def _cells(outcome: Outcome) -> list[str]:
     name = f"EBCD {outcome.method}" if outcome.kind == "EBCD" else outcome.method
+    name += " (best)" if outcome.best else ""
     if outcome.n_components is None:
         return [name, outcome.trouble or ""]
     share, elbo = outcome.explained_variance_ratio, outcome.elbo
@@ -155,14 +208,19 @@ def print_outcomes(outcomes: list[Outcome]) -> None:
     console = Console(width=None if Console().is_terminal else 160)
     with console.capture() as text:
         console.print(grid)
-    typer.echo(f"{text.get()}\n" + "\n".join(fill(line, 96) for line in _LEGEND))
+    typer.echo(f"{text.get()}\n" + "\n".join(fill(line, 96) for line in _legend(outcomes)))
+
+
+def _legend(outcomes: list[Outcome]) -> list[str]:
+    return _LEGEND if outcomes[0].best is None else [*_LEGEND[1:], _BEST]
 
 
 def write_outcomes(outcomes: list[Outcome], data: Prepared, name: str, path: Path) -> None:
     """Write the table as a page, with what was done to the data and what the columns mean."""
     notes = remarks(data.warnings, data.steps.words(), data.table.notes)
     rows = [_TITLES, *map(_cells, outcomes)]
-    legend = [f"{line[:1].upper()}{line[1:]}." for line in _LEGEND]
+    legend = [f"{line[:1].upper()}{line[1:]}." for line in _legend(outcomes)]
     path.parent.mkdir(parents=True, exist_ok=True)
     with replacing(path) as file:
-        file.write(table_page(f"Methods compared on {name}", notes, rows, legend).encode())
+        what = "Methods" if outcomes[0].best is None else "Priors"
+        file.write(table_page(f"{what} compared on {name}", notes, rows, legend).encode())

@@ -11,6 +11,7 @@ import typer
 
 from ebcd.cli._compare import METHODS, SLOW_FAMILIES
 from ebcd.data.files._columns import ReadOptions
+from ebcd.estimators._compare_priors import FAMILIES as USUAL_PRIORS
 from ebcd.priors import PRIORS
 
 _MARKS = {"tab": "\t", "\\t": "\t", "comma": ",", "semicolon": ";", "space": " ", "pipe": "|"}
@@ -183,6 +184,13 @@ ALL_METHODS = _model(
     "--all",
     show_default=False,
     default=False,
+)
+PRIORS_COMPARED = _model(
+    "Compare prior families only, and say which is best: names separated by commas, or without a "
+    f"value {', '.join(USUAL_PRIORS)}.",
+    "--priors",
+    metavar="[NAMES]",
+    show_default=False,
 )
 OUTPUT, DEMO_OUTPUT = (
     _result("Folder for the results.", *("-o", "--output"), metavar="FOLDER", default=default)

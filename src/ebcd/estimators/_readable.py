@@ -232,12 +232,15 @@ class Readable(Decomposition):
         pandas.DataFrame
         """
         check_is_fitted(self)
+        return self._as_frame(self.components_, feature_names)
+
+    def _as_frame(self, values: Array, feature_names: Any) -> Any:
         try:
             import pandas as pd
         except ImportError:
-            raise ImportError("loadings_frame needs pandas: pip install pandas") from None
+            raise ImportError("data frames need pandas: pip install pandas") from None
         return pd.DataFrame(
-            self.components_.T,
+            values.T,
             index=pd.Index(self._feature_names(feature_names), name="feature"),
             columns=self.get_feature_names_out(),
         )

@@ -6,6 +6,7 @@ new figure, and returns the axes. Matplotlib is imported when the first plot is 
 
 from ebcd.plots._fit import elbo, explained_variance, shrinkage, stability
 from ebcd.plots._loadings import compare, components, heatmap
+from ebcd.plots._memberships import memberships
 from ebcd.plots._scores import biplot, scores
 
 __all__ = [
@@ -15,6 +16,7 @@ __all__ = [
     "elbo",
     "explained_variance",
     "heatmap",
+    "memberships",
     "scores",
     "shrinkage",
     "stability",

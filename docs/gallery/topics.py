@@ -1,0 +1,79 @@
+"""
+Topics of a count table
+=======================
+
+A text is a mixture of topics, and a topic makes some words more frequent; no topic makes words
+negative. Which topics are in a table of counts, and which words belong to them? Texts are simulated
+here, 200 of about 500 words each, so that the answer is known.
+"""
+
+import matplotlib.pyplot as plt
+import numpy as np
+
+import ebcd
+
+rng = np.random.default_rng(0)
+vocabulary = np.array(
+    "goal match team coach league season striker referee "
+    "flour butter oven sugar dough recipe salt bake "
+    "vote party minister law budget election reform senate "
+    "guitar album concert band song chorus drum tour "
+    "the of and to in is it on new time year people".split()
+)
+n_topics, own = 4, 8
+words = np.zeros((n_topics, vocabulary.size))
+for k in range(n_topics):
+    words[k, k * own : (k + 1) * own] = rng.dirichlet(np.full(own, 3.0))
+words[:, n_topics * own :] = rng.dirichlet(np.full(12, 3.0))  # words of every text
+words[2, [2, 4]] = words[3, 5] = 0.1  # politics has parties of "team" and "league", tours a season
+words /= words.sum(axis=1, keepdims=True)
+shares = rng.dirichlet(np.full(n_topics, 0.3), 200)
+counts = rng.poisson(500 * shares @ words)
+print(counts.shape, "texts x words,", counts.sum(), "words in total")
+
+# %%
+# A prior for topics
+# ------------------
+#
+# With ``point_exponential`` a loading is zero or positive: a component is a list of words that
+# become more frequent together. Counts need no more than that; with the default prior, topics are
+# set against each other.
+
+topics = ebcd.EBCD(n_topics, prior="point_exponential").fit(counts)
+contrasts = ebcd.EBCD(n_topics).fit(counts)
+for k in range(topics.n_components_):
+    top = topics.top_features(k, 6, vocabulary)
+    print(f"{k}:", ", ".join(f"{word.name} {word.loading:.1f}" for word in top))
+
+# %%
+# The figure shows all words, grouped by topic, the common ones last. Each of the components is
+# matched to the topic that it is most like.
+
+
+def matched(components):
+    size = np.linalg.norm(components, axis=1) * np.linalg.norm(words, axis=1)[:, None]
+    cosines = words @ components.T / size
+    best = np.abs(cosines).argmax(axis=1)
+    rows = np.arange(n_topics)
+    return components[best] * np.sign(cosines[rows, best])[:, None], np.abs(cosines[rows, best])
+
+
+figure, axes = plt.subplots(3, 1, figsize=(9, 5.2), layout="constrained", sharex=True)
+rows = {"truth": (words, None)}
+rows["point_exponential"] = matched(topics.components_)
+rows["point_laplace, the default"] = matched(contrasts.components_)
+for ax, (title, (loadings, cosines)) in zip(axes, rows.items(), strict=True):
+    reach = np.abs(loadings).max()
+    ax.imshow(loadings, aspect="auto", cmap="RdBu", vmin=-reach, vmax=reach)
+    if cosines is not None:
+        title += f": cosines with the truth {', '.join(f'{c:.2f}' for c in cosines)}"
+    ax.set_title(title, fontsize="medium")
+    ax.set_ylabel("topic")
+    ax.set_yticks(range(n_topics))
+axes[-1].set_xticks(range(vocabulary.size), vocabulary, rotation=90, fontsize=7)
+plt.show()
+
+# %%
+# Shares add up to one, so that more of one topic is less of the others, and their scores are
+# negatively correlated. Scores of the model are not, which is why the fit is close, not perfect;
+# words that every text has hardly vary, and have no part in any component.

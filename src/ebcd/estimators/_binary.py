@@ -1,0 +1,209 @@
+"""Memberships of clusters that may overlap, and the decomposition of samples that finds them."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from ebcd._numerics import Array
+from ebcd.data import Chunks, Gram
+from ebcd.estimators._ebcd import EBCD
+from ebcd.priors import GeneralizedBinary
+
+_DECIDED = ("n_components", "prior", "scores", "center", "scale", "start", "checkpoint")
+
+
+def gbcd(X: Any, n_components: int | str, *, spread: float = 0.1, **options: Any) -> EBCD:
+    """Decompose samples into clusters that overlap: generalised binary covariance decomposition.
+
+    A sample belongs to any number of clusters, or programmes, each of which changes some of the
+    features: ``X = 1 b' + L F' + noise`` with a baseline ``b`` and loadings ``L`` that are nearly
+    zero or one, up to scale (Liu and others 2023). The covariance *between samples* is
+    decomposed, so that `X` is transposed first, and features that the samples share are data.
+
+    Parameters
+    ----------
+    X : array-like, sparse matrix or data frame of shape (n_samples, n_features)
+        Data, for example cells by genes. Counts should be divided by the size of their sample and
+        log-transformed, or size is the first thing to be found. Do not centre them: their mean is
+        the baseline.
+    n_components : int or "auto"
+        Number of components before they are split, with the baseline: about as many as programmes
+        are expected, plus one. "auto" counts those that stand out from noise.
+    spread : float, default 0.1
+        Standard deviation of the memberships in a cluster, in units of their mean. Less is closer
+        to a membership that is either full or none.
+    **options
+        Other parameters of `EBCD`, for each of the fits: noise, tol, max_iter, max_time,
+        max_memory, random_state, verbose.
+
+    Returns
+    -------
+    EBCD
+        Fitted to the transposed data: ``components_`` is k x n_samples. Component 0 is the
+        baseline, in which all samples take part; the others are clusters, larger ones mostly first.
+        ``transform(X.T)`` returns what each does to the features.
+
+    See Also
+    --------
+    memberships : The probability that a sample belongs to a cluster.
+
+    Notes
+    -----
+    1. Fit with point-Laplace priors.
+    2. Split each component into its positive and its negative part, as a component of two signs
+       is two clusters; leave out parts of which no loading has a clear sign.
+    3. Fit again from all parts, with generalised binary priors. The largest is the baseline.
+    4. Leave out each cluster without which another fit has an ELBO at least as high. Beside a
+       baseline a cluster and its complement say nearly the same; take the complement if that has
+       the higher ELBO.
+
+    Scores are integrated out, because those of two parts are not uncorrelated, and because only
+    then can numbers of components be compared by the ELBO. The original recipe keeps a
+    point-Laplace prior for the baseline; then a cluster cannot be told from its complement.
+    Step 4 takes the place of a rule for symmetric factorisations.
+
+    References
+    ----------
+    Liu, Y. and others (2023). Dissecting tumor transcriptional heterogeneity from single-cell
+    RNA-seq data by generalized binary covariance decomposition. bioRxiv 2023.08.15.553436.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import ebcd
+    >>> rng = np.random.default_rng(0)
+    >>> truth = rng.random((2, 100)) < 0.4
+    >>> X = 2 + rng.normal(size=500) + truth.T @ rng.normal(size=(2, 500))
+    >>> model = ebcd.gbcd(X + rng.normal(size=(100, 500)), 3)
+    >>> model.components_.shape
+    (3, 100)
+    >>> found = ebcd.memberships(model)[1:] > 0.5
+    >>> [bool((found == cluster).all(axis=1).any()) for cluster in truth]
+    [True, True]
+    """
+    for name in _DECIDED:
+        if name in options:
+            raise TypeError(f"gbcd has no parameter {name}: the recipe decides it")
+    if isinstance(X, Chunks | Gram):
+        raise TypeError(
+            f"gbcd needs all samples as one array or data frame, got {type(X).__name__}"
+        )
+    across = X.T if hasattr(X, "T") else np.asarray(X).T
+    binary = GeneralizedBinary(spread)
+
+    def fit(parts: Array) -> EBCD:
+        priors = [binary] * len(parts)  # a list keeps their order
+        return EBCD(len(parts), prior=priors, start=parts.T, **options).fit(across)
+
+    options |= {"center": False, "scores": "integrated"}
+    model = EBCD(n_components, **options).fit(across)
+    if model.n_components_ == 0:
+        return model
+    return _supported(fit(_split(model)), fit)
+
+
+def _split(model: EBCD) -> Array:
+    """Return positive and negative parts of components, the largest first."""
+    signed = np.concatenate([model.components_, -model.components_])
+    clear = np.concatenate([model.sparsify(), -model.sparsify()]) > 0
+    parts = np.maximum(signed, 0.0)
+    order = np.argsort(-(parts**2).sum(axis=1), kind="stable")
+    kept = np.array(clear[order].any(axis=1))
+    kept[0] = True  # the baseline
+    return np.asarray(parts[order][kept])
+
+
+def _supported(model: EBCD, fit: Callable[[Array], EBCD]) -> EBCD:
+    """Leave out clusters, or take their complements, where the ELBO is as high; largest first.
+
+    Of a cluster and its complement the larger is thus left out, if both are there.
+    """
+    tried = 0
+    while tried < model.n_components_ - 1:
+        shares = [prior.parameters["weight"] for prior in model.priors_[1:]]
+        k = 1 + int(np.argsort(shares, kind="stable")[::-1][tried])
+        complement = model.components_.copy()
+        complement[k] = complement[k].max() - complement[k]
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # the fit before has warned of the same
+            found = [fit(np.delete(model.components_, k, axis=0)), fit(complement)]
+        best = max(found, key=lambda other: other.elbo_)
+        if best.elbo_ >= model.elbo_:
+            tried += best.n_components_ == model.n_components_
+            model = best
+        else:
+            tried += 1
+    return model
+
+
+def memberships(model: Any) -> Array:
+    """Return the posterior probabilities that loadings are not exactly zero.
+
+    With the prior ``generalized_binary`` that is the probability that a feature belongs to a
+    cluster; `gbcd` finds clusters of samples. Loadings of families without a spike at zero, such as
+    ``normal``, are never exactly zero.
+
+    Parameters
+    ----------
+    model : EBCD
+        A fitted estimator; `ebcd.peers.EBMF` has memberships, too.
+
+    Returns
+    -------
+    ndarray of shape (k, p)
+
+    See Also
+    --------
+    memberships_frame : The same as a table.
+    ebcd.plots.memberships : The same as a picture.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import ebcd
+    >>> rng = np.random.default_rng(0)
+    >>> clusters = np.array([[1, 1, 1, 0, 0, 0, 0, 0], [0, 0, 1, 1, 1, 0, 0, 0]])
+    >>> X = rng.normal(size=(100, 2)) @ clusters + 0.5 * rng.normal(size=(100, 8))
+    >>> model = ebcd.EBCD(2, prior="generalized_binary").fit(X)
+    >>> ebcd.memberships(model).round(2)
+    array([[0., 0., 1., 1., 1., 0., 0., 0.],
+           [1., 1., 1., 0., 0., 0., 0., 0.]])
+    """
+    if not hasattr(model, "_normal_means"):
+        raise TypeError(f"model must have fitted priors, as EBCD has, got {type(model).__name__}")
+    check_is_fitted(model)
+    means = [model._normal_means(k) for k in range(model.n_components_)]
+    found = [1 - prior.spike_probability(x, s) for prior, x, s, _ in means]
+    return np.reshape(found, model.components_.shape)
+
+
+def memberships_frame(model: Any, feature_names: Any = None) -> Any:
+    """Return `memberships` as a pandas data frame: features in rows, components in columns.
+
+    Parameters
+    ----------
+    model : EBCD
+        A fitted estimator.
+    feature_names : array-like of length p, optional
+        Names of the features, which are samples after `gbcd`; by default those of the data, or x0,
+        x1 and so on.
+
+    Returns
+    -------
+    pandas.DataFrame
+
+    Examples
+    --------
+    >>> import ebcd
+    >>> sea = ebcd.datasets.load_elnino()
+    >>> model = ebcd.EBCD(2, prior="generalized_binary").fit(sea.data)
+    >>> found = ebcd.memberships_frame(model, sea.feature_names)
+    >>> found.index[found["ebcd0"] < 0.5].tolist()
+    ['Jan', 'Feb']
+    """
+    return model._as_frame(memberships(model), feature_names)
