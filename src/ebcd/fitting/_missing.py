@@ -5,19 +5,25 @@ own, over the rows in which it was observed. Let row i lack some features, ``G_i
 ``G`` of the others, ``r_i = L T x_i`` over them, and ``w_i`` their share. With the weights ``W`` of
 a score model, complete rows have the scores ``W r``, as ever. The others have
 
-    (1)  z_i = (G_i + w_i (W^-1 - G) + (1 - w_i) I)^(-1) r_i.
+    (1)  z_i = K_i^-1 r_i,   K_i = G_i + w_i H + (1 - w_i) I,   H = W^-1 - G.
 
-Integrated scores have ``W^-1 = G + I``, and (1) is their posterior mean. Estimated scores are held
-by the score model in the share of the row that was observed, and by their normal prior, which the
-objective includes as ``-(1 - w_i) (|z_i|^2 - k) / 2``, in the share that was not: a row of which little
-is known has scores near zero. The score model is that of ``N = sum_i w_i`` rows, of which each
-counts by its share; its equation for ``W`` sees them through what complete rows would have been,
+Integrated scores have ``H = I``, and (1) is their posterior mean. Estimated scores are held by the
+score model in the share of the row that was observed, and by their normal prior, which the
+objective includes as ``-(1 - w_i) (|z_i|^2 - k) / 2``, in the share that was not: a row of which
+little is known has scores near zero. The score model is that of ``N = sum_i w_i`` rows, of which
+each counts by its share, and sees them as if they were complete, with ``W^-1 z_i`` for ``r_i``:
 
-    (2)  A = sum_i w_i q_i q_i' / N,   w_i q_i = w_i W^-1 z_i = r_i + (w_i G - G_i - (1 - w_i) I) z_i.
+    (2)  A = W^-1 (sum_i w_i z_i z_i' / N) W^-1.
 
-(1) and (2) are repeated until they agree, and maximise the objective over the scores. The means of
-the features maximise it as well: they are those of ``x_ij - l_j' z_i`` over the rows observed. Then
-estimated scores have mean zero, weighted by shares: their mean is subtracted from ``q``.
+Where (1) and (2) agree, the objective has its maximum over the scores. ``H`` holds them to their
+model as a multiplier does, and it minimises the convex function
+
+    (3)  D(H) = sum_i r_i' K_i^-1 r_i / 2 + d(H),   d the score model's,
+
+where all ``K_i`` are positive; a step from (1) to (2) that does not lower it is shortened. The
+means of the features maximise the objective as well: they are those of ``x_ij - l_j' z_i`` over the
+rows observed. Then estimated scores have mean zero, weighted by shares, with a multiplier of its
+own that is subtracted from ``r``.
 """
 
 from __future__ import annotations
@@ -55,6 +61,7 @@ class MissingSettings:
     """How far fits go before and between the iterations that count."""
 
     rounds: int = 30  # of (1) and (2), which agree after about ten
+    halvings: int = 20  # of a step of them: less is rounding
     accuracy: float = 1e-10  # of scores, whose mean square is about one
     tol: float = 0.1  # nats: where the completed data are good enough to search for a start
     max_iter: int = 100  # for that
@@ -79,18 +86,32 @@ class Information(NamedTuple):
         lost = (gone @ pairs.reshape(k * k, p).T).reshape(-1, k, k)
         return cls(pairs.sum(axis=-1), lost, 1 - np.diff(gone.indptr) / p)
 
-    def scores(self, weights: Array, r: Array) -> Array:
-        """Solve (1), multiplied by ``W``, which is singular where components are empty."""
-        share, unit = self.shares[:, None, None], np.eye(len(weights))
-        left = weights @ (self.gram - self.lost + (1 - share) * unit)
-        left += share * (unit - weights @ self.gram)
-        return np.asarray(np.linalg.solve(left, (r @ weights.T)[..., None])[..., 0])
+    def precisions(self, held: Array) -> Array:
+        """Return ``K_i`` of (1), given ``H``."""
+        share, unit = self.shares[:, None, None], np.eye(len(held))
+        return np.asarray(self.gram - self.lost + share * held + (1 - share) * unit)
 
-    def completed(self, z: Array, r: Array) -> Array:
-        """Return ``q`` of (2)."""
-        share = self.shares[:, None]
-        rest = ((share[..., None] - 1) * self.gram + self.lost) @ z[..., None]
-        return np.asarray((r + rest[..., 0] - (1 - share) * z) / share)
+    def scores(self, weights: Array, r: Array) -> Array:
+        """Return the scores (1) of new rows, given ``W``.
+
+        Estimated scores of the training data have positive ``K_i``; rows of which less is known
+        are held by at least half of their prior.
+        """
+        held = np.linalg.inv(weights) - self.gram
+        values, vectors = np.linalg.eigh(self.precisions(0.5 * (held + held.T)))
+        values = np.maximum(values, 0.5 * (1 - self.shares)[:, None])
+        along = np.einsum("ijk,ij->ik", vectors, r) / values
+        return np.einsum("ijk,ik->ij", vectors, along)
+
+
+class Estimate(NamedTuple):
+    """What follows from some ``H``: scores (1), ``W^-1 z_i``, moments from (2), and ``D(H)``."""
+
+    held: Array
+    scores: Array
+    completed: Array
+    moments: Moments
+    value: float
 
 
 class IncompleteRows:
@@ -122,8 +143,6 @@ class IncompleteRows:
         second, spread = self._seen(total, pairs), self._seen(unknown, inverse)
         centre = self._seen(z.sum(axis=0), z[holed]) * observed.center
         second -= centre[:, None] * centre
-        own = np.einsum("kkp->kp", second)
-        own[own <= 0] = 1.0  # an empty component, whose scores are zero
         seen = Seen(second[None], spread[None], centre[None])
         rotated = z.T @ observed.values / observed.counts
         return found._replace(term=term, seen=seen), rotated[None]
@@ -148,36 +167,79 @@ class IncompleteRows:
         return np.einsum("ik,ki->i", z[rows], start.loadings[0][:, columns]) + start.shift[0, columns]
 
     def _solved(self, scores: AbstractScores, start: Point) -> tuple[Information, Moments, Array]:
-        """Repeat (1) and (2); return what was known, the score model's moments, and scores."""
+        """Return what rows say about their scores, moments of the score model, and scores."""
         observed, loadings, shift = self.observed, start.loadings[0], start.shift[0]
-        weighted, holed = loadings * start.precision[0], observed.holed
+        weighted, holed, k = loadings * start.precision[0], observed.holed, len(loadings)
         at = Information.of(loadings, start.spread[0], start.precision[0], observed.gone)
         r = observed.values @ weighted.T - weighted @ shift
         r[holed] += observed.gone @ (weighted * shift).T
-        weights = np.linalg.inv(np.eye(len(loadings)) + at.gram)
-        n, centred = float(observed.shares.sum()), observed.center and not scores.uncertain
-        mean = np.zeros(len(loadings))
+        if scores.uncertain:
+            found = scores.moments(at.gram[None], (r.T @ r)[None] / len(r), len(r))
+            z = r @ found.weights[0]
+            z[holed] = np.linalg.solve(at.precisions(np.eye(k)), r[holed, :, None])[..., 0]
+            return at, found, z
+        alive = np.flatnonzero(weighted.any(axis=1))  # empty components have no scores
+        pairs = np.ix_(alive, alive)
+        some = Information(at.gram[pairs], at.lost[:, alive][:, :, alive], at.shares)
+        best = self._estimated(scores, some, r[:, alive])
+        z, whole = np.zeros((len(r), k)), np.zeros((3, 1, k, k))
+        # which the score model allows exactly, however well (1) and (2) agree
+        z[:, alive] = best.completed @ best.moments.weights[0].T
+        second, weights, term, spread, _ = best.moments
+        whole[:, 0, *pairs] = second[0], weights[0], spread[0]
+        return at, Moments(whole[0], whole[1], term, whole[2]), z
+
+    def _estimated(self, scores: AbstractScores, at: Information, r: Array) -> Estimate:
+        """Minimise (3), by repeating (1) and (2)."""
+        best = self._estimate(scores, at, r, np.zeros_like(at.gram))
+        assert best is not None  # what was observed and the prior are enough to begin with
         for _ in range(SETTINGS.rounds):
-            z = at.scores(weights, r[holed] - at.shares[:, None] * mean)
-            q = r.copy()
-            q[holed] = at.completed(z, r[holed])
-            mean = observed.shares @ q / n if centred else mean
-            q -= mean
-            energy = (q.T * observed.shares) @ q / n
-            found = scores.moments(at.gram[None], energy[None], n, len(r) - n)
-            new = found.weights[0]
-            change = np.abs(q[holed] @ new.T - z).max(initial=0.0)
-            weights = new
-            if change <= SETTINGS.accuracy:
+            new_scores = best.completed @ best.moments.weights[0].T
+            if np.abs(new_scores - best.scores).max() <= SETTINGS.accuracy:
                 break
-        return at, found, q @ weights.T
+            step = np.linalg.inv(best.moments.weights[0]) - at.gram - best.held
+            for _ in range(SETTINGS.halvings):
+                new = self._estimate(scores, at, r, best.held + 0.5 * (step + step.T))
+                if new is not None and new.value <= best.value:
+                    break
+                step = 0.5 * step
+            else:
+                break  # rounding
+            best = new
+        return best
+
+    def _estimate(
+        self, scores: AbstractScores, at: Information, r: Array, held: Array
+    ) -> Estimate | None:
+        """Do (1) and (2) for some ``H``; None if that is out of bounds."""
+        observed, holed = self.observed, self.observed.holed
+        shares, whole = observed.shares, at.gram + held
+        precisions = np.concatenate([at.precisions(held), whole[None]])
+        if not np.linalg.eigvalsh(precisions).min() > 0:
+            return None
+        inverses = np.linalg.inv(precisions)
+        z = r @ inverses[-1]
+        z[holed] = (inverses[:-1] @ r[holed, :, None])[..., 0]
+        if observed.center:
+            weights = np.einsum("i,ijk->jk", at.shares**2, inverses[:-1])
+            weights += (len(r) - holed.size) * inverses[-1]
+            mean = np.linalg.solve(weights, shares @ z)
+            r = r - shares[:, None] * mean
+            z -= mean @ inverses[-1]
+            z[holed] = (inverses[:-1] @ r[holed, :, None])[..., 0]
+        n = float(shares.sum())
+        completed = z @ whole
+        energy = (completed.T * shares) @ completed / n
+        value = 0.5 * np.vdot(r, z) + scores.dual(held, n, len(r) - n)
+        found = scores.moments(at.gram[None], energy[None], n, len(r) - n)
+        return Estimate(held, z, completed, found, float(value))
 
     def _seen(self, total: Array, rows: Array) -> Array:
         """Sum something over the rows in which each feature was observed; divide by their number.
 
         `total` is the sum over all rows, `rows` those with holes.
         """
-        gone = (self.observed.gone.T @ rows.reshape(len(rows), -1)).T
+        gone = (self.observed.gone.T @ rows.reshape(len(rows), total.size)).T
         sums = total.reshape(-1, 1) - gone
         return np.asarray(sums / self.observed.counts).reshape(*total.shape, -1)
 

@@ -112,6 +112,10 @@ class AbstractScores(ABC):
         Of so many samples, and others that are `missing` but count for the density of scores.
         """
 
+    def dual(self, held: Array, n_samples: float, missing: float) -> float:
+        """Return ``d(H)`` of `_missing`, for scores that are estimated."""
+        raise NotImplementedError
+
     @abstractmethod
     def lengths(self, loadings: Array, precision: Array, moments: Moments) -> Array:
         """Return what to multiply components by (k), so that they have population lengths."""
@@ -134,6 +138,10 @@ class OrthogonalScores(AbstractScores):
         second = np.broadcast_to(np.eye(gram.shape[-1]), gram.shape).copy()
         zero = np.zeros(len(gram))
         return Moments(second, inverse_root(energy), zero, np.zeros_like(second))
+
+    def dual(self, held: Array, n_samples: float, missing: float) -> float:
+        """Return that of a constraint."""
+        return 0.5 * n_samples * float(np.trace(held))
 
     def lengths(self, loadings: Array, precision: Array, moments: Moments) -> Array:
         """Leave them as they are."""
@@ -168,6 +176,13 @@ class RelaxedScores(AbstractScores):
         term = 0.5 * n_samples * (a * np.linalg.slogdet(second)[1] - trace + k)
         weights = y.swapaxes(-1, -2) @ inverse_root(energy)
         return Moments(second, weights, term, np.zeros_like(second))
+
+    def dual(self, held: Array, n_samples: float, missing: float) -> float:
+        """Return that of the log-density of the covariance of the scores."""
+        rest = np.linalg.eigvalsh(np.eye(len(held)) - held)
+        if not rest.min() > 0:
+            return np.inf
+        return -0.5 * (n_samples + missing - len(held) - 1) * float(np.log(rest).sum())
 
     def lengths(self, loadings: Array, precision: Array, moments: Moments) -> Array:
         """Take out the noise of estimated scores, and give them mean square one."""
@@ -343,7 +358,7 @@ def shrink_given(
     Components are shrunk together, which may overshoot where scores are correlated, or one by one.
     """
     second, n = _second(moments), model.noise.n_samples
-    own = _own(second)
+    own = _own(moments)
     unit = np.eye(second.shape[1])
     others = second - (own * unit if second.ndim == 3 else own[:, None] * unit[:, :, None])
     noise = np.sqrt(1 / (n * start.precision[:, None] * own))
@@ -379,10 +394,18 @@ def _second(moments: Moments) -> Array:
     return moments.second if moments.seen is None else moments.seen.second
 
 
-def _own(second: Array) -> Array:
-    """Return the diagonal of ``C``, m x k x 1 or p."""
-    own = np.diagonal(second, axis1=1, axis2=2)
-    return own[:, :, None] if second.ndim == 3 else own.swapaxes(1, 2)
+def _own(moments: Moments) -> Array:
+    """Return the mean squares of the scores, m x k x 1 or p: the diagonal of ``C``.
+
+    If features have means, which follow the loadings, ``C`` is about the mean; variances of
+    loadings do not see that. Then (3) has the right slope, and curves at least as much as it has
+    to, which cannot lower the objective.
+    """
+    own = np.diagonal(_second(moments), axis1=1, axis2=2)
+    if moments.seen is None:
+        return own[:, :, None]
+    whole = own.swapaxes(1, 2) + moments.seen.centre**2
+    return np.where(whole > 0, whole, 1.0)  # the scores of an empty component are zero
 
 
 def _times(second: Array, rows: Array) -> Array:
@@ -573,7 +596,7 @@ def with_solved_priors(model: Model, states: ScoredStates, fitted: Any) -> Score
     start = point_of(states)._replace(priors=fitted)
     # the noise of the normal means is that of the precision that the scores were found with
     before = 1 / (model.noise.n_samples * states.noise[:, 0] ** 2)
-    before /= _own(_second(states.moments))[:, 0]
+    before /= _own(states.moments)[:, 0]
     start = start._replace(precision=before)
     return shrink_given(model, states.moments, states.rotated, start, one_by_one=True)
 
