@@ -114,6 +114,7 @@ def fit(
         model._check_parameters()  # before a large file is read
         steps = Steps(transpose, log_returns, difference, standardize)
         check_covariance_options(covariance, n_samples, steps)
+        reading["keep_missing"] = not covariance
         title = f"Components of {path.name if str(path) != '-' else 'standard input'}"
         about = {"title": title, "source": str(path), "output": str(output)}
         with claimed(output, force) as part, display(quiet) as shown:

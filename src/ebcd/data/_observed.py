@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -10,7 +10,6 @@ import numpy as np
 from scipy import sparse
 
 from ebcd._numerics import Array
-from ebcd._warnings import warn_user
 from ebcd.data._covariance import DataCovariance, working_unit
 from ebcd.data._moments import BadEntries, as_dense, block_moments, is_sparse
 from ebcd.data._rows import AbstractRows, MatrixRows
@@ -32,6 +31,8 @@ class Observed:
         Whether features have means, which are fitted along with the rest.
     unit : float
         Length in the (scaled) data that is 1 here.
+    empty : array
+        Numbers of the rows without an entry, which say nothing and are left out.
     """
 
     values: Array
@@ -39,6 +40,7 @@ class Observed:
     variances: Array
     center: bool
     unit: float
+    empty: Array = field(default_factory=lambda: np.empty(0, dtype=int))
 
     @cached_property
     def counts(self) -> Array:
@@ -101,18 +103,12 @@ def observe(
 ) -> tuple[Observed, Array, Array, Array]:
     """Return what was observed, with means and scales of it, and variances in the data's units.
 
-    Rows without an entry say nothing and are left out; features without one cannot be fitted.
+    Features without an entry cannot be fitted.
     """
     x = np.array(as_dense(rows.matrix), dtype=np.float64)
     without_holes(x, rows.names)
     empty = np.isnan(x).all(axis=1)
-    if empty.any():
-        first = ", ".join(map(str, np.flatnonzero(empty)[:5]))
-        warn_user(
-            f"{empty.sum()} of {len(x)} rows have no entry that is not missing, and are left out "
-            f"of the fit: row {first}{', ...' if empty.sum() > 5 else ''}"
-        )
-        x = x[~empty]
+    x = x[~empty]
     gone = np.isnan(x)
     counts = len(x) - gone.sum(axis=0)
     if not counts.all():
@@ -136,5 +132,5 @@ def observe(
     unit = working_unit(scaled)
     x /= divisor * unit
     places = sparse.csr_array(gone, dtype=np.float64)
-    observed = Observed(x, places, scaled / unit / unit, center, unit)
+    observed = Observed(x, places, scaled / unit / unit, center, unit, np.flatnonzero(empty))
     return observed, mean, divisor, variances

@@ -146,7 +146,7 @@ class EBCD(Readable):
     n_samples_, n_components_, n_features_in_ : int
         Numbers of samples, components and features.
     n_missing_ : int
-        How many entries of the data were missing.
+        How many entries of these samples were missing. Rows without any entry are left out.
     n_signal_ : int
         How many of the components stand out from noise by the rule of "auto", the largest first.
     feature_names_in_ : ndarray of shape (p,)
@@ -222,6 +222,10 @@ class EBCD(Readable):
         if not isinstance(self.n_components, str):
             shape = data.covariance.n_samples, data.covariance.n_features
             check_n_components(self.n_components, *shape)
+        if data.observed is not None and (empty := data.observed.empty).size:
+            first = ", ".join(map(str, empty[:5])) + (", ..." if empty.size > 5 else "")
+            rows = "row has" if empty.size == 1 else "rows have"
+            warn_user(f"left out: {empty.size} {rows} no entry that is not missing ({first})")
         checkpoint, covariance = monitor.checkpoint, data.covariance
         if checkpoint is None:
             return self._fit_monitored(data, monitor, {})

@@ -63,7 +63,8 @@ class ReadOptions:
     columns: Sequence[str] = ()  # to read, all by default
     drop: Sequence[str] = ()  # columns to leave out
     numeric_only: bool = False  # whether columns of text are left out rather than an error
-    drop_missing: str | None = None  # "rows" or "columns"; missing cells are an error by default
+    drop_missing: str | None = None  # "rows" or "columns"; missing cells are an error by default,
+    keep_missing: bool = False  # unless they are kept, as NaN
     # How a table of text is written; found out by default.
     separator: str | None = None
     decimal: str | None = None
