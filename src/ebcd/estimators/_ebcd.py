@@ -408,8 +408,8 @@ class EBCD(Readable):
     def impute(self, X: Any) -> Any:
         """Return data with missing values replaced by what is expected of them.
 
-        Expectations are given what was observed of the same row: ``mean_`` plus components times
-        the scores that `transform` returns. Nothing else changes.
+        Expectations are given what was observed of the same row, under the Gaussian distribution
+        that the fit implies (`get_covariance`). What was observed stays as it is.
 
         Parameters
         ----------

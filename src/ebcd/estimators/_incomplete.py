@@ -30,11 +30,8 @@ def scores_of(model: Any, rows: AbstractRows) -> Array:
 def log_likelihoods(model: Any, rows: AbstractRows) -> Array:
     """Return the log-likelihood of what was observed of each row."""
     x, gone = _centred(model, rows)
-    noise, weighted, inner = model._woodbury()
-    inner = inner - Information.of(model.components_, 0.0, 1 / noise, gone).lost
-    along = x @ weighted.T
-    distance = x**2 @ (1 / noise)
-    distance -= np.einsum("ik,ik->i", along, np.linalg.solve(inner, along[..., None])[..., 0])
+    noise, along, inner, z = _posterior(model, x, gone)
+    distance = x**2 @ (1 / noise) - np.einsum("ik,ik->i", along, z)
     logs = np.log(2 * np.pi * noise)
     constant = logs.sum() - gone @ logs + np.linalg.slogdet(inner)[1]
     return np.asarray(-0.5 * (distance + constant))
@@ -42,9 +39,10 @@ def log_likelihoods(model: Any, rows: AbstractRows) -> Array:
 
 def imputed(model: Any, X: Any, rows: AbstractRows) -> Any:
     """Return data, of the kind they were given as, with expectations of what is missing."""
-    places = missing_places(rows.matrix).nonzero()
-    scores, loadings = scores_of(model, rows), model._filling[0]
-    entries = np.einsum("ik,ki->i", scores[places[0]], loadings[:, places[1]])
+    x, gone = _centred(model, rows)
+    places = gone.nonzero()
+    z = _posterior(model, x, gone)[-1]
+    entries = np.einsum("ik,ki->i", z[places[0]], model.components_[:, places[1]])
     entries += model._mean()[places[1]]
     if is_sparse(rows.matrix):
         filled = rows.matrix.copy().tocsr()
@@ -55,6 +53,14 @@ def imputed(model: Any, X: Any, rows: AbstractRows) -> Any:
     if hasattr(X, "iloc"):  # pandas
         return type(X)(filled, index=X.index, columns=X.columns)
     return type(X)(filled, schema=list(X.columns)) if hasattr(X, "columns") else filled
+
+
+def _posterior(model: Any, x: Array, gone: Any) -> tuple[Array, Array, Array, Array]:
+    """Return noise, ``L'/N x``, ``I + L'L/N`` of what was observed, and means of normal scores."""
+    noise, weighted, inner = model._woodbury()
+    inner = inner - Information.of(model.components_, 0.0, 1 / noise, gone).lost
+    along = x @ weighted.T
+    return noise, along, inner, np.linalg.solve(inner, along[..., None])[..., 0]
 
 
 def _centred(model: Any, rows: AbstractRows) -> tuple[Array, Any]:

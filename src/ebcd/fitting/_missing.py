@@ -78,12 +78,12 @@ class Information(NamedTuple):
     shares: Array
 
     @classmethod
-    def of(cls, loadings: Array, variances: Array, precision: Array, gone: Any) -> Information:
+    def of(cls, loadings: Array, variances: Any, precision: Array, gone: Any) -> Information:
         """Compute it; `gone` has ones where entries are missing."""
         k, p = loadings.shape
         pairs = (loadings * precision)[:, None] * loadings
         pairs[np.arange(k), np.arange(k)] += precision * variances
-        lost = (gone @ pairs.reshape(k * k, p).T).reshape(-1, k, k)
+        lost = (gone @ pairs.reshape(k * k, p).T).reshape(gone.shape[0], k, k)
         return cls(pairs.sum(axis=-1), lost, 1 - np.diff(gone.indptr) / p)
 
     def precisions(self, held: Array) -> Array:
