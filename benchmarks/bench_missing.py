@@ -65,8 +65,13 @@ def angles(sets: int) -> None:
             drawn = [data_set(n, p, share, seed) for seed in range(sets)]
             peers = [fit(EBMF(K), Y) for _, Y, _ in drawn]
             peer = np.mean([_angle(m, L) for m, (_, _, L) in zip(peers, drawn, strict=True)])
-            peer_error = _error([m.inverse_transform(m.transform(Y)) for m, (_, Y, _) in
-                                 zip(peers, drawn, strict=True)], drawn)
+            peer_error = _error(
+                [
+                    m.inverse_transform(m.transform(Y))
+                    for m, (_, Y, _) in zip(peers, drawn, strict=True)
+                ],
+                drawn,
+            )
             for scores in SCORES:
                 found = np.empty((sets, 3))
                 filled = []
@@ -82,9 +87,7 @@ def angles(sets: int) -> None:
 
 def _error(filled: list[np.ndarray], drawn: list[tuple[np.ndarray, ...]]) -> float:
     """Root mean squared error of missing entries."""
-    errors = [
-        (F - X)[np.isnan(Y)] for F, (X, Y, _) in zip(filled, drawn, strict=True)
-    ]
+    errors = [(F - X)[np.isnan(Y)] for F, (X, Y, _) in zip(filled, drawn, strict=True)]
     return float(np.sqrt(np.mean(np.concatenate(errors) ** 2)))
 
 
@@ -123,8 +126,11 @@ def components(sets: int) -> None:
                 found["noise"].append(fit(EBCD(max_iter=5), noise).n_components_)
                 found["three"].append(fit(EBCD(max_iter=5), Y).n_components_)
             counts = {name: np.bincount(numbers).tolist() for name, numbers in found.items()}
-            print(f"{n} x {p}, {share:.0%} missing: of noise {counts['noise']}, of three "
-                  f"components {counts['three']} (times 0, 1, ...)", flush=True)
+            print(
+                f"{n} x {p}, {share:.0%} missing: of noise {counts['noise']}, of three "
+                f"components {counts['three']} (times 0, 1, ...)",
+                flush=True,
+            )
 
 
 def times(sets: int) -> None:
@@ -141,7 +147,9 @@ def times(sets: int) -> None:
                 fit(EBCD(K, scores=scores), data)
                 taken.append(time.perf_counter() - began)
             seconds.append(float(np.median(taken)))
-        print(f"{scores:12} {seconds[0]:.2f}, {seconds[1]:.2f}: {seconds[1] / seconds[0]:.1f} times")
+        print(
+            f"{scores:12} {seconds[0]:.2f}, {seconds[1]:.2f}: {seconds[1] / seconds[0]:.1f} times"
+        )
 
 
 def main() -> None:

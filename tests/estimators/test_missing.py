@@ -107,7 +107,7 @@ class TestRefused:
         pandas = pytest.importorskip("pandas")
         frame = pandas.DataFrame(X, columns=[f"f{j}" for j in range(P)])
         frame["f3"] = np.nan
-        with pytest.raises(ValueError, match="1 of 12 features have no entry .*: f3; leave"):
+        with pytest.raises(ValueError, match=r"1 of 12 features have no entry .*: f3; leave"):
             EBCD(2).fit(frame)
 
     @pytest.mark.parametrize(
@@ -233,9 +233,7 @@ class TestResults:
     @pytest.mark.parametrize("scores", SCORES)
     @pytest.mark.parametrize("noise", ["constant", "per_feature"])
     def test_results_do_not_depend_on_units(self, scores, noise, X):
-        one, other = (
-            EBCD(2, scores=scores, noise=noise).fit(factor * X) for factor in (1.0, 1e6)
-        )
+        one, other = (EBCD(2, scores=scores, noise=noise).fit(factor * X) for factor in (1.0, 1e6))
         np.testing.assert_allclose(other.components_, 1e6 * one.components_, rtol=1e-3, atol=1e3)
         observed = (~np.isnan(X)).sum()
         assert other.elbo_ == pytest.approx(one.elbo_ - observed * np.log(1e6), abs=1e-3)
@@ -272,7 +270,9 @@ class TestResults:
         other = EBCD(2, start=given).fit(X)
         assert other.elbo_ == pytest.approx(model.elbo_, abs=0.5)
 
-    @pytest.mark.parametrize("prior", ["npmle", "horseshoe", "flat", "generalized_binary", "spatial"])
+    @pytest.mark.parametrize(
+        "prior", ["npmle", "horseshoe", "flat", "generalized_binary", "spatial"]
+    )
     def test_priors(self, prior, X):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

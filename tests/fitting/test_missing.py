@@ -101,9 +101,7 @@ def test_integrated_scores_are_those_of_bayes_theorem(center, precision):
         np.testing.assert_allclose(
             moments.seen.second[0, :, :, j], second - np.outer(centre, centre), atol=1e-10
         )
-        np.testing.assert_allclose(
-            rotated[0, :, j], z.T @ observed.values[seen, j] / n, atol=1e-10
-        )
+        np.testing.assert_allclose(rotated[0, :, j], z.T @ observed.values[seen, j] / n, atol=1e-10)
 
 
 def objective_of_scores(observed, point, scores, z):
@@ -248,8 +246,8 @@ def test_draws_have_the_expected_covariance():
     loadings, tau, shift = point.loadings[0], float(point.precision[0, 0]), point.shift[0]
     covariance = loadings.T @ loadings + np.eye(P) / tau
     rng, rows = np.random.default_rng(0), IncompleteRows(observed)
-    draws = np.array([observed.filled(rows.drawn(point, rng)) for _ in range(2_000)])
-    expected = observed.filled(rows.expected(IntegratedScores(), point))
+    draws = np.array([observed.filled(rows.entries(point, rng)) for _ in range(2_000)])
+    expected = observed.filled(rows.entries(point))
     for i in observed.holed[:3]:
         seen = seen_rows(observed)[i]
         across = covariance[np.ix_(~seen, seen)]
@@ -270,7 +268,7 @@ def test_principal_components_of_noise_free_data_fill_holes():
     point = principal_point(observed, noise, K, Monitor())
     rest = observed.values - observed.filled(0.0)
     assert not rest.any()
-    found = IncompleteRows(observed).expected(IntegratedScores(), point)
+    found = IncompleteRows(observed).entries(point)
     rng = np.random.default_rng(0)
     loadings = 2 * rng.laplace(size=(K, P)) * (rng.random((K, P)) < 0.7)
     z = rng.normal(size=(60, K)) @ loadings

@@ -20,8 +20,8 @@ from ebcd.data._inputs import (
     is_dask,
     refuse_queries,
 )
-from ebcd.data._moments import as_dense, checked_sparse, is_sparse
-from ebcd.data._observed import Observed, has_holes, missing_places, without_holes
+from ebcd.data._moments import as_dense, checked_sparse, has_holes, is_sparse, without_holes
+from ebcd.data._observed import Observed, missing_places
 from ebcd.data._rows import AbstractRows, Memory, Reading, check_memory
 from ebcd.data._streamed import PassPrinter
 

@@ -17,8 +17,8 @@ from ebcd.data._chunks import Chunks
 from ebcd.data._covariance import AbstractCovariance, CovarianceMatrix, DataCovariance
 from ebcd.data._dask import DaskRows
 from ebcd.data._gram import Gram
-from ebcd.data._moments import Moments, checked_sparse, is_sparse, unmasked
-from ebcd.data._observed import Observed, has_holes, observe
+from ebcd.data._moments import Moments, checked_sparse, has_holes, is_sparse, unmasked
+from ebcd.data._observed import Observed, observe
 from ebcd.data._rows import AbstractRows, MatrixRows, Reading, is_mapped, names_of
 from ebcd.data._settings import SETTINGS
 from ebcd.data._streamed import ChunkRows
@@ -115,8 +115,8 @@ class Input:
 
     The `mean` was subtracted from the features (None if it is unknown), which were then divided by
     `scale`; `variances` are their mean squares between the two. `rows` are the data themselves,
-    None if there are only statistics of them. If entries are missing, what was `observed` stands for
-    the data, and the covariance is that with means in their place.
+    None if there are only statistics of them. If entries are missing, what was `observed` stands
+    for the data, and the covariance is that with means in their place.
     """
 
     covariance: AbstractCovariance

@@ -44,7 +44,7 @@ def unmasked(x: Any) -> Any:
     """Return an array with NaN where it is masked; anything else as it is."""
     if not isinstance(x, np.ma.MaskedArray):
         return x
-    return x.filled(np.nan) if x.dtype.kind == "f" else x.astype(np.float64).filled(np.nan)
+    return np.ma.filled(x if x.dtype.kind == "f" else x.astype(np.float64), np.nan)
 
 
 def checked_sparse(x: Any) -> Any:
@@ -149,6 +149,20 @@ def check_finite(rows: Any, names: Any = None, first_row: int = 0) -> None:
     bad = BadEntries.of(rows, first_row)
     if bad is not None:
         raise bad.error(names, first_row + rows.shape[0] if first_row else None)
+
+
+def has_holes(x: Any) -> bool:
+    """Whether entries of a matrix are missing (NaN)."""
+    values = x.data if is_sparse(x) else x
+    with np.errstate(over="ignore", invalid="ignore"):
+        return bool(np.isnan(np.sum(values)) and np.isnan(values).any())
+
+
+def without_holes(x: Array, names: Any) -> Array:
+    """Return a matrix with zeros where entries are missing; infinities raise an error."""
+    known = np.where(np.isnan(x), 0.0, x)
+    check_finite(known, names)
+    return known
 
 
 @dataclass

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -11,7 +11,7 @@ from scipy import sparse
 
 from ebcd._numerics import Array
 from ebcd.data._covariance import DataCovariance, working_unit
-from ebcd.data._moments import BadEntries, as_dense, block_moments, is_sparse
+from ebcd.data._moments import as_dense, block_moments, without_holes
 from ebcd.data._rows import AbstractRows, MatrixRows
 
 
@@ -40,7 +40,7 @@ class Observed:
     variances: Array
     center: bool
     unit: float
-    empty: Array = field(default_factory=lambda: np.empty(0, dtype=int))
+    empty: Any = ()
 
     @cached_property
     def counts(self) -> Array:
@@ -48,7 +48,7 @@ class Observed:
         return np.asarray(len(self.values) - self.missing.sum(axis=0), dtype=np.float64)
 
     @cached_property
-    def holed(self) -> Array:
+    def holed(self) -> Any:
         """Numbers of the rows in which something is missing."""
         return np.flatnonzero(np.diff(self.missing.indptr))
 
@@ -77,30 +77,12 @@ class Observed:
         return DataCovariance(rows, np.zeros(p), np.full(p, 1 / unit), variances, n, unit)
 
 
-def has_holes(x: Any) -> bool:
-    """Whether entries of a matrix are missing (NaN)."""
-    values = x.data if is_sparse(x) else x
-    with np.errstate(over="ignore", invalid="ignore"):
-        return bool(np.isnan(np.sum(values)) and np.isnan(values).any())
-
-
 def missing_places(x: Any) -> Any:
     """Return ones where entries of a matrix are missing, as a sparse array by rows."""
     return sparse.csr_array(np.isnan(as_dense(x)), dtype=np.float64)
 
 
-def without_holes(x: Array, names: Any) -> Array:
-    """Return a matrix with zeros where entries are missing; infinities raise an error."""
-    known = np.where(np.isnan(x), 0.0, x)
-    bad = BadEntries.of(known)
-    if bad is not None:
-        raise bad.error(names)
-    return known
-
-
-def observe(
-    rows: AbstractRows, center: bool, scale: bool
-) -> tuple[Observed, Array, Array, Array]:
+def observe(rows: AbstractRows, center: bool, scale: bool) -> tuple[Observed, Array, Array, Array]:
     """Return what was observed, with means and scales of it, and variances in the data's units.
 
     Features without an entry cannot be fitted.

@@ -222,10 +222,10 @@ class EBCD(Readable):
         if not isinstance(self.n_components, str):
             shape = data.covariance.n_samples, data.covariance.n_features
             check_n_components(self.n_components, *shape)
-        if data.observed is not None and (empty := data.observed.empty).size:
-            first = ", ".join(map(str, empty[:5])) + (", ..." if empty.size > 5 else "")
-            rows = "row has" if empty.size == 1 else "rows have"
-            warn_user(f"left out: {empty.size} {rows} no entry that is not missing ({first})")
+        if data.observed is not None and (empty := list(data.observed.empty)):
+            first = ", ".join(map(str, empty[:5])) + (", ..." if len(empty) > 5 else "")
+            rows = "row has" if len(empty) == 1 else "rows have"
+            warn_user(f"left out: {len(empty)} {rows} no entry that is not missing ({first})")
         checkpoint, covariance = monitor.checkpoint, data.covariance
         if checkpoint is None:
             return self._fit_monitored(data, monitor, {})
@@ -285,10 +285,10 @@ class EBCD(Readable):
         observed: Observed | None = None,
     ) -> Problem:
         priors = [in_units(prior, covariance.unit) for prior in as_priors(self.prior)]
-        counts, variances = covariance.n_samples, covariance.diagonal()
+        seen: Any = (covariance.n_samples, covariance.diagonal())
         if observed is not None:
-            counts, variances = observed.counts, observed.variances
-        noise = NOISES[self.noise](counts, variances)
+            seen = (observed.counts, observed.variances)
+        noise = NOISES[self.noise](*seen)
         rows = [priors[min(i, len(priors) - 1)] for i in range(k)]
         entries = covariance.n_samples * covariance.n_features
         tol = max(_TOLERANCE, _TOLERANCE_PER_ENTRY * entries) if self.tol is None else self.tol
@@ -379,7 +379,8 @@ class EBCD(Readable):
         back = data.scale * covariance.unit
         if data.observed is not None and len(state.mean):
             maps, shift = incomplete_map(data.observed, problem.scores, state)
-            data = replace(data, mean=data.mean + shift * back if self.center else data.mean)
+            assert data.mean is not None  # rows have one, if only zero
+            data = replace(data, mean=data.mean + shift * back)
         elif problem.scores is None or not len(state.mean):
             maps, _ = score_map(covariance, state.mean, state.precision)
         else:

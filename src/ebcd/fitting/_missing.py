@@ -50,24 +50,22 @@ from ebcd.fitting._scores import (
     point_of,
     settle,
 )
+from ebcd.fitting._search import SearchSettings
 from ebcd.fitting._shrinkers import SpikeSlabShrinker
 from ebcd.fitting._states import Model
-from ebcd.priors._fitted import FittedPrior
 from ebcd.priors._family import PRIORS
+from ebcd.priors._fitted import FittedPrior
 
 
 @dataclass(frozen=True)
 class MissingSettings:
-    """How far fits go before and between the iterations that count."""
+    """How well (1) and (2) have to agree."""
 
-    rounds: int = 30  # of (1) and (2), which agree after about ten
-    halvings: int = 20  # of a step of them: less is rounding
+    rounds: int = 50  # until they do; ten are usual
     accuracy: float = 1e-10  # of scores, whose mean square is about one
-    tol: float = 0.1  # nats: where the completed data are good enough to search for a start
-    max_iter: int = 100  # for that
 
 
-SETTINGS = MissingSettings()
+SETTINGS, SEARCH = MissingSettings(), SearchSettings()
 
 
 class Information(NamedTuple):
@@ -97,11 +95,11 @@ class Information(NamedTuple):
         Estimated scores of the training data have positive ``K_i``; rows of which less is known
         are held by at least half of their prior.
         """
-        held = np.linalg.inv(weights) - self.gram
+        held = np.linalg.pinv(weights) - self.gram
         values, vectors = np.linalg.eigh(self.precisions(0.5 * (held + held.T)))
         values = np.maximum(values, 0.5 * (1 - self.shares)[:, None])
         along = np.einsum("ijk,ij->ik", vectors, r) / values
-        return np.einsum("ijk,ik->ij", vectors, along)
+        return np.asarray(np.einsum("ijk,ik->ij", vectors, along))
 
 
 class Estimate(NamedTuple):
@@ -112,6 +110,17 @@ class Estimate(NamedTuple):
     completed: Array
     moments: Moments
     value: float
+
+    @property
+    def proposed(self) -> Array:
+        """``W^-1`` of the score model."""
+        inverse = np.linalg.pinv(self.moments.weights[0])
+        return np.asarray(0.5 * (inverse + inverse.T))
+
+    @property
+    def allowed(self) -> Array:
+        """Scores that follow from (2), which the score model allows in any case."""
+        return np.asarray(self.completed @ self.moments.weights[0].T)
 
 
 class IncompleteRows:
@@ -129,7 +138,7 @@ class IncompleteRows:
         """Return the moments of the scores, and the data rotated to them."""
         observed, holed, k = self.observed, self.observed.holed, start.loadings.shape[1]
         at, found, z = self._solved(scores, start)
-        inverse = np.linalg.inv(np.eye(k) + at.gram - at.lost)
+        inverse = np.asarray(np.linalg.inv(at.precisions(np.eye(k))), dtype=np.float64)
         whole = np.linalg.inv(np.eye(k) + at.gram)
         unknown = (len(z) - holed.size) * whole + inverse.sum(axis=0)
         pairs, total = z[holed, :, None] * z[holed, None], z.T @ z
@@ -147,24 +156,18 @@ class IncompleteRows:
         rotated = z.T @ observed.values / observed.counts
         return found._replace(term=term, seen=seen), rotated[None]
 
-    def expected(self, scores: AbstractScores, start: Point) -> Array:
-        """Return the expectations of the missing entries, row by row."""
-        z = self._solved(scores, start)[2]
-        return self._entries(z, start)
-
-    def drawn(self, start: Point, rng: np.random.Generator) -> Array:
-        """Draw the missing entries, given scores that are integrated out, row by row."""
+    def entries(self, start: Point, rng: np.random.Generator | None = None) -> Array:
+        """Return expectations of missing entries, or draw them, with scores integrated out."""
         at, _, z = self._solved(IntegratedScores(), start)
-        inverse = np.linalg.inv(np.eye(z.shape[1]) + at.gram - at.lost)
-        chance = rng.standard_normal((len(inverse), z.shape[1], 1))
-        z[self.observed.holed] += (np.linalg.cholesky(inverse) @ chance)[..., 0]
-        sd = np.broadcast_to(1 / np.sqrt(start.precision[0]), self.observed.counts.shape)
-        noise = sd[self.observed.missing.indices]
-        return self._entries(z, start) + noise * rng.standard_normal(noise.size)
-
-    def _entries(self, z: Array, start: Point) -> Array:
         rows, columns = self.observed.missing.nonzero()
-        return np.einsum("ik,ki->i", z[rows], start.loadings[0][:, columns]) + start.shift[0, columns]
+        noise = np.zeros(rows.size)
+        if rng is not None:
+            root = np.linalg.cholesky(np.linalg.inv(at.precisions(np.eye(z.shape[1]))))
+            z[self.observed.holed] += (root @ rng.standard_normal((*root.shape[:2], 1)))[..., 0]
+            sd = np.broadcast_to(1 / np.sqrt(start.precision[0]), self.observed.counts.shape)
+            noise = sd[columns] * rng.standard_normal(rows.size)
+        means = np.einsum("ik,ki->i", z[rows], start.loadings[0][:, columns])
+        return np.asarray(means + start.shift[0, columns] + noise)
 
     def _solved(self, scores: AbstractScores, start: Point) -> tuple[Information, Moments, Array]:
         """Return what rows say about their scores, moments of the score model, and scores."""
@@ -182,30 +185,24 @@ class IncompleteRows:
         pairs = np.ix_(alive, alive)
         some = Information(at.gram[pairs], at.lost[:, alive][:, :, alive], at.shares)
         best = self._estimated(scores, some, r[:, alive])
-        z, whole = np.zeros((len(r), k)), np.zeros((3, 1, k, k))
-        # which the score model allows exactly, however well (1) and (2) agree
-        z[:, alive] = best.completed @ best.moments.weights[0].T
-        second, weights, term, spread, _ = best.moments
-        whole[:, 0, *pairs] = second[0], weights[0], spread[0]
-        return at, Moments(whole[0], whole[1], term, whole[2]), z
+        z, second, weights = np.zeros((len(r), k)), np.zeros((k, k)), np.zeros((k, k))
+        second[pairs], weights[pairs] = best.moments.second[0], best.moments.weights[0]
+        z[:, alive] = best.allowed
+        return at, Moments(second[None], weights[None], best.moments.term, 0 * second[None]), z
 
     def _estimated(self, scores: AbstractScores, at: Information, r: Array) -> Estimate:
         """Minimise (3), by repeating (1) and (2)."""
-        best = self._estimate(scores, at, r, np.zeros_like(at.gram))
-        assert best is not None  # what was observed and the prior are enough to begin with
+        best = self._estimate(scores, at, r, 0.5 * np.eye(len(at.gram)))
+        assert best is not None  # with half of its prior every row is within bounds
+        step = best.proposed - at.gram - best.held
         for _ in range(SETTINGS.rounds):
-            new_scores = best.completed @ best.moments.weights[0].T
-            if np.abs(new_scores - best.scores).max() <= SETTINGS.accuracy:
-                break
-            step = np.linalg.inv(best.moments.weights[0]) - at.gram - best.held
-            for _ in range(SETTINGS.halvings):
-                new = self._estimate(scores, at, r, best.held + 0.5 * (step + step.T))
-                if new is not None and new.value <= best.value:
-                    break
+            new = self._estimate(scores, at, r, best.held + step)
+            if new is None or new.value > best.value:
                 step = 0.5 * step
-            else:
-                break  # rounding
-            best = new
+                continue
+            best, step = new, new.proposed - at.gram - new.held
+            if np.abs(new.allowed - new.scores).max(initial=0.0) <= SETTINGS.accuracy:
+                break
         return best
 
     def _estimate(
@@ -215,7 +212,7 @@ class IncompleteRows:
         observed, holed = self.observed, self.observed.holed
         shares, whole = observed.shares, at.gram + held
         precisions = np.concatenate([at.precisions(held), whole[None]])
-        if not np.linalg.eigvalsh(precisions).min() > 0:
+        if not np.linalg.eigvalsh(precisions).min(initial=np.inf) > 0:
             return None
         inverses = np.linalg.inv(precisions)
         z = r @ inverses[-1]
@@ -261,8 +258,8 @@ def principal_point(observed: Observed, noise: AbstractNoise, k: int, monitor: M
         IntegratedScores(),
         start,
         lambda states: monitor.out_of_time(),
-        tol=SETTINGS.tol,
-        max_iter=SETTINGS.max_iter,
+        tol=SEARCH.tol,
+        max_iter=SEARCH.max_iter,
     )
     return point_of(settled.states)
 
@@ -289,7 +286,7 @@ def count_observed(
     while (found := min(count(observed.filled(entries)), most)) > k:
         k = found
         point = principal_point(observed, noise, k, monitor)
-        entries = IncompleteRows(observed).drawn(point, rng)
+        entries = IncompleteRows(observed).entries(point, rng)
     return k
 
 
@@ -308,35 +305,27 @@ def decompose_observed(
     if saved is None:
         monitor.stage("filling in missing values")
         point = principal_point(observed, problem.noise, len(problem.priors), monitor)
-        covariance = observed.covariance(
-            IncompleteRows(observed).expected(IntegratedScores(), point)
-        )
+        covariance = observed.covariance(IncompleteRows(observed).entries(point))
         apart = copy(monitor)  # whose path and checkpoint are about other data
         apart.path, apart.checkpoint = [], None
         noise = type(problem.noise)(covariance.n_samples, covariance.diagonal())
-        complete = replace(
-            problem,
-            covariance=covariance,
-            noise=noise,
-            tol=max(problem.tol, SETTINGS.tol),
-            monitor=apart,
-        )
+        complete = replace(problem, covariance=covariance, noise=noise, monitor=apart)
         found = decompose(complete, start, rng)
         if not found.priors:
             return nothing(problem)._replace(converged=found.converged)
         state, monitor.started = found.state, apart.started
         priors, fitted = found.priors, state.fitted
-        parts = state.mean, state.variance, state.precision
+        mean, variance, precision = state.mean, state.variance, state.precision
         shift = np.zeros(observed.counts.size)
     else:
         monitor.path[:], monitor.started = saved["path"][:-1], True
         fitted = [FittedPrior.from_dict(prior) for prior in saved["priors"]]
         priors, shift = problem.priors[: len(fitted)], saved["shift"]
-        parts = saved["loadings"], saved["spread"], saved["precision"]
+        mean, variance, precision = saved["loadings"], saved["spread"], saved["precision"]
     problem = replace(problem, priors=priors, scores=scores)
     model = _model(observed, problem.noise, shrinker_for(priors, observed.counts.size))
     begun = model.shrinker.begun(fitted)
-    point = Point(*(part[None] for part in parts), begun, shift[None])
+    point = Point(mean[None], variance[None], precision[None], begun, shift[None])
     return finished(problem, model, True, point, start)
 
 
@@ -348,7 +337,7 @@ def incomplete_map(
     And what the means of the features differ by from those of what was observed.
     """
     shift = -(state.moments.seen.centre * state.mean).sum(axis=0)
-    parts = (part[None] for part in (state.mean, state.variance, state.precision))
-    point = Point(*parts, None, shift[None])
+    mean, variance, precision = state.mean[None], state.variance[None], state.precision[None]
+    point = Point(mean, variance, precision, None, shift[None])
     moments, _ = IncompleteRows(observed).scores_given(scores or OrthogonalScores(), point)
     return (moments.weights[0] @ (state.mean * state.precision)).T, shift

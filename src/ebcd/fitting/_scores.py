@@ -86,7 +86,8 @@ class Moments(NamedTuple):
     def take(self, index: Any) -> Moments:
         """Return those of some of the starts."""
         seen = None if self.seen is None else Seen(*(part[index] for part in self.seen))
-        return Moments(*(part[index] for part in self[:4]), seen)
+        second, weights, term, spread = (part[index] for part in self[:4])
+        return Moments(second, weights, term, spread, seen)
 
     def put(self, index: Any, other: Moments) -> None:
         """Overwrite those of some of the starts, in place."""
@@ -126,10 +127,7 @@ class AbstractScores(ABC):
 
 
 class OrthogonalScores(AbstractScores):
-    """The paper's: scores are estimated, uncorrelated, of mean square one.
-
-    Complete data are fitted by other means, see `States`.
-    """
+    """The paper's, for data with missing entries; those of complete data are `States`."""
 
     def moments(
         self, gram: Array, energy: Array, n_samples: float, missing: float = 0.0
