@@ -60,15 +60,16 @@ def check_finite(model, X=None):
 
 
 class TestNotFinite:
-    @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+    @pytest.mark.parametrize("bad", [np.inf, -np.inf])
     @pytest.mark.parametrize("make", [np.asarray, sparse.csr_array, sparse.csc_matrix])
-    def test_says_how_many_where_and_what_to_do(self, bad, make):
+    @pytest.mark.parametrize("holes", [False, True])
+    def test_says_how_many_where_and_what_to_do(self, bad, make, holes):
         X = draw()
         X[7, 2] = X[9, 0] = X[30, 14] = bad
-        kind = "NaN" if np.isnan(bad) else "infinity"
-        with pytest.raises(ValueError, match=f"contains {kind}: 3 entries") as error:
+        X[1, 1] = np.nan if holes else 0.5
+        with pytest.raises(ValueError, match="contains infinity: 3 entries") as error:
             EBCD(2).fit(make(X))
-        for words in ("NaN or infinite", "Drop those rows or columns, or fill them in", "Imputer"):
+        for words in ("NaN or infinite", "Drop those rows or columns, or fill them in"):
             assert words in str(error.value)
         if make is not sparse.csc_matrix:  # which is stored by columns
             assert "the first in row 7, column 2" in str(error.value)
@@ -80,17 +81,18 @@ class TestNotFinite:
             EBCD(2).fit(X)
 
     @pytest.mark.parametrize("method", ["transform", "score_samples", "score"])
-    def test_new_data(self, method):
+    @pytest.mark.parametrize("holes", [False, True])
+    def test_new_data(self, method, holes):
         X = draw()
         model = EBCD(2).fit(X)
-        X[3, 4] = np.nan
+        X[3, 4], X[0, 0] = np.inf, np.nan if holes else 0.5
         with pytest.raises(ValueError, match="the first in row 3, column 4"):
             getattr(model, method)(X)
 
     def test_frame(self):
         pandas = pytest.importorskip("pandas")
         frame = pandas.DataFrame(draw())
-        frame.iloc[4, 5] = None
+        frame.iloc[4, 5] = np.inf
         with pytest.raises(ValueError, match="1 entry is NaN or infinite, the first in row 4"):
             EBCD(2).fit(frame)
 
@@ -376,7 +378,8 @@ def test_tall_data_that_are_not_finite(bad):
     """They are looked at in the one pass that adds them up."""
     X = np.ones((60_000, 20))
     X[45_678, 9] = bad
-    with pytest.raises(ValueError, match="the first in row 45678, column 9"):
-        EBCD(2).fit(X)
+    if np.isinf(bad):
+        with pytest.raises(ValueError, match="the first in row 45678, column 9"):
+            EBCD(2).fit(X)
     with pytest.raises(ValueError, match="the first in row 45678, column 9"):
         EBCD(2, center=False).fit(X, n_samples=70_000)

@@ -55,7 +55,7 @@ def moments_given(X, loadings, variance, tau, scores):
     gram = tau * (loadings @ loadings.T + np.diag(variance.sum(axis=1)))
     energy = tau**2 * loadings @ S @ loadings.T
     found = scores.moments(gram[None], energy[None], len(X))
-    return found._replace(**{name: getattr(found, name)[0] for name in found._fields}), S
+    return found.take(0), S
 
 
 def expected_likelihood(S, n, tau, loadings, variance, second, rotated):

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ebcd.cli._progress import Display
-from ebcd.data import as_input, is_sparse
+from ebcd.data import Input, Reading, as_input, is_sparse
 from ebcd.data.files._table import Table, missing_features, read_table
 from ebcd.estimators._readable import UNEVEN, spread
 from ebcd.report._dates import days_of
@@ -165,7 +165,7 @@ def _as_data(path: Path, table: Table, steps: Steps, center: bool) -> Prepared:
 
 def _checked_constant(path: Path, table: Table) -> Table:
     """Name the columns that are constant, unless all are, which is an error."""
-    constant = as_input(table.values, center=True, scale=False).variances == 0
+    constant = _input(table.values, center=True).variances == 0
     if constant.all():
         raise ValueError(f"{path}: every column is constant, so there is nothing to decompose")
     if not constant.any():
@@ -178,7 +178,7 @@ def _checked_spread(data: Prepared, center: bool) -> Prepared:
     """Warn where a few columns would decide the components by their units."""
     values, names = data.table.values, data.table.column_names
     if data.n_samples is None:
-        variances = as_input(values, center=center, scale=False).variances
+        variances = _input(values, center=center).variances
     else:
         variances = np.diagonal(values)
     if spread(variances) <= UNEVEN:
@@ -213,8 +213,13 @@ def _as_covariance(path: Path, table: Table, steps: Steps, n_samples: int) -> Pr
 
 def standardized(table: Table, steps: Steps) -> Prepared:
     """Divide columns by their standard deviations; constant ones are left alone."""
-    sd = as_input(table.values, center=True, scale=True).scale
+    sd = _input(table.values, center=True, scale=True).scale
     return Prepared(replace(table, values=table.values / sd), steps, sd=sd)
+
+
+def _input(values: Any, center: bool, scale: bool = False) -> Input:
+    """Take data of which cells may be missing."""
+    return as_input(values, center, scale, reading=Reading(holes=True))
 
 
 def _in_time(table: Table, option: str) -> Table:
@@ -237,7 +242,7 @@ def _noted(table: Table, note: str) -> Table:
 
 
 def _logarithms(table: Table) -> Any:
-    bad = np.argwhere(~(np.asarray(table.values) > 0))
+    bad = np.argwhere(np.asarray(table.values) <= 0)
     if len(bad):
         row, column = bad[0]
         raise ValueError(
@@ -256,8 +261,9 @@ def scores_of(
     """
     steps = Steps(**summary.get("steps", {}))
     features = [str(name) for name in model._feature_names()]
+    reading = {**reading, "keep_missing": True}
     if not steps.transpose:  # other columns need not even be numbers
-        reading = {**reading, "only": features}
+        reading["only"] = features
     shown.stage(f"reading {path}")
     table = _matched(steps.apply(read_table(path, **reading)), features, path)
     if hasattr(model, "feature_names_in_"):

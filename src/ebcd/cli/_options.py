@@ -81,7 +81,9 @@ COLUMNS = _read(
 )
 DROP = _read("Columns to leave out, in the same form.", metavar="NAMES")
 NUMERIC_ONLY = _read("Leave out columns of text.", "--numeric-only", default=False)
-DROP_MISSING = _read("Drop the rows (or columns) with missing cells; otherwise an error.")
+DROP_MISSING = _read(
+    "Drop the rows (or columns) with missing cells; by default a fit uses the other cells."
+)
 SEPARATOR = _read(
     "Separator: a character, or tab, comma, semicolon, space or pipe. Detected by default.",
     callback=_separator_mark,

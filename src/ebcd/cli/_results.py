@@ -99,6 +99,7 @@ def fit_and_write(
     shown.stage("writing the results")
     background = _background(model, data)
     scores = None if data.n_samples is not None else model.transform(table.values)
+    pca_shares = _pca_shares(model, data)
     model.feature_names_in_ = np.array(table.column_names, dtype=object)
     intervals = model.credible_intervals() if ends is None else ends
     summary = {
@@ -109,7 +110,7 @@ def fit_and_write(
         "warnings": warned,
         **_summary(model),
         **data.record(),
-        "pca_explained_variance_ratio": _pca_shares(model, data),
+        "pca_explained_variance_ratio": pca_shares,
         "seconds": round(seconds, 3),
         "intervals": _about_intervals(model, n_boot),
         "components": [_component(model, k, intervals) for k in range(model.n_components_)],
@@ -141,6 +142,7 @@ def _summary(model: ebcd.EBCD) -> dict[str, Any]:
     return {
         "n_samples": model.n_samples_,
         "n_features": model.n_features_in_,
+        "n_missing": model.n_missing_,
         "n_components": model.n_components_,
         "explained_variance_ratio": model.explained_variance_ratio_,
         "noise_variance": np.mean(model.noise_variance_),

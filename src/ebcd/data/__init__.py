@@ -20,7 +20,8 @@ from ebcd.data._inputs import (
     is_dask,
     refuse_queries,
 )
-from ebcd.data._moments import checked_sparse, is_sparse
+from ebcd.data._moments import as_dense, checked_sparse, has_holes, is_sparse, without_holes
+from ebcd.data._observed import Observed, missing_places
 from ebcd.data._rows import AbstractRows, Memory, Reading, check_memory
 from ebcd.data._streamed import PassPrinter
 
@@ -33,8 +34,10 @@ __all__ = [
     "Gram",
     "Input",
     "Memory",
+    "Observed",
     "PassPrinter",
     "Reading",
+    "as_dense",
     "as_input",
     "as_rows",
     "check_covariance",
@@ -44,8 +47,11 @@ __all__ = [
     "comes_in_chunks",
     "from_covariance",
     "from_matrix",
+    "has_holes",
     "is_dask",
     "is_sparse",
+    "missing_places",
     "refuse_queries",
+    "without_holes",
     "working_unit",
 ]

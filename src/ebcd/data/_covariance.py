@@ -165,10 +165,16 @@ class DataCovariance(AbstractCovariance):
     """
 
     def __init__(
-        self, rows: AbstractRows, mean: Array, scale: Array, variances: Array, n_samples: int
+        self,
+        rows: AbstractRows,
+        mean: Array,
+        scale: Array,
+        variances: Array,
+        n_samples: int,
+        unit: float | None = None,
     ) -> None:
         self.n_samples, self.n_features = n_samples, rows.n_features
-        self.unit = working_unit(variances)
+        self.unit = working_unit(variances) if unit is None else unit
         self._rows, self._mean, self._scale = rows.for_products(mean, scale * self.unit)
         self._copied = self._rows.matrix is not rows.matrix and not rows.has_sparse
         self._diagonal = variances / self.unit / self.unit

@@ -17,7 +17,8 @@ from ebcd.data._chunks import Chunks
 from ebcd.data._covariance import AbstractCovariance, CovarianceMatrix, DataCovariance
 from ebcd.data._dask import DaskRows
 from ebcd.data._gram import Gram
-from ebcd.data._moments import Moments, checked_sparse, is_sparse
+from ebcd.data._moments import Moments, checked_sparse, has_holes, is_sparse, unmasked
+from ebcd.data._observed import Observed, observe
 from ebcd.data._rows import AbstractRows, MatrixRows, Reading, is_mapped, names_of
 from ebcd.data._settings import SETTINGS
 from ebcd.data._streamed import ChunkRows
@@ -44,7 +45,7 @@ def _chunk_rows(x: Any, reading: Reading) -> AbstractRows:
 def _matrix_rows(x: Any, reading: Reading) -> AbstractRows:
     """Take what scikit-learn takes: arrays, data frames, lists of lists and sparse matrices."""
     matrix = check_array(
-        checked_sparse(x) if is_sparse(x) else x,
+        checked_sparse(x) if is_sparse(x) else unmasked(x),
         accept_sparse=("csr", "csc"),
         dtype=[np.float64, np.float32],
         ensure_all_finite=False,
@@ -114,7 +115,8 @@ class Input:
 
     The `mean` was subtracted from the features (None if it is unknown), which were then divided by
     `scale`; `variances` are their mean squares between the two. `rows` are the data themselves,
-    None if there are only statistics of them.
+    None if there are only statistics of them. If entries are missing, what was `observed` stands
+    for the data, and the covariance is that with means in their place.
     """
 
     covariance: AbstractCovariance
@@ -122,11 +124,26 @@ class Input:
     scale: Array
     variances: Array
     rows: AbstractRows | None = None
+    observed: Observed | None = None
 
     @property
     def matrix(self) -> Any:
         """The data as one matrix in memory; None if they are not."""
         return None if self.rows is None else self.rows.matrix
+
+    @property
+    def entries(self) -> float:
+        """Number of entries that were observed."""
+        if self.observed is not None:
+            return float(self.observed.counts.sum())
+        return self.covariance.n_samples * self.covariance.n_features
+
+    def in_logarithms(self, unit: float) -> float:
+        """Return what a working unit and the scales of the features add to a log-likelihood."""
+        logs = np.log(self.scale * unit)
+        if self.observed is not None:
+            return float(self.observed.counts @ logs)
+        return self.covariance.n_samples * float(logs.sum())
 
     def small_copy(self) -> Array | None:
         """Return the rows as the covariance sees them, without constant features.
@@ -164,6 +181,9 @@ def as_input(
     if n_samples is not None:
         return _from_compact(x, center, scale, n_samples, reading)
     rows = as_rows(x, reading).together()
+    if reading.holes and rows.matrix is not None and has_holes(rows.matrix):
+        observed, mean, divisor, variances = observe(rows, center, scale)
+        return Input(observed.covariance(), mean, divisor, variances, rows, observed)
     if rows.gathers() and not reading.whole:
         return _from_cross_products(reading.gather(rows), center, scale, rows)
     return _from_rows(rows, center, scale)

@@ -40,6 +40,13 @@ def as_dense(x: Any) -> Any:
     return x.toarray() if is_sparse(x) else x
 
 
+def unmasked(x: Any) -> Any:
+    """Return an array with NaN where it is masked; anything else as it is."""
+    if not isinstance(x, np.ma.MaskedArray):
+        return x
+    return np.ma.filled(x if x.dtype.kind == "f" else x.astype(np.float64), np.nan)
+
+
 def checked_sparse(x: Any) -> Any:
     """Return a sparse matrix by rows or columns whose entries are where they claim to be.
 
@@ -69,7 +76,7 @@ def _checked_coordinates(x: Any) -> Any:
 
 def checked_rows(chunk: Any, name: str = "chunk") -> Any:
     """Return rows of real numbers, as an array or a sparse matrix by rows."""
-    rows = checked_sparse(chunk).tocsr() if is_sparse(chunk) else np.asarray(chunk)
+    rows = checked_sparse(chunk).tocsr() if is_sparse(chunk) else np.asarray(unmasked(chunk))
     if rows.dtype.kind not in "iuf":
         raise TypeError(f"{name} must hold real numbers, got dtype {rows.dtype}")
     if rows.ndim != 2:
@@ -127,8 +134,8 @@ class BadEntries:
         return ValueError(
             f"Input X contains {kind}: {count} NaN or infinite, the first in row {row}, column "
             f"{name}; by column: {listed}{', ...' if len(columns) > 5 else ''}. Drop those rows or "
-            "columns, or fill them in, for example with sklearn.impute.SimpleImputer or fillna of "
-            "a data frame"
+            "columns, or fill them in; EBCD fits data with missing values (NaN) if all rows are in "
+            "memory, as one array, data frame or sparse matrix, and its impute(X) fills them in"
         )
 
 
@@ -142,6 +149,20 @@ def check_finite(rows: Any, names: Any = None, first_row: int = 0) -> None:
     bad = BadEntries.of(rows, first_row)
     if bad is not None:
         raise bad.error(names, first_row + rows.shape[0] if first_row else None)
+
+
+def has_holes(x: Any) -> bool:
+    """Whether entries of a matrix are missing (NaN)."""
+    values = x.data if is_sparse(x) else x
+    with np.errstate(over="ignore", invalid="ignore"):
+        return bool(np.isnan(np.sum(values)) and np.isnan(values).any())
+
+
+def without_holes(x: Array, names: Any) -> Array:
+    """Return a matrix with zeros where entries are missing; infinities raise an error."""
+    known = np.where(np.isnan(x), 0.0, x)
+    check_finite(known, names)
+    return known
 
 
 @dataclass

@@ -109,6 +109,7 @@ class Reading:
     memory: Memory = field(default_factory=Memory)
     progress: PassProgress | None = None  # called while chunks are read
     whole: bool = False  # whether the data themselves are needed, as one matrix in memory
+    holes: bool = False  # whether entries may be missing
     # computes all cross-products of rows, unless they are known already
     gather: Callable[[AbstractRows], Moments] = lambda rows: rows.moments(cross=True)
 

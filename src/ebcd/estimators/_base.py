@@ -39,6 +39,7 @@ from ebcd.data import (
     is_dask,
     is_sparse,
 )
+from ebcd.estimators._incomplete import log_likelihoods, scores_of
 from ebcd.fitting._progress import Monitor
 from ebcd.fitting._threads import threads_for
 
@@ -161,7 +162,8 @@ class Decomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         """Return the scores of data: a linear map, equal to the fitted scores on training data.
 
         `ebcd.EBCD` with ``scores="integrated"`` returns their posterior means, whose mean square is
-        below one: what is uncertain about a score is shrunk towards zero.
+        below one: what is uncertain about a score is shrunk towards zero. It also takes missing
+        values (NaN): the scores of such a row are those expected given what was observed of it.
 
         Parameters
         ----------
@@ -176,6 +178,8 @@ class Decomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         """
         check_is_fitted(self)
         rows = self._rows(X)
+        if self._takes_holes(rows):
+            return scores_of(self, rows)
         if rows.lazy:
             self._check_output()
         part = partial(_times, self._score_map)
@@ -240,6 +244,8 @@ class Decomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
     def score_samples(self, X: Any) -> Any:
         """Return the log-likelihood of each sample under the Gaussian that the fit implies.
 
+        If entries are missing (NaN, `ebcd.EBCD` only), it is that of what was observed.
+
         Parameters
         ----------
         X : array-like, sparse matrix, data frame, memory map, Chunks, chunks or Dask
@@ -251,12 +257,15 @@ class Decomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
             For a Dask array or data frame, a Dask array that is not computed yet.
         """
         check_is_fitted(self)
+        rows = self._rows(X)
+        if self._takes_holes(rows):
+            return log_likelihoods(self, rows)
         noise, weighted, inner = self._woodbury()
         constant = np.log(noise).sum() + np.linalg.slogdet(inner)[1]
         constant += noise.size * np.log(2 * np.pi)
         part = partial(_distances, self._mean(), weighted, noise)
         finish = partial(_log_likelihood, inner, float(constant))
-        return self._rows(X).map(part, finish, (), np.float64)
+        return rows.map(part, finish, (), np.float64)
 
     def score(self, X: Any, y: Any = None) -> float:
         """Return the mean log-likelihood of the samples, so that cross-validation works."""
@@ -289,6 +298,10 @@ class Decomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         rows = as_rows(X, Reading(progress=progress))
         rows.check_columns(self, reset=False)
         return rows
+
+    def _takes_holes(self, rows: AbstractRows) -> bool:
+        """Whether some entries are missing, and the estimator can do without them."""
+        return False
 
     def _check_output(self) -> None:
         """Complain if scores of a Dask collection were to be loaded into memory by set_output."""

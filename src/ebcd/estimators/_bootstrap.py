@@ -176,9 +176,11 @@ class _GaussianDraws(_AbstractDraws):
     """
 
     def __init__(self, model: Any) -> None:
-        self._n_samples, self._scale = model.n_samples_, bool(model.scale)
+        # as many rows as were observed, if they had been complete
+        gone = getattr(model, "n_missing_", 0) / model.n_features_in_
+        self._n_samples, self._scale = round(model.n_samples_ - gone), bool(model.scale)
         # of a covariance nobody knows whether the data were centred
-        self._freedom = max(model.n_samples_ - int(model.center and hasattr(model, "mean_")), 1)
+        self._freedom = max(self._n_samples - int(model.center and hasattr(model, "mean_")), 1)
         self._components, p = _population(model), model.n_features_in_
         self._sd = np.broadcast_to(np.sqrt(_population_noise(model)), p)
         self._root = None

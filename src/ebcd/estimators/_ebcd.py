@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import cached_property, partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.validation import check_is_fitted
 
 from ebcd._numerics import Array
 from ebcd._parameters import (
@@ -21,16 +23,27 @@ from ebcd._parameters import (
     choice,
 )
 from ebcd._warnings import warn_user
-from ebcd.data import AbstractCovariance, Input, Reading
+from ebcd.data import (
+    AbstractCovariance,
+    AbstractRows,
+    Input,
+    Observed,
+    Reading,
+    from_matrix,
+    has_holes,
+)
+from ebcd.data._settings import SETTINGS
 from ebcd.estimators._bootstrap import Bootstrap, bootstrap
+from ebcd.estimators._incomplete import imputed
 from ebcd.estimators._readable import Readable
 from ebcd.estimators._resume import MAX_TIME, as_path, gather, monitor_for, unfinished
 from ebcd.fitting._components import count_components, count_in_rows, distinct_rows
 from ebcd.fitting._decompose import Fit, Problem, State, decompose, nothing
+from ebcd.fitting._missing import count_observed, decompose_observed, incomplete_map
 from ebcd.fitting._noise import NOISES
 from ebcd.fitting._progress import AbstractDisplay, Monitor, Printer
 from ebcd.fitting._rotation import score_map
-from ebcd.fitting._scores import SCORES, Moments, population, score_weights
+from ebcd.fitting._scores import SCORES, Moments, Seen, population, score_weights
 from ebcd.fitting._shrinkers import in_units, side_of
 from ebcd.priors._family import as_priors
 from ebcd.priors._fitted import FittedPrior
@@ -132,6 +145,8 @@ class EBCD(Readable):
         What was subtracted from the features, and what they were divided by.
     n_samples_, n_components_, n_features_in_ : int
         Numbers of samples, components and features.
+    n_missing_ : int
+        How many entries of these samples were missing. Rows without any entry are left out.
     n_signal_ : int
         How many of the components stand out from noise by the rule of "auto", the largest first.
     feature_names_in_ : ndarray of shape (p,)
@@ -201,12 +216,16 @@ class EBCD(Readable):
         return monitor_for(self, self._display or (Printer() if self.verbose else None))
 
     def _reading(self, monitor: Monitor) -> Reading:
-        return replace(super()._reading(monitor), gather=partial(gather, monitor))
+        return replace(super()._reading(monitor), gather=partial(gather, monitor), holes=True)
 
     def _fit_data(self, data: Input, monitor: Monitor) -> Self:
         if not isinstance(self.n_components, str):
             shape = data.covariance.n_samples, data.covariance.n_features
             check_n_components(self.n_components, *shape)
+        if data.observed is not None and (empty := list(data.observed.empty)):
+            first = ", ".join(map(str, empty[:5])) + (", ..." if len(empty) > 5 else "")
+            rows = "row has" if len(empty) == 1 else "rows have"
+            warn_user(f"left out: {len(empty)} {rows} no entry that is not missing ({first})")
         checkpoint, covariance = monitor.checkpoint, data.covariance
         if checkpoint is None:
             return self._fit_monitored(data, monitor, {})
@@ -226,11 +245,12 @@ class EBCD(Readable):
         if k is None:
             k = self._how_many(covariance, data, monitor)
         if self.scores == "relaxed":  # their covariance has no density otherwise
-            k = self._at_most(k, covariance.n_samples - 2)
+            k = self._at_most(k, int(data.entries / covariance.n_features) - 2)
         monitor.note("n_components", lambda: k)
-        covariance = covariance.best_route(max(k, 1))
-        monitor.shift = covariance.n_samples * float(np.log(data.scale * covariance.unit).sum())
-        problem = self._problem(covariance, k, monitor)
+        if data.observed is None:
+            covariance = covariance.best_route(max(k, 1))
+        monitor.shift = data.in_logarithms(covariance.unit)
+        problem = self._problem(covariance, k, monitor, data.observed)
         fit = self._decomposed(problem, data, found.get("state"))
         self._store(fit, problem, data)
         counted = self.n_components == "auto" and isinstance(self.start, str)
@@ -257,9 +277,18 @@ class EBCD(Readable):
         if not isinstance(self.n_components, str) and count > self.n_components:
             raise ValueError(f"prior has {count} entries, but n_components={self.n_components}")
 
-    def _problem(self, covariance: AbstractCovariance, k: int, monitor: Monitor) -> Problem:
+    def _problem(
+        self,
+        covariance: AbstractCovariance,
+        k: int,
+        monitor: Monitor,
+        observed: Observed | None = None,
+    ) -> Problem:
         priors = [in_units(prior, covariance.unit) for prior in as_priors(self.prior)]
-        noise = NOISES[self.noise](covariance.n_samples, covariance.diagonal())
+        seen: Any = (covariance.n_samples, covariance.diagonal())
+        if observed is not None:
+            seen = (observed.counts, observed.variances)
+        noise = NOISES[self.noise](*seen)
         rows = [priors[min(i, len(priors) - 1)] for i in range(k)]
         entries = covariance.n_samples * covariance.n_features
         tol = max(_TOLERANCE, _TOLERANCE_PER_ENTRY * entries) if self.tol is None else self.tol
@@ -275,11 +304,14 @@ class EBCD(Readable):
             return min(covariance.n_samples, covariance.n_features) - 1
         if self.n_components == "auto":
             monitor.stage("counting components")
-            return self._count(covariance, data)
+            return self._count(covariance, data, monitor)
         return int(self.n_components)
 
-    def _count(self, covariance: AbstractCovariance, data: Input) -> int:
+    def _count(self, covariance: AbstractCovariance, data: Input, monitor: Monitor) -> int:
         """Count the components that stand out from noise, in the rows if they are at hand."""
+        if data.observed is not None:
+            most = min(covariance.n_samples, covariance.n_features)
+            return count_observed(data.observed, self._count_completed(data), monitor, most)
         rows = data.small_copy()
         if rows is None:
             return count_components(covariance, *self._counting(data))
@@ -291,11 +323,24 @@ class EBCD(Readable):
             )
         return count_in_rows(distinct, *self._counting(data))
 
+    def _count_completed(self, data: Input, limit: int | None = None) -> Callable[[Array], int]:
+        """Return what counts components of rows that have been completed."""
+        few, counting = data.entries <= SETTINGS.piece, self._counting(data)
+        if few:
+            return lambda rows: count_in_rows(rows[:, data.variances > 0], *counting, limit)
+        return lambda rows: count_components(
+            from_matrix(rows, False, False).covariance, *counting, limit
+        )
+
     def _count_later(self, covariance: AbstractCovariance, data: Input, known: Any) -> Any:
         """Return how many components stand out, or how to count them when somebody asks."""
-        rows, limit = data.small_copy(), self.n_components_
+        limit = self.n_components_
         if covariance.trace() == 0 or not limit:
             return 0
+        if data.observed is not None:
+            count = self._count_completed(data, limit)
+            return partial(count_observed, data.observed, count, Monitor(), limit)
+        rows = data.small_copy()
         if rows is None:
             return count_components(covariance, *self._counting(data), limit, known)
         return partial(count_in_rows, rows, *self._counting(data), limit)
@@ -323,19 +368,28 @@ class EBCD(Readable):
             return nothing(problem)
         start = self.start if isinstance(self.start, str) else self._given_start(data)
         start = "greedy" if self.n_components == "paper" else start
-        return decompose(problem, start, as_generator(self.random_state, default=0), saved)
+        rng = as_generator(self.random_state, default=0)
+        if data.observed is not None:
+            return decompose_observed(problem, data.observed, start, rng, saved)
+        return decompose(problem, start, rng, saved)
 
     def _store(self, fit: Fit, problem: Problem, data: Input) -> None:
         covariance, as_given = problem.covariance, isinstance(self.prior, list | tuple)
         state = _ordered(fit.state, data.scale, as_given)
         back = data.scale * covariance.unit
-        if problem.scores is None or not len(state.mean):
+        if data.observed is not None and len(state.mean):
+            maps, shift = incomplete_map(data.observed, problem.scores, state)
+            assert data.mean is not None  # rows have one, if only zero
+            data = replace(data, mean=data.mean + shift * back)
+        elif problem.scores is None or not len(state.mean):
             maps, _ = score_map(covariance, state.mean, state.precision)
         else:
             maps = score_weights(covariance, problem.scores, state)
         self._score_map = maps / back[:, None]
+        self._filling = (state.mean * back, state.variance * back**2)
+        self.n_missing_ = 0 if data.observed is None else int(data.observed.missing.nnz)
         if problem.scores is not None and len(state.mean):
-            state = population(problem.scores, state, covariance.n_samples)
+            state = population(problem.scores, state, problem.noise.n_samples)
         self._posterior = (state.b, state.noise, back)
         self.components_ = state.mean * back
         for name in ("components_sd_", "lfsr_", "n_signal_"):
@@ -347,11 +401,53 @@ class EBCD(Readable):
         equal = self.noise == "constant" and not self.scale
         self.noise_variance_ = float(variance[0]) if equal else variance
         self._store_common(data)
-        shift = problem.covariance.n_samples * float(np.log(back).sum())
-        self.elbo_path_ = np.array(fit.path) - shift
+        self.elbo_path_ = np.array(fit.path) - data.in_logarithms(covariance.unit)
         proper = all(prior.proper for prior in self.priors_)
         self.elbo_ = float(self.elbo_path_[-1]) if proper else np.nan
         self.n_iter_, self.converged_ = fit.n_iter, fit.converged
+
+    def impute(self, X: Any) -> Any:
+        """Return data with missing values replaced by what is expected of them.
+
+        Expectations are given what was observed of the same row, under the Gaussian distribution
+        that the fit implies (`get_covariance`). What was observed stays as it is.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or data frame of shape (n, p)
+            Data in memory; NaN (also ``pandas.NA`` or a mask) is missing.
+
+        Returns
+        -------
+        ndarray, sparse matrix or data frame of shape (n, p)
+            Of the same kind as `X`.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import ebcd
+        >>> X = ebcd.datasets.load_us_employment().data
+        >>> X[3, 5] = float("nan")
+        >>> filled = ebcd.EBCD(2).fit(X).impute(X)
+        >>> bool(np.isnan(filled).any())
+        False
+        """
+        check_is_fitted(self)
+        rows = self._rows(X)
+        if rows.matrix is None:
+            raise ValueError(
+                f"impute needs all rows in memory, as one array, data frame or sparse matrix, got "
+                f"{type(X).__name__}; give it one part of them after the other"
+            )
+        return imputed(self, X, rows)
+
+    def _takes_holes(self, rows: AbstractRows) -> bool:
+        return rows.matrix is not None and has_holes(rows.matrix)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        return tags
 
     @cached_property
     def n_signal_(self) -> int:
@@ -476,12 +572,18 @@ def _ordered(state: State, scale: Array, keep_order: bool) -> State:
     if moments is not None:
         noise = noise[order]
         pairs = np.ix_(order, order)
-        second, weights, term, spread = moments
+        second, weights, term, spread, seen = moments
+        if seen is not None:
+            both = (signs * signs.T)[:, :, None]
+            seen = Seen(
+                both * seen.second[pairs], both * seen.spread[pairs], signs * seen.centre[order]
+            )
         moments = Moments(
             signs * second[pairs] * signs.T,
             signs * weights[pairs] * signs.T,
             term,
             signs * spread[pairs] * signs.T,
+            seen,
         )
     return state._replace(
         b=signs * state.b[order],

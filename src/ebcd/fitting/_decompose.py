@@ -79,7 +79,8 @@ class State(NamedTuple):
 class Fit(NamedTuple):
     """A finished fit, the ELBO after every recorded iteration, and whether it converged.
 
-    ``leading`` are eigenpairs of the covariance that were found on the way, if any.
+    ``leading`` are eigenpairs of the covariance that were found on the way, if any; ``priors`` are
+    those of the problem whose components are not empty.
     """
 
     state: State
@@ -87,6 +88,7 @@ class Fit(NamedTuple):
     n_iter: int
     converged: bool
     leading: tuple[Array, Array] | None = None
+    priors: Sequence[Prior] = ()
 
 
 @dataclass(frozen=True)
@@ -155,7 +157,7 @@ def decompose(
         states = _searched(problem, model, rng)
     else:
         states = _principal(model, len(problem.priors), rotated=start == "varimax")
-    return _finished(problem, model, exact, states, start)
+    return finished(problem, model, exact, states, start)
 
 
 def _principal(model: Model, k: int, rotated: bool) -> States:
@@ -178,15 +180,16 @@ def _fit_from(problem: Problem, begin: Begin, start: Any, spread: Array | None =
     if exact and begin.b is not None:  # the scores themselves, not those nearest to the loadings
         coordinates = np.asarray(np.linalg.lstsq(model.factor.T, begin.b.T)[0].T[None], float)
     if begin.fitted is None:
-        return _finished(problem, model, exact, model.start(coordinates), start)
+        return finished(problem, model, exact, model.start(coordinates), start)
     model = replace(model, shrinker=NormalMeansShrinker(problem.priors))
     fitted = np.empty((1, len(problem.priors)), dtype=object)
     fitted[0] = begin.fitted[: len(problem.priors)]
     if spread is not None:
-        point = Point(begin.loadings[None], spread[None], begin.precision[None], fitted)
-        return _finished(problem, model, exact, point, start)
+        none = np.empty((1, 0))
+        point = Point(begin.loadings[None], spread[None], begin.precision[None], fitted, none)
+        return finished(problem, model, exact, point, start)
     states = model.at(coordinates, begin.precision[None], fitted)
-    return _finished(problem, model, exact, states, start)
+    return finished(problem, model, exact, states, start)
 
 
 def _fit_near(problem: Problem, begin: Begin) -> Fit:
@@ -199,7 +202,7 @@ def _fit_near(problem: Problem, begin: Begin) -> Fit:
     coordinates = model.nearest(directions[:k])[None]
     states = model.at(coordinates, begin.precision[None], model.shrinker.begun(begin.fitted[:k]))
     problem.monitor.started = True
-    return _finished(problem, model, exact, states, "auto")
+    return finished(problem, model, exact, states, "auto")
 
 
 def nothing(problem: Problem) -> Fit:
@@ -235,7 +238,7 @@ def _model(problem: Problem, directions: Array | None = None) -> tuple[Model, bo
             factor *= np.sqrt(noise.variances)
         if directions is not None:
             factor = grown(factor, directions, covariance.matmul(directions.T).T)
-    shrinker = _shrinker(problem.priors, covariance.n_features)
+    shrinker = shrinker_for(problem.priors, covariance.n_features)
     return Model(factor, covariance.diagonal(), noise, shrinker, leading), exact
 
 
@@ -248,7 +251,8 @@ def factor_of(matrix: Array, variances: Array) -> Array:
     return np.asarray((vectors[:, kept] * np.sqrt(values[kept])).T * size)
 
 
-def _shrinker(priors: Sequence[Prior], p: int) -> AbstractShrinker:
+def shrinker_for(priors: Sequence[Prior], p: int) -> AbstractShrinker:
+    """Return the shrinkage step for priors: stepwise where one family has a spike and a slab."""
     first = priors[0]
     alike = all(prior == first for prior in priors) and hasattr(first, "slab")
     if alike and p < SIZES.stepwise_up_to:
@@ -281,7 +285,7 @@ def _searched(problem: Problem, model: Model, rng: np.random.Generator) -> State
         np.ascontiguousarray(model.factor[:, features]),
         model.diagonal[features],
         type(model.noise)(model.noise.n_samples, model.noise.variances[features]),
-        _shrinker(problem.priors, features.size),
+        shrinker_for(problem.priors, features.size),
     )
     best = searched(part)
     if problem.scores is not None:
@@ -427,10 +431,11 @@ class _Scored:
 
     def describe(self, states: Any) -> dict[str, Any]:
         """Return what to store of states beside loadings, precisions and priors."""
-        return {"b": states.b[0], "spread": point_of(states).spread[0]}
+        point = point_of(states)
+        return {"b": states.b[0], "spread": point.spread[0], "shift": point.shift[0]}
 
 
-def _finished(problem: Problem, model: Model, exact: bool, states: Any, start: Any) -> Fit:
+def finished(problem: Problem, model: Model, exact: bool, states: Any, start: Any) -> Fit:
     """Climb to the end, with priors at their optimum and without empty components."""
     monitor, priors = problem.monitor, list(problem.priors)
     route: Any = (
@@ -467,7 +472,7 @@ def _finished(problem: Problem, model: Model, exact: bool, states: Any, start: A
         model = replace(model, shrinker=rough_shrinker(priors))
         states = route.only(model, states, alive)
     shrunk, value = states.shrunk, float(states.value[0])
-    moments = None if problem.scores is None else Moments(*(m[0] for m in states.moments))
+    moments = None if problem.scores is None else states.moments.take(0)
     state = State(
         states.b[0],
         shrunk.mean[0],
@@ -479,7 +484,7 @@ def _finished(problem: Problem, model: Model, exact: bool, states: Any, start: A
         moments,
     )
     path = [*monitor.path[:-1], value]
-    return Fit(state, path, len(path), converged and monitor.started, model.leading)
+    return Fit(state, path, len(path), converged and monitor.started, model.leading, priors)
 
 
 def _gain(states: Any, before: Any) -> float:

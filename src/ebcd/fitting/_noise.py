@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from typing import Any
 
 import numpy as np
 
@@ -19,14 +20,15 @@ class AbstractNoise(ABC):
 
     Parameters
     ----------
-    n_samples : int
+    n_samples : int, or array of length p
+        How often features were observed: all as often, or each so many times.
     variances : array of length p
         Whole variances of the features.
     """
 
     differs = False  # between features
 
-    def __init__(self, n_samples: int, variances: Array) -> None:
+    def __init__(self, n_samples: Any, variances: Array) -> None:
         self.n_samples, self.variances = n_samples, variances
         mean = float(variances.mean())
         self.floor: Array = np.asarray(_FLOOR * mean if mean > 0 else 1.0)
@@ -50,13 +52,19 @@ class ConstantNoise(AbstractNoise):
 
     def precision(self, residual: Array) -> Array:
         """Return the inverse of the mean residual (... x 1)."""
-        return np.asarray(1 / np.maximum(residual.mean(axis=-1, keepdims=True), self.floor))
+        return np.asarray(1 / np.maximum(self._mean(residual)[..., None], self.floor))
 
     def value(self, precision: Array, residual: Array) -> Array:
         """Return the Gaussian log-likelihood of the residuals."""
         tau, p = precision[..., 0], residual.shape[-1]
-        per_feature = np.log(tau / (2 * math.pi)) - tau * residual.mean(axis=-1)
-        return np.asarray(0.5 * self.n_samples * p * per_feature)
+        per_feature = np.log(tau / (2 * math.pi)) - tau * self._mean(residual)
+        return np.asarray(0.5 * np.mean(self.n_samples) * p * per_feature)
+
+    def _mean(self, residual: Array) -> Array:
+        """Return the mean over all entries that were observed."""
+        if np.ndim(self.n_samples) == 0:
+            return np.asarray(residual.mean(axis=-1))
+        return np.asarray(residual @ self.n_samples / self.n_samples.sum())
 
 
 class PerFeatureNoise(AbstractNoise):
@@ -70,7 +78,7 @@ class PerFeatureNoise(AbstractNoise):
 
     differs = True
 
-    def __init__(self, n_samples: int, variances: Array) -> None:
+    def __init__(self, n_samples: Any, variances: Array) -> None:
         super().__init__(n_samples, variances)
         self._pseudo = _PSEUDO_SHARE * self.n_samples
         constant = self.variances <= 0

@@ -21,13 +21,16 @@ and the mean squared residuals of the features are
 The objective is the log-likelihood of the residuals, plus a `term` of the score model, minus the
 divergences of the loadings' posteriors from their priors. Every step of an iteration maximises it
 over something while the rest is fixed, so that it cannot fall.
+
+Where entries are missing, each feature has moments ``C`` and ``B`` of its own, over the rows in
+which it was observed; n is the number of those, and all else stays the same (see `_missing`).
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, fields, replace
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -38,6 +41,24 @@ from ebcd.fitting._growth import GrowthSettings, grown
 from ebcd.fitting._rotation import inverse_root
 from ebcd.fitting._shrinkers import Shrunk
 from ebcd.fitting._states import Model
+
+
+class Seen(NamedTuple):
+    """Moments of the scores over the rows in which a feature was observed.
+
+    Attributes
+    ----------
+    second : array, m x k x k x p
+        ``C`` of (1), about the mean if features have means.
+    spread : array, m x k x k x p
+        Mean covariance of scores that are integrated out.
+    centre : array, m x k x p
+        Means, zero if features have none.
+    """
+
+    second: Array
+    spread: Array
+    centre: Array
 
 
 class Moments(NamedTuple):
@@ -52,20 +73,49 @@ class Moments(NamedTuple):
     term : array of length m
     spread : array, m x k x k
         Posterior covariance of the scores of a sample; zero if they are estimated.
+    seen : Seen, optional
+        Moments for each feature, if entries are missing.
     """
 
     second: Array
     weights: Array
     term: Array
     spread: Array
+    seen: Seen | None = None
+
+    def take(self, index: Any) -> Moments:
+        """Return those of some of the starts."""
+        seen = None if self.seen is None else Seen(*(part[index] for part in self.seen))
+        second, weights, term, spread = (part[index] for part in self[:4])
+        return Moments(second, weights, term, spread, seen)
+
+    def put(self, index: Any, other: Moments) -> None:
+        """Overwrite those of some of the starts, in place."""
+        for mine, theirs in zip(self._arrays, other._arrays, strict=True):
+            mine[index] = theirs[index]
+
+    @property
+    def _arrays(self) -> list[Array]:
+        return [*self[:4], *(self.seen or ())]
 
 
 class AbstractScores(ABC):
-    """A model of the scores."""
+    """A model of the scores; `uncertain` if they are integrated out, not estimated."""
+
+    uncertain: ClassVar[bool] = False
 
     @abstractmethod
-    def moments(self, gram: Array, energy: Array, n_samples: int) -> Moments:
-        """Return the best moments of the scores, given ``G`` and ``A`` of (2), m x k x k each."""
+    def moments(
+        self, gram: Array, energy: Array, n_samples: float, missing: float = 0.0
+    ) -> Moments:
+        """Return the best moments of the scores, given ``G`` and ``A`` of (2), m x k x k each.
+
+        Of so many samples, and others that are `missing` but count for the density of scores.
+        """
+
+    def dual(self, held: Array, n_samples: float, missing: float) -> float:
+        """Return ``d(H)`` of `_missing`, for scores that are estimated."""
+        raise NotImplementedError
 
     @abstractmethod
     def lengths(self, loadings: Array, precision: Array, moments: Moments) -> Array:
@@ -74,6 +124,30 @@ class AbstractScores(ABC):
     @abstractmethod
     def known(self, moments: Moments) -> Array:
         """Return the second moments (k x k) of what is known of the scores."""
+
+
+class OrthogonalScores(AbstractScores):
+    """The paper's, for data with missing entries; those of complete data are `States`."""
+
+    def moments(
+        self, gram: Array, energy: Array, n_samples: float, missing: float = 0.0
+    ) -> Moments:
+        """Take the nearest uncorrelated ones."""
+        second = np.broadcast_to(np.eye(gram.shape[-1]), gram.shape).copy()
+        zero = np.zeros(len(gram))
+        return Moments(second, inverse_root(energy), zero, np.zeros_like(second))
+
+    def dual(self, held: Array, n_samples: float, missing: float) -> float:
+        """Return that of a constraint."""
+        return 0.5 * n_samples * float(np.trace(held))
+
+    def lengths(self, loadings: Array, precision: Array, moments: Moments) -> Array:
+        """Leave them as they are."""
+        return np.ones(len(loadings))
+
+    def known(self, moments: Moments) -> Array:
+        """Estimates are all there is."""
+        return moments.second
 
 
 class RelaxedScores(AbstractScores):
@@ -85,10 +159,12 @@ class RelaxedScores(AbstractScores):
     ``A^(1/2) K^(-1) = U diag(d) R'`` and singular values ``y`` with ``d - y + a/y = 0``.
     """
 
-    def moments(self, gram: Array, energy: Array, n_samples: int) -> Moments:
+    def moments(
+        self, gram: Array, energy: Array, n_samples: float, missing: float = 0.0
+    ) -> Moments:
         """See the class."""
         k = gram.shape[-1]
-        a = (n_samples - k - 1) / n_samples
+        a = (n_samples + missing - k - 1) / n_samples
         back = inverse_root(gram + np.eye(k))
         root = _root(energy)
         u, d, right = np.linalg.svd(root @ back)
@@ -98,6 +174,13 @@ class RelaxedScores(AbstractScores):
         term = 0.5 * n_samples * (a * np.linalg.slogdet(second)[1] - trace + k)
         weights = y.swapaxes(-1, -2) @ inverse_root(energy)
         return Moments(second, weights, term, np.zeros_like(second))
+
+    def dual(self, held: Array, n_samples: float, missing: float) -> float:
+        """Return that of the log-density of the covariance of the scores."""
+        rest = np.linalg.eigvalsh(np.eye(len(held)) - held)
+        if not rest.min() > 0:
+            return np.inf
+        return -0.5 * (n_samples + missing - len(held) - 1) * float(np.log(rest).sum())
 
     def lengths(self, loadings: Array, precision: Array, moments: Moments) -> Array:
         """Take out the noise of estimated scores, and give them mean square one."""
@@ -115,7 +198,11 @@ class IntegratedScores(AbstractScores):
     ``L T x`` as posterior mean. The objective is a lower bound of the log-likelihood.
     """
 
-    def moments(self, gram: Array, energy: Array, n_samples: int) -> Moments:
+    uncertain = True
+
+    def moments(
+        self, gram: Array, energy: Array, n_samples: float, missing: float = 0.0
+    ) -> Moments:
         """See the class."""
         k = gram.shape[-1]
         spread = np.asarray(np.linalg.inv(np.eye(k) + gram), dtype=np.float64)
@@ -173,7 +260,7 @@ class ScoredStates:
     def take(self, index: Any) -> ScoredStates:
         """Return some of the starts."""
         return ScoredStates(
-            Moments(*(part[index] for part in self.moments)),
+            self.moments.take(index),
             self.rotated[index],
             self.b[index],
             self.noise[index],
@@ -184,8 +271,7 @@ class ScoredStates:
 
     def put(self, index: Any, other: ScoredStates) -> None:
         """Overwrite some of the starts by those of other states, in place."""
-        for mine, theirs in zip(self.moments, other.moments, strict=True):
-            mine[index] = theirs[index]
+        self.moments.put(index, other.moments)
         self.shrunk.put(index, other.shrunk)
         for field in fields(self):
             if field.name not in ("moments", "shrunk"):
@@ -193,12 +279,17 @@ class ScoredStates:
 
 
 class Point(NamedTuple):
-    """What an iteration starts from: loadings, ``sum_j t_j V_kj``, precisions and priors."""
+    """What an iteration starts from: loadings, ``sum_j t_j V_kj``, precisions and priors.
+
+    If entries are missing, `spread` holds the variances ``V`` themselves, and `shift` (m x p) what
+    the means of the features differ by from those of what was observed.
+    """
 
     loadings: Array
     spread: Array
     precision: Array
     priors: Any
+    shift: Array
 
     def take(self, index: Any) -> Point:
         """Return some of the starts."""
@@ -207,14 +298,18 @@ class Point(NamedTuple):
     def only(self, alive: Array) -> Point:
         """Return some of the components."""
         loadings, spread, priors = self.loadings[:, alive], self.spread[:, alive], self.priors
-        return Point(loadings, spread, self.precision, priors[:, alive])
+        return Point(loadings, spread, self.precision, priors[:, alive], self.shift)
 
 
 def point_of(states: Any) -> Point:
     """Return where the next iteration of states starts from."""
     shrunk, precision = states.shrunk, states.precision
+    seen = states.moments.seen if isinstance(states, ScoredStates) else None
+    if seen is not None:
+        shift = -(seen.centre * shrunk.mean).sum(axis=1)
+        return Point(shrunk.mean, shrunk.variance, precision, shrunk.priors, shift)
     spread = (shrunk.variance * precision[:, None]).sum(axis=-1)
-    return Point(shrunk.mean, spread, precision, shrunk.priors)
+    return Point(shrunk.mean, spread, precision, shrunk.priors, np.empty((len(states), 0)))
 
 
 def iterate(
@@ -236,6 +331,9 @@ def scores_given(
     model: Model, scores: AbstractScores, start: Point, product: Array | None = None
 ) -> tuple[Moments, Array]:
     """Return the moments (1) of the scores."""
+    if model.incomplete is not None:
+        found: tuple[Moments, Array] = model.incomplete.scores_given(scores, start)
+        return found
     loadings = start.loadings
     weighted = loadings * start.precision[:, None]
     gram = weighted @ loadings.swapaxes(1, 2)
@@ -257,17 +355,18 @@ def shrink_given(
 
     Components are shrunk together, which may overshoot where scores are correlated, or one by one.
     """
-    second, n = moments.second, model.noise.n_samples
-    own = np.diagonal(second, axis1=1, axis2=2)[:, :, None]
-    others = second - own * np.eye(second.shape[1])
+    second, n = _second(moments), model.noise.n_samples
+    own = _own(moments)
+    unit = np.eye(second.shape[1])
+    others = second - (own * unit if second.ndim == 3 else own[:, None] * unit[:, :, None])
     noise = np.sqrt(1 / (n * start.precision[:, None] * own))
     if one_by_one:
         x, shrunk = _shrink_one_by_one(model, rotated, others, own, noise, start)
     else:
-        x = (rotated - others @ start.loadings) / own
+        x = (rotated - _times(others, start.loadings)) / own
         shrunk = model.shrinker.shrink(x, noise, start.priors)
     mean = shrunk.mean
-    residual = ((second @ mean - 2 * rotated) * mean + own * shrunk.variance).sum(axis=1)
+    residual = ((_times(second, mean) - 2 * rotated) * mean + own * shrunk.variance).sum(axis=1)
     residual = np.maximum(model.diagonal + residual, 0.0)
     precision = model.noise.precision(residual)
     value = model.noise.value(precision, residual) + moments.term + shrunk.objective
@@ -281,11 +380,36 @@ def _shrink_one_by_one(
     loadings, x, parts = start.loadings.copy(), np.empty_like(b), []
     for k in range(b.shape[1]):
         at = slice(k, k + 1)
-        x[:, at] = (b[:, at] - others[:, at] @ loadings) / own[:, at]
+        x[:, at] = (b[:, at] - _times(others[:, at], loadings)) / own[:, at]
         part = model.shrinker.only(at).shrink(x[:, at], noise[:, at], start.priors[:, at])
         loadings[:, at] = part.mean
         parts.append(part)
     return x, Shrunk.side_by_side(parts)
+
+
+def _second(moments: Moments) -> Array:
+    """Return ``C``, m x k x k for all features or m x k x k x p for each."""
+    return moments.second if moments.seen is None else moments.seen.second
+
+
+def _own(moments: Moments) -> Array:
+    """Return the mean squares of the scores, m x k x 1 or p: the diagonal of ``C``.
+
+    If features have means, which follow the loadings, ``C`` is about the mean; variances of
+    loadings do not see that. Then (3) has the right slope, and curves at least as much as it has
+    to, which cannot lower the objective.
+    """
+    own = np.diagonal(_second(moments), axis1=1, axis2=2)
+    if moments.seen is None:
+        return own[:, :, None]
+    whole = own.swapaxes(1, 2) + moments.seen.centre**2
+    return np.where(whole > 0, whole, 1.0)  # the scores of an empty component are zero
+
+
+def _times(second: Array, rows: Array) -> Array:
+    """Return ``C L``."""
+    product = second @ rows if second.ndim == 3 else np.einsum("mikp,mkp->mip", second, rows)
+    return np.asarray(product)
 
 
 def _root(matrices: Array) -> Array:
@@ -308,7 +432,7 @@ def shortening(loadings: Array, precision: Array) -> Array:
     return np.asarray(np.sqrt(np.maximum(1 - noise / np.maximum(strength, noise), 0.01)))
 
 
-def population(scores: AbstractScores, state: Any, n_samples: int) -> Any:
+def population(scores: AbstractScores, state: Any, n_samples: Any) -> Any:
     """Return a state with lengths and noise that are about the population, not this sample.
 
     To the noise of the loadings given the scores come three terms:
@@ -320,19 +444,30 @@ def population(scores: AbstractScores, state: Any, n_samples: int) -> Any:
     not, which adds to the residuals. The second is that a sample of n scores has mean square
     ``1 +- sqrt(2/n)``, half of which goes into the length of the loadings. The third is that scores
     are correlated by chance, ``0 +- 1/sqrt(n)``, of which one of two components takes up all and
-    the other nothing, or something in between; on average that is half of the square.
+    the other nothing, or something in between; on average that is half of the square. Where entries
+    are missing, `n_samples` (p) is how often features were observed, and ``K`` and ``E`` are those
+    of the rows in which they were.
     """
     lengths = scores.lengths(state.mean, state.precision, state.moments)
     mean = lengths[:, None] * state.mean
     weighted = mean * state.precision
     error = np.linalg.inv(np.eye(len(mean)) + weighted @ mean.T)
-    known = lengths**2 * np.diagonal(np.linalg.inv(scores.known(state.moments)))
-    residual = 1 / state.precision + (mean * (error @ mean)).sum(axis=0)
+    seen = state.moments.seen
+    if seen is None:
+        inverse = np.linalg.inv(scores.known(state.moments))
+        unexplained = error @ mean
+    else:
+        rows = Moments(seen.second.T, error, error, seen.spread.T)
+        # a feature may have been observed less often than there are components
+        inverse = np.linalg.inv(scores.known(rows) + 1e-3 * np.eye(len(mean)))
+        unexplained = np.einsum("ikp,kp->ip", seen.spread, mean)
+    known = np.atleast_2d(lengths**2 * np.diagonal(inverse, axis1=-2, axis2=-1)).T
+    residual = 1 / state.precision + (mean * unexplained).sum(axis=0)
     chance = 0.5 * (mean**2).sum(axis=0)
     return state._replace(
         b=lengths[:, None] * state.b,
         mean=mean,
-        noise=np.sqrt((known[:, None] * residual + chance) / n_samples),
+        noise=np.sqrt((known * residual + chance) / n_samples),
         fitted=[g.rescaled(float(f)) for g, f in zip(state.fitted, lengths, strict=True)],
     )
 
@@ -459,7 +594,7 @@ def with_solved_priors(model: Model, states: ScoredStates, fitted: Any) -> Score
     start = point_of(states)._replace(priors=fitted)
     # the noise of the normal means is that of the precision that the scores were found with
     before = 1 / (model.noise.n_samples * states.noise[:, 0] ** 2)
-    before /= np.diagonal(states.moments.second, axis1=1, axis2=2)[:, :1]
+    before /= _own(states.moments)[:, 0]
     start = start._replace(precision=before)
     return shrink_given(model, states.moments, states.rotated, start, one_by_one=True)
 
@@ -511,7 +646,7 @@ def _mixed(plain: Point, history: list[tuple[Point, Array]], settings: ScoreSett
     if priors.dtype != object:
         priors = mix([p.priors for p in points])
         priors[..., 0] = np.minimum(priors[..., 0], 0.0)
-    return Point(loadings, spread, precision, priors)
+    return Point(loadings, spread, precision, priors, mix([p.shift for p in points]))
 
 
 def score_weights(covariance: AbstractCovariance, scores: AbstractScores, state: Any) -> Array:

@@ -329,9 +329,11 @@ class NormalMeansShrinker(AbstractShrinker):
             return solve_columns(rows, noise[0, 0], self.priors, starts)
         if len(noise) == 1:
             return solve_columns(rows, noise[0], self.priors, starts)
-        # in units of the noise of its component each has the same noise
+        # in units of the noise of its component each has the same noise, if entries are complete
         units = [float(unit) for unit in np.sqrt((noise**2).mean(axis=1))]
         shared = noise[0] / units[0]
+        if not np.allclose(noise, np.array(units)[:, None] * shared, rtol=1e-9, atol=0):
+            return self._one_by_one(rows, noise, starts)
         priors = [in_units(prior, unit) for prior, unit in zip(self.priors, units, strict=True)]
         begin = [
             None if g is None else g.rescaled(1 / unit)
@@ -343,6 +345,17 @@ class NormalMeansShrinker(AbstractShrinker):
         proper = np.array([g.proper for g in back])
         value = found.log_likelihood - proper * rows.shape[1] * np.log(units)
         return Fits(back, value, size * found.mean, size**2 * found.variance, found.certificates)
+
+    def _one_by_one(self, rows: Array, noise: Array, starts: list[Any]) -> Fits:
+        """Solve the normal-means problem of each component with a noise of its own."""
+        each = [
+            solve_columns(row[None], s, [prior], [start])
+            for row, s, prior, start in zip(rows, noise, self.priors, starts, strict=True)
+        ]
+        values, mean, variance, certificates = (
+            np.concatenate([np.asarray(fit[part]) for fit in each]) for part in range(1, 5)
+        )
+        return Fits([fit.priors[0] for fit in each], values, mean, variance, certificates)
 
     def fitted(self, priors: Any) -> Any:
         """They are fitted ones."""

@@ -78,6 +78,8 @@ class Model:
         The shrinkage step.
     leading : pair of arrays, optional
         Leading eigenvalues and eigenvectors of the covariance, if it took products to find them.
+    incomplete : IncompleteRows, optional
+        The data, if entries are missing; then there is no factor of their covariance.
     """
 
     factor: Array
@@ -85,6 +87,7 @@ class Model:
     noise: AbstractNoise
     shrinker: AbstractShrinker
     leading: tuple[Array, Array] | None = None
+    incomplete: Any = None
 
     def at(self, coordinates: Array, precision: Array, priors: Any = None) -> States:
         """Rotate to the scores nearest to `coordinates`, shrink, update the precision."""

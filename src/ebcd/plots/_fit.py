@@ -311,7 +311,7 @@ def pca_variance_ratio(model: Any, X: Any) -> Array:
     model : estimator
         A fitted estimator of this package.
     X : array-like, sparse matrix, data frame or Gram
-        The data, without missing entries.
+        The data; missing entries are filled in if the model was fitted to such data.
 
     Returns
     -------
@@ -331,6 +331,7 @@ def pca_variance_ratio(model: Any, X: Any) -> Array:
     style.check_model(model)
     if model.n_components_ == 0:
         return np.empty(0)
+    X = model.impute(X) if getattr(model, "n_missing_", 0) else X
     data = as_input(X, model.center, getattr(model, "scale", False))
     values, vectors = data.covariance.leading(model.n_components_)
     loadings = np.sqrt(values) * vectors * (data.scale * data.covariance.unit)[:, None]

@@ -64,7 +64,8 @@ class ReadOptions:
     drop: Sequence[str] = ()  # columns to leave out
     color_by: Sequence[str] = ()  # columns that are no data, but kept beside them
     numeric_only: bool = False  # whether columns of text are left out rather than an error
-    drop_missing: str | None = None  # "rows" or "columns"; missing cells are an error by default
+    drop_missing: str | None = None  # "rows" or "columns"; missing cells are an error by default,
+    keep_missing: bool = False  # unless they are kept, as NaN
     # How a table of text is written; found out by default.
     separator: str | None = None
     decimal: str | None = None

@@ -250,7 +250,7 @@ def _problems(
     """
     places = np.empty((0, 2), dtype=int)
     if options.drop_missing is None and table.column_names:
-        places = bad_places(table.values)
+        places = _bad_places(table, options)
     said = [_text_words(text, len(table.values))] if text else []
     said += [_missing_words(table, places)] if len(places) else []
     if options.only is not None:
@@ -298,9 +298,9 @@ def _quoted(name: str) -> str:
 
 def _without_missing(name: str, table: Table, options: ReadOptions) -> Table:
     values, drop = table.values, options.drop_missing
-    places = bad_places(values)
+    places = _bad_places(table, options)
     if not len(places):
-        return table
+        return _with_missing(name, table)
     if drop is None:
         raise FileError(_problems(name, table, {}, options))
     axis = 0 if drop == "rows" else 1
@@ -325,6 +325,34 @@ def _without_missing(name: str, table: Table, options: ReadOptions) -> Table:
         )
     names = [table.column_names[j] for j in kept]
     return replace(table, values=values[:, kept], column_names=names, notes=notes)
+
+
+def _bad_places(table: Table, options: ReadOptions) -> np.ndarray:
+    """Return row and column of cells that are missing or infinite; only those if some are kept."""
+    places = bad_places(table.values)
+    if not options.keep_missing or options.drop_missing is not None or not len(places):
+        return places
+    cells = np.asarray(table.values[places[:, 0], places[:, 1]]).ravel()
+    return np.asarray(places[np.isinf(cells)])
+
+
+def _with_missing(name: str, table: Table) -> Table:
+    """Say how many cells are missing, if any, and refuse columns without any cell."""
+    missing = bad_places(table.values)
+    if not len(missing):
+        return table
+    rows, columns = table.values.shape
+    empty = np.flatnonzero(np.bincount(missing[:, 1], minlength=columns) == rows)
+    if empty.size:
+        names = [table.column_names[j] for j in empty]
+        raise FileError(
+            f"{name}: columns without any cell say nothing; leave out with --drop "
+            f"{_quoted(','.join(names))}"
+        )
+    share = len(missing) / (rows * columns)
+    cells = "1 cell is" if len(missing) == 1 else f"{len(missing):,} cells are"
+    note = f"{cells} missing, {share:.1%} of all; results follow from the others"
+    return replace(table, notes=[*table.notes, note])
 
 
 def _left_out_note(table: Table, drop: str, gone: np.ndarray, left: int) -> str:
