@@ -46,6 +46,7 @@ class _Settings:
     kappas: tuple[float, ...] = (1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0)
     # and which share of the squares of x is signal: in noise, too, there is a faint best one
     shares: tuple[float, ...] = (1.0, 0.1, 0.01)
+    gain: float = 1e-9  # nats, above rounding: what gains no more than that is nothing
 
 
 SETTINGS = _Settings()
@@ -111,7 +112,7 @@ class _Observed(NamedTuple):
 
         bounds = list(zip(low, high, strict=True))
         logs, worst, _ = optimize.fmin_l_bfgs_b(minus, first, bounds=bounds, factr=0.0)
-        if -worst <= self.solved(*nothing).value:
+        if -worst <= self.solved(*nothing).value + SETTINGS.gain:
             return nothing
         return float(np.exp(logs[0])) / top, float(np.exp(logs[1]))
 
