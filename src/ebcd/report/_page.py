@@ -26,10 +26,10 @@ from ebcd.report._facts import Facts
 class PageSettings:
     """How much a page holds, so that it stays below 5 MB and opens within seconds."""
 
-    bytes: int = 4_900_000
+    bytes: int = 4_950_000
     loadings: int = 500_000  # data.js, orderOf, has room for 2^19
     scores: int = 200_000
-    compared: int = 50_000  # loadings of each other method; they hardly compress
+    compared: int = 10_000  # loadings of each other method, of which a chart shows the largest
     categories: int = 9  # of a column to colour by, as many as there are colours
     precise: int = 100_000  # numbers up to which they have 7 digits; beyond, 4 digits
 
