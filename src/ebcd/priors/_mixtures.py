@@ -34,8 +34,9 @@ class _Settings:
     most_points: int = 400  # of a grid
     most_cells: int = 40_000_000  # entries x components in memory
     # Spaces this wide, in units of the noise over the root of the number of observations, which is
-    # how well the place of a component can be known, cost 1e-3 nats.
-    finest: float = 0.1
+    # how well the place of a component can be known, cost less than 1e-4 nats; five times
+    # wider ones make the likelihood of an estimated mode jump.
+    finest: float = 0.02
     scale_ratio: float = 2**0.5  # of neighbours on a grid of scales
     smallest_scale: float = 0.1  # in units of the smallest noise
     location_gap: float = 0.3  # in units of the noise
@@ -149,7 +150,7 @@ class _Problem:
             known, kinds = self._family._known(start)
             match = (self.points[:, None] == known) & (self.kinds[:, None] == kinds)
             weights = match @ start.parameters["weights"]
-        goal = GOAL if self._family.adapts else SETTINGS.rough / self._likelihoods.total
+        goal = GOAL if start is None else SETTINGS.rough / self._likelihoods.total
         fit = fit_weights(self._likelihoods, weights if weights.any() else None, goal)
         self._weights, self._last = fit.weights, fit
         return fit
