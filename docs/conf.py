@@ -47,9 +47,10 @@ linkcheck_ignore = [r"https://doi\.org/.*"]  # publishers turn programs away
 html_theme = "pydata_sphinx_theme"
 html_title = f"ebcd {release}"
 html_static_path = ["_static"]
-html_css_files = ["gallery.css"]
+html_css_files = ["ebcd.css"]
+html_js_files = ["copy.js"]
 html_show_sourcelink = False
 # pages without pages below them have nothing to list at the left, and tables need the room
-_WIDE = ("index", "guide", "guide/*", "generated/gallery/*", "benchmarks", "changelog", "datasets", "scale")
+_WIDE = ("index", "generated/gallery/*", "benchmarks", "changelog", "paper", "architecture")
 html_sidebars = {page: [] for page in _WIDE}
 html_theme_options = {"show_toc_level": 2, "navbar_end": ["theme-switcher"], "footer_end": []}
