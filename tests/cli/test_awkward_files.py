@@ -238,16 +238,43 @@ def test_missing_cells(tmp_path):
         cells[column] = mark
         lines[row] = ",".join(cells)
     path = written(tmp_path, "\n".join(lines))
-    message = refused(path, tmp_path)
+    summary, names, _ = fit(path, tmp_path)
+    assert (summary["n_samples"], len(names), summary["n_missing"]) == (ROWS, 6, 3)
+    assert any("3 cells are missing, 1.2% of all" in note for note in summary["notes"])
+    scores = run("transform", tmp_path / "out", path)
+    assert len(scores.stdout.splitlines()) == ROWS + 1
+    assert "nan" not in scores.stdout
+    message = run("compare", path, "-k", 1).stderr
     for part in ("3 cells are missing", "row 6 ('2000-06')", "column 'gamma'"):
         assert part in message
     assert "2 of 40 rows with --drop-missing rows" in message
     assert "2 of 6 columns with --drop-missing columns" in message
-    summary, _, _ = fit(path, tmp_path, "--drop-missing", "rows")
-    assert summary["n_samples"] == ROWS - 2
+    summary, _, _ = fit(path, tmp_path, "--drop-missing", "rows", "--force")
+    assert (summary["n_samples"], summary["n_missing"]) == (ROWS - 2, 0)
     summary, names, _ = fit(path, tmp_path, "--drop-missing", "columns", "--force")
     assert names == ["alpha", "beta", "delta", "zeta"]
     assert summary["n_samples"] == ROWS
+
+
+@pytest.mark.parametrize("option", ["--standardize", "--difference", "--scale", "--log-returns"])
+def test_missing_cells_can_be_prepared(tmp_path, option):
+    lines = as_text(values=np.exp(X / 10) if option == "--log-returns" else X)
+    cells = [line.split(",") for line in lines.splitlines()]
+    cells[6][3] = cells[9][0] = "NA"
+    path = written(tmp_path, "\n".join(",".join(row) for row in cells))
+    summary, _, _ = fit(path, tmp_path, option)
+    assert summary["n_missing"] == (4 if option in ("--difference", "--log-returns") else 2)
+
+
+def test_infinite_cells_and_columns_without_cells_are_refused(tmp_path):
+    cells = [line.split(",") for line in as_text().splitlines()]
+    cells[6][3] = "inf"
+    path = written(tmp_path, "\n".join(",".join(row) for row in cells))
+    assert "1 infinite" in refused(path, tmp_path)
+    for row in cells[1:]:
+        row[3] = "NA"
+    path = written(tmp_path, "\n".join(",".join(row) for row in cells))
+    assert "columns without any cell say nothing" in refused(path, tmp_path)
 
 
 def with_text(column, values, name="sector"):

@@ -67,6 +67,7 @@ class Observed:
         values = self.values.copy()
         rows, columns = self.missing.nonzero()
         values[rows, columns] = entries
+        values[:, self.variances == 0] = 0.0  # a constant feature stays constant
         return values
 
     def covariance(self, entries: Any = 0.0) -> DataCovariance:

@@ -63,6 +63,7 @@ class MissingSettings:
 
     rounds: int = 50  # until they do; ten are usual
     accuracy: float = 1e-10  # of scores, whose mean square is about one
+    least: float = 1e-6  # precision of a score: where it is near zero, (1) is rounding
 
 
 SETTINGS, SEARCH = MissingSettings(), SearchSettings()
@@ -156,18 +157,12 @@ class IncompleteRows:
         rotated = z.T @ observed.values / observed.counts
         return found._replace(term=term, seen=seen), rotated[None]
 
-    def entries(self, start: Point, rng: np.random.Generator | None = None) -> Array:
-        """Return expectations of missing entries, or draw them, with scores integrated out."""
-        at, _, z = self._solved(IntegratedScores(), start)
+    def entries(self, start: Point) -> Array:
+        """Return the expectations of missing entries, row by row, with scores integrated out."""
+        z = self._solved(IntegratedScores(), start)[2]
         rows, columns = self.observed.missing.nonzero()
-        noise = np.zeros(rows.size)
-        if rng is not None:
-            root = np.linalg.cholesky(np.linalg.inv(at.precisions(np.eye(z.shape[1]))))
-            z[self.observed.holed] += (root @ rng.standard_normal((*root.shape[:2], 1)))[..., 0]
-            sd = np.broadcast_to(1 / np.sqrt(start.precision[0]), self.observed.counts.shape)
-            noise = sd[columns] * rng.standard_normal(rows.size)
         means = np.einsum("ik,ki->i", z[rows], start.loadings[0][:, columns])
-        return np.asarray(means + start.shift[0, columns] + noise)
+        return np.asarray(means + start.shift[0, columns])
 
     def _solved(self, scores: AbstractScores, start: Point) -> tuple[Information, Moments, Array]:
         """Return what rows say about their scores, moments of the score model, and scores."""
@@ -212,7 +207,8 @@ class IncompleteRows:
         observed, holed = self.observed, self.observed.holed
         shares, whole = observed.shares, at.gram + held
         precisions = np.concatenate([at.precisions(held), whole[None]])
-        if not np.linalg.eigvalsh(precisions).min(initial=np.inf) > 0:
+        least = np.linalg.eigvalsh(precisions)[:, 0] if np.isfinite(precisions).all() else -1.0
+        if not np.min(least) > SETTINGS.least:
             return None
         inverses = np.linalg.inv(precisions)
         z = r @ inverses[-1]
@@ -274,19 +270,18 @@ def _model(observed: Observed, noise: AbstractNoise, shrinker: Any) -> Model:
 def count_observed(
     observed: Observed, count: Callable[[Array], int], monitor: Monitor, most: int
 ) -> int:
-    """Count components of data with missing entries, which are drawn from what was found so far.
+    """Count components of data whose missing entries are what is expected of them.
 
-    First they are noise, so that data of noise stay noise, and then they follow the components
-    that stood out, until no more of them do. What holes hide, a next round may find.
+    At first that is the mean, so that noise stays noise, if with fewer entries, and then what
+    follows from the components that stood out. They are added few at a time: those that are not
+    among them yet are noise of uneven variances where entries are missing.
     """
-    noise = ConstantNoise(observed.counts, observed.variances)
-    rng, k = np.random.default_rng(0), 0
-    sd = np.sqrt(observed.variances)[observed.missing.indices]
-    entries = sd * rng.standard_normal(sd.size)
+    noise, k = ConstantNoise(observed.counts, observed.variances), 0
+    entries: Any = 0.0
     while (found := min(count(observed.filled(entries)), most)) > k:
-        k = found
+        k = min(found, k + 1 + k // 4)
         point = principal_point(observed, noise, k, monitor)
-        entries = IncompleteRows(observed).entries(point, rng)
+        entries = IncompleteRows(observed).entries(point)
     return k
 
 
