@@ -1,10 +1,11 @@
 """Non-negative and binary loadings: how close to the truth, beside other priors and methods.
 
-    python -m benchmarks.bench_binary [parts] [clusters] [cells] [counts] [--seeds 20] [--seed 0]
+    python -m benchmarks.bench_binary [--seeds 20] [--seed 0] [parts clusters cells splits counts]
 
 ``parts``: non-negative loadings, mean cosine with the truth. ``clusters``: binary loadings that
 overlap, share of right memberships. ``cells``: the same for clusters of samples with a baseline, by
-`ebcd.gbcd`. ``counts``: gene programmes in counts of single cells, mean correlation with the truth.
+`ebcd.gbcd`; ``splits`` also begins with more components than there are. ``counts``: gene programmes
+in counts of single cells, mean correlation with the truth.
 """
 
 import argparse
@@ -116,8 +117,8 @@ def draw_cells(seed, counts, up, n_cells=300, n_genes=1000):
     return np.log1p(found / (size / size.mean())), truth
 
 
-def cells(seeds):
-    """Count right memberships of `gbcd`, with about the right number of components and too many."""
+def cells(seeds, splits=False):
+    """Count right memberships of `gbcd`; with `splits`, from too many components, too."""
     for counts in (False, True):
         for up in (False, True):
             kind = f"{'counts' if counts else 'normal'}, {'up' if up else 'up and down'}"
@@ -125,7 +126,7 @@ def cells(seeds):
             def one(seed, counts=counts, up=up):
                 X, truth = draw_cells(seed, counts, up)
                 found = {}
-                for k in (3, 6):
+                for k in (3, 6) if splits else (3,):
                     model = ebcd.gbcd(X, k)
                     right = share_right(truth, ebcd.memberships(model)[1:] > 0.5)
                     found |= {f"k = {k}": right, f"k = {k}, clusters": model.n_components_ - 1}
@@ -133,6 +134,11 @@ def cells(seeds):
                 return found | {"k-means": share_right(truth, labels == np.arange(2)[:, None])}
 
             measure(f"cells, {kind}", seeds, one)
+
+
+def splits(seeds):
+    """Count right memberships of `gbcd` from about as many components as there are, and more."""
+    cells(seeds, splits=True)
 
 
 def counts(seeds):
@@ -162,7 +168,7 @@ def counts(seeds):
 
 def main():
     """Run what is named, or everything."""
-    known = {f.__name__: f for f in (parts, clusters, cells, counts)}
+    known = {f.__name__: f for f in (parts, clusters, cells, splits, counts)}
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

@@ -46,7 +46,7 @@ axes[0].imshow(active[:, order], aspect="auto", cmap="Blues", interpolation="nea
 axes[0].set_yticks(range(3), names)
 axes[0].set_xticks([])
 axes[0].set_title("truth, cells sorted by their programmes", fontsize="medium")
-axes[1].imshow(found[1:, order], aspect="auto", cmap="Blues", vmin=0, vmax=1)
+axes[1].imshow(found[1:, order], aspect="auto", cmap="Blues", interpolation="nearest")
 axes[1].set_yticks(range(len(found) - 1), [f"component {k}" for k in range(1, len(found))])
 axes[1].set_xticks([])
 axes[1].set_title("probability of membership, the same cells", fontsize="medium")
@@ -72,8 +72,8 @@ plt.show()
 # Genes of a cluster
 # ------------------
 #
-# What a cluster does to the genes are the scores of the transposed data. They are those of the
-# simulation, but for noise:
+# What a cluster does to the genes are the scores of the transposed data. They resemble
+# those of the simulation, but for noise and the logarithm of counts:
 
 genes = model.transform(X.T)
 for k, row in enumerate(found[1:], start=1):

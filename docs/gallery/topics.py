@@ -13,19 +13,20 @@ import numpy as np
 import ebcd
 
 rng = np.random.default_rng(0)
-vocabulary = np.array(
-    "goal match team coach league season striker referee "
-    "flour butter oven sugar dough recipe salt bake "
-    "vote party minister law budget election reform senate "
-    "guitar album concert band song chorus drum tour "
-    "the of and to in is it on new time year people".split()
-)
+words = """
+goal match team coach league season striker referee
+flour butter oven sugar dough recipe salt bake
+vote party minister law budget election reform senate
+guitar album concert band song chorus drum tour
+the of and to in is it on new time year people
+"""
+vocabulary = np.array(words.split())
 n_topics, own = 4, 8
 words = np.zeros((n_topics, vocabulary.size))
 for k in range(n_topics):
     words[k, k * own : (k + 1) * own] = rng.dirichlet(np.full(own, 3.0))
 words[:, n_topics * own :] = rng.dirichlet(np.full(12, 3.0))  # words of every text
-words[2, [2, 4]] = words[3, 5] = 0.1  # politics has parties of "team" and "league", tours a season
+words[2, [2, 4]] = words[3, 5] = 0.1  # team, league, season: words of two topics
 words /= words.sum(axis=1, keepdims=True)
 shares = rng.dirichlet(np.full(n_topics, 0.3), 200)
 counts = rng.poisson(500 * shares @ words)
@@ -46,13 +47,14 @@ for k in range(topics.n_components_):
     print(f"{k}:", ", ".join(f"{word.name} {word.loading:.1f}" for word in top))
 
 # %%
-# The figure shows all words, grouped by topic, the common ones last. Each of the components is
-# matched to the topic that it is most like.
+# The figure shows all words, grouped by topic, the common ones last. Each topic is matched with
+# the component that is most like it, as the cosine over the words of topics says.
 
 
 def matched(components):
-    size = np.linalg.norm(components, axis=1) * np.linalg.norm(words, axis=1)[:, None]
-    cosines = words @ components.T / size
+    found, truth = components[:, : n_topics * own], words[:, : n_topics * own]
+    size = np.linalg.norm(found, axis=1) * np.linalg.norm(truth, axis=1)[:, None]
+    cosines = truth @ found.T / size
     best = np.abs(cosines).argmax(axis=1)
     rows = np.arange(n_topics)
     return components[best] * np.sign(cosines[rows, best])[:, None], np.abs(cosines[rows, best])

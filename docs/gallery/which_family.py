@@ -22,7 +22,7 @@ def draw(kind, rng, shape=(3, 150)):
         "dense": lambda: rng.normal(size=shape),
         "non-negative": lambda: on * rng.exponential(size=shape),
         "on or off": lambda: 1.0 * on,
-        "smooth": lambda: np.sin(2 * np.pi * (position + rng.random((shape[0], 1)))),
+        "smooth": lambda: np.sin(2 * np.pi * np.outer([1, 2, 3], position)),
     }[kind]()
 
 
@@ -31,14 +31,14 @@ kinds = dict(zip(["sparse", "dense", "non-negative", "on or off"], families, str
 kinds["smooth"] = "spatial"
 
 # %%
-# Every component has the same variance. Smooth loadings make sense only if features are in an
+# Components have unequal variances. Smooth loadings make sense only if features are in an
 # order, so ``spatial`` is one of the families where we know that they are.
 
 comparisons, samples = {}, {}
 for kind, true in kinds.items():
     rng = np.random.default_rng(0)
     loadings = draw(kind, rng)
-    loadings *= 4 / np.linalg.norm(loadings, axis=1, keepdims=True)
+    loadings *= np.array([[5], [4], [3]]) / np.linalg.norm(loadings, axis=1, keepdims=True)
     X = rng.normal(size=(100, 3)) @ loadings + rng.normal(size=(100, 150))
     competing = families if true in families else [*families, true]
     comparisons[kind] = ebcd.compare_priors(X, competing, n_components=3, tol=0.01)
@@ -65,21 +65,7 @@ axes[-1, 1].set_xlabel("ELBO below the highest (nats)")
 plt.show()
 
 # %%
-# The true family wins each time. How much is at stake? The mean angle between true and found
-# components, in degrees:
-
-print(f"{'':13}" + "".join(f"{name:>20}" for name in [*families, "spatial"]))
-for kind, comparison in comparisons.items():
-    rng = np.random.default_rng(0)
-    truth = draw(kind, rng).T
-    angles = {
-        name: 90 * ebcd.metrics.component_angles(truth, model.components_.T).mean()
-        for name, model in comparison.models.items()
-    }
-    print(f"{kind:13}" + "".join(f"{angles[name]:20.1f}" for name in comparison.models))
-
-# %%
-# A family that contains the truth costs little: ``point_laplace`` is a good choice for sparse
-# loadings of one sign, too. A wrong restriction, or loadings that are dense and rotate freely, cost
-# more. Dense loadings of a normal prior can be rotated into each other, and no family can tell
-# which rotation is the right one.
+# The true family wins each time. Families that contain the truth differ little from it: of dense
+# loadings, ``point_laplace`` is not far behind ``normal``. A wrong restriction, such as one sign
+# for loadings of two, is far behind. The features of a real table can be compared in the same
+# way, also on the command line: ``ebcd compare table.csv --priors``.

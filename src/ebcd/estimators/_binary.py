@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ebcd._numerics import Array
 from ebcd.data import Chunks, Gram
+from ebcd.estimators._compare_priors import WORTHWHILE
 from ebcd.estimators._ebcd import EBCD
 from ebcd.priors import GeneralizedBinary
 
@@ -60,7 +61,7 @@ def gbcd(X: Any, n_components: int | str, *, spread: float = 0.1, **options: Any
     3. Fit again from all parts, with generalised binary priors. The largest is the baseline.
     4. Leave out each cluster without which another fit has an ELBO at least as high. Beside a
        baseline a cluster and its complement say nearly the same; take the complement if that has
-       the higher ELBO.
+       the higher ELBO, and within 3 nats the smaller of the two.
 
     Scores are integrated out, because those of two parts are not uncorrelated, and because only
     then can numbers of components be compared by the ELBO. The original recipe keeps a
@@ -119,7 +120,7 @@ def _split(model: EBCD) -> Array:
 
 
 def _supported(model: EBCD, fit: Callable[[Array], EBCD]) -> EBCD:
-    """Leave out clusters, or take their complements, where the ELBO is as high; largest first.
+    """Leave out clusters, or take their complements, where that is as good; largest first.
 
     Of a cluster and its complement the larger is thus left out, if both are there.
     """
@@ -132,13 +133,19 @@ def _supported(model: EBCD, fit: Callable[[Array], EBCD]) -> EBCD:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the fit before has warned of the same
             found = [fit(np.delete(model.components_, k, axis=0)), fit(complement)]
-        best = max(found, key=lambda other: other.elbo_)
-        if best.elbo_ >= model.elbo_:
+        best = max(found, key=_worth)
+        if _worth(best) >= _worth(model):
             tried += best.n_components_ == model.n_components_
             model = best
         else:
             tried += 1
     return model
+
+
+def _worth(model: EBCD) -> float:
+    """Return the ELBO; of ties, a cluster of at most half of the samples is the better one."""
+    large = [prior.parameters["weight"] > 0.5 for prior in model.priors_[1:]]
+    return float(model.elbo_ - WORTHWHILE * sum(large))
 
 
 def memberships(model: Any) -> Array:

@@ -60,7 +60,12 @@ def memberships(
     order = np.arange(p)
     if sort:  # by the first component, among its members by the second, and so on
         order = np.lexsort([*-found[::-1], *-(found[::-1] > 0.5).astype(int)])
-    colours: dict[str, Any] = {"cmap": "Blues", "vmin": 0.0, "vmax": 1.0}
+    colours: dict[str, Any] = {
+        "cmap": "Blues",
+        "vmin": 0.0,
+        "vmax": 1.0,
+        "interpolation": "nearest",
+    }
     drawn = axes.imshow(found[:, order], aspect="auto", **colours)
     axes.figure.colorbar(drawn, ax=axes, label="membership", shrink=0.9)
     if p <= _LABELLED:
