@@ -91,7 +91,9 @@ class TestAll:
         with pytest.raises(NotFittedError):
             getattr(plots, name)(EBCD(2), *arguments)
 
-    @pytest.mark.parametrize("name", ["heatmap", "explained_variance", "elbo", "shrinkage"])
+    @pytest.mark.parametrize(
+        "name", ["heatmap", "explained_variance", "elbo", "shrinkage", "memberships"]
+    )
     def test_draw_where_they_are_told(self, name, ebcd_model):
         _, ax = plt.subplots()
         assert getattr(plots, name)(ebcd_model, ax=ax) is ax

@@ -84,7 +84,7 @@ class CompareCommand(TyperCommand):
     """A command with an option ``--priors`` whose value may be left out."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Add the usual value of ``--priors`` unless words follow it."""
+        """Insert the usual families after ``--priors`` unless words follow it."""
         if "--priors" in args:
             after = args.index("--priors") + 1
             if not re.fullmatch(r"[\w,]+", "".join(args[after : after + 1])):
