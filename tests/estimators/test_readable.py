@@ -127,7 +127,7 @@ class TestSummary:
     @pytest.mark.parametrize(
         ("scores", "words"),
         [
-            ("orthogonal", "given the scores: 90% intervals cover 63%"),
+            ("orthogonal", "given the scores: 90% intervals cover 62%"),
             ("relaxed", "about the population: 90% intervals cover 83%"),
             ("integrated", "about the population: 90% intervals cover 85%"),
         ],

@@ -72,7 +72,7 @@ def test_recession_is_in_the_words_of_the_first_component(employment):
 @pytest.mark.parametrize(
     ("scores", "about", "covered", "wrong"),
     [
-        ("orthogonal", "are 95% credible intervals, given the scores.", "63%", "2%"),
+        ("orthogonal", "are 95% credible intervals, given the scores.", "62%", "2%"),
         ("relaxed", "are 95% credible intervals of the population.", "83%", "0.5%"),
         ("integrated", "are 95% credible intervals of the population.", "85%", "0.05%"),
     ],

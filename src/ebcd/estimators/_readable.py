@@ -124,7 +124,7 @@ class Readable(Decomposition):
         likely, and stays within what the prior allows.
 
         With ``scores="orthogonal"`` intervals are also given the scores, and too short for the
-        population: 90 % intervals of clearly non-zero loadings covered 63 % of the true values on
+        population: 90 % intervals of clearly non-zero loadings covered 62 % of the true values on
         average over 20 simulated designs (32 to 82 %). With "relaxed" and "integrated" scores they
         are about the population and covered 83 and 84 %, where an oracle that knows the scores
         covered 87 %.
