@@ -125,9 +125,9 @@ class Readable(Decomposition):
 
         With ``scores="orthogonal"`` intervals are also given the scores, and too short for the
         population: 90 % intervals of clearly non-zero loadings covered 62 % of the true values on
-        average over 20 simulated designs (32 to 82 %). With "relaxed" and "integrated" scores they
-        are about the population and covered 83 and 84 %, where an oracle that knows the scores
-        covered 87 %.
+        average over 20 simulated designs (30 to 83 %). With "relaxed" and "integrated" scores they
+        are about the population and covered 83 and 85 %, where an oracle that knows the scores
+        covered 88 %.
 
         Parameters
         ----------
