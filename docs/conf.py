@@ -39,6 +39,7 @@ sphinx_gallery_conf = {
     "write_computation_times": False,
     "min_reported_time": 60,
     "download_all_examples": False,
+    "thumbnail_size": (600, 420),
 }
 
 linkcheck_anchors = False  # pages that build their anchors by script have none to find
