@@ -181,8 +181,8 @@ def page(rows: list[tuple[str, Package, tuple[int, int], Run, Run]], skipped: li
     used = dict.fromkeys(package.name for _, package, *_ in rows)
     plain, said, advised = [], [], []
     for name, package, shape, first, last in rows:
-        size = f"{shape[0]:,} x {shape[1]}"
-        plain.append([name, package.name, size, f"{first.seconds:.0f}", components(first)])
+        where = f"{name}<br>{package.name}, {shape[0]:,} x {shape[1]}"
+        plain.append([where, f"{first.seconds:.0f}", components(first)])
         said.append([name, "<br>".join(map(_cell, first.lines)) or "nothing"])
         options = f"`{' '.join(last.options)}`" if last.options else "none needed"
         advised.append([name, options, f"{last.seconds:.0f}", components(last)])
@@ -191,7 +191,7 @@ def page(rows: list[tuple[str, Package, tuple[int, int], Run, Run]], skipped: li
         "date": dt.datetime.now(dt.UTC).date().isoformat(),
         "ebcd": version("ebcd"),
         "packages": ", ".join(f"{name} {version(name)}" for name in used),
-        "plain": table(["table", "package", "rows x columns", "seconds", "result"], plain),
+        "plain": table(["table: package, rows x columns", "seconds", "result"], plain),
         "said": table(["table", "words"], said),
         "advised": table(["table", "options", "seconds", "result"], advised),
         "skipped": missing,

@@ -39,6 +39,7 @@ sphinx_gallery_conf = {
     "write_computation_times": False,
     "min_reported_time": 60,
     "download_all_examples": False,
+    "thumbnail_size": (600, 420),
 }
 
 linkcheck_anchors = False  # pages that build their anchors by script have none to find
@@ -53,4 +54,9 @@ html_show_sourcelink = False
 # pages without pages below them have nothing to list at the left, and tables need the room
 _WIDE = ("index", "generated/gallery/*", "benchmarks", "changelog", "paper", "architecture")
 html_sidebars = {page: [] for page in _WIDE}
-html_theme_options = {"show_toc_level": 2, "navbar_end": ["theme-switcher"], "footer_end": []}
+html_theme_options = {
+    "show_toc_level": 2,
+    "header_links_before_dropdown": 4,  # more wrap at 1280 pixels
+    "navbar_end": ["theme-switcher"],
+    "footer_end": [],
+}

@@ -431,8 +431,9 @@ class Readable(Decomposition):
             lines.append(f"    prior: {self.priors_[k].describe()}{self._of_scaled()}")
         listed = self._largest_used(k, _LISTED, feature_names)
         values = _aligned([feature.loading for feature in listed])
-        errors = [
-            "" if feature.sd is None else f" +- {_two_digits(feature.sd)}" for feature in listed
+        errors = [  # with two digits, as 160 rather than 1.6e+02
+            "" if feature.sd is None else f" +- {float(f'{feature.sd:.2g}'):g}"
+            for feature in listed
         ]
         width = max(map(len, errors), default=0)
         for value, error, feature in zip(values, errors, listed, strict=True):
@@ -452,11 +453,6 @@ def _aligned(values: list[float]) -> list[str]:
     plain = -2 <= decimals <= 7
     texts = [f"{v:+.{max(decimals, 0)}f}" if plain else f"{v:+.3e}" for v in values]
     return [text.rjust(max(map(len, texts))) for text in texts]
-
-
-def _two_digits(value: float) -> str:
-    """Format a number with two significant digits, and no exponent below a million."""
-    return f"{float(f'{value:.2g}'):g}"
 
 
 def spread(variances: Array) -> float:
