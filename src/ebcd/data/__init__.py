@@ -21,7 +21,7 @@ from ebcd.data._inputs import (
     refuse_queries,
 )
 from ebcd.data._moments import checked_sparse, is_sparse
-from ebcd.data._rows import AbstractRows, Memory, Reading, check_memory
+from ebcd.data._rows import AbstractRows, Memory, Reading, check_memory, times
 from ebcd.data._streamed import PassPrinter
 
 __all__ = [
@@ -47,5 +47,6 @@ __all__ = [
     "is_dask",
     "is_sparse",
     "refuse_queries",
+    "times",
     "working_unit",
 ]

@@ -25,7 +25,7 @@ from ebcd.priors._family import (
 )
 from ebcd.priors._fitted import FittedPrior, MixturePrior
 from ebcd.priors._kernels import AbstractKernel
-from ebcd.priors._validation import as_grid, as_weights
+from ebcd.priors._validation import as_grid, as_weights, in_noise_units
 from ebcd.priors._weights import Likelihoods, WeightFit, fit_weights
 
 
@@ -85,7 +85,7 @@ class GridMixture(AbstractPriorFamily):
         """Fit the only column, with the mode at zero; return the prior and its certificate."""
         problem = _Problem(column, self)
         if self.grid is not None:
-            fit = problem.solve(np.asarray(self.grid))
+            fit = problem.solve(in_noise_units(self.grid))
         else:
             fit = problem.solve(self._default_grid(column))
             small = 0  # gains in a row
@@ -423,7 +423,7 @@ class Deconvolver(NPMLE):
         maximum never falls from one fit to the next.
         """
         if self.grid is not None:
-            return [np.asarray(self.grid)]
+            return [in_noise_units(self.grid)]
         grid = _location_grid(column, SETTINGS.most_points // 2)
         known = np.asarray([] if start is None else start.parameters["locations"])
         if known.size < 2:  # a single place is no curve

@@ -122,6 +122,17 @@ def as_weights(value: Any, size: int) -> Array:
     return array
 
 
+def in_noise_units(grid: Any) -> Array:
+    """Check a grid in units of the noise: its squares must be numbers."""
+    array = np.asarray(grid)
+    if array.size and np.abs(array).max() > _LARGEST_RATIO:
+        raise ValueError(
+            f"grid has points beyond {_LARGEST_RATIO:g} standard deviations of the noise; check "
+            "the units of grid and s"
+        )
+    return array
+
+
 def as_grid(value: Any, positive: bool) -> Array:
     """Check grid points: finite, positive where they are lengths."""
     array = np.atleast_1d(as_vector(np.atleast_1d(_as_floats(value, "grid")), "grid"))
