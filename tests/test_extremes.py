@@ -72,7 +72,7 @@ def test_products_of_single_precision_in_chunks(factor):
 
 def test_large_data_at_the_end_of_single_precision_are_refused():
     large = np.tile((X * 1e-40).astype(np.float32), (40, 500))
-    with pytest.raises(ValueError, match="single precision.*double precision"):
+    with pytest.raises(ValueError, match=r"single precision.*double precision"):
         ebcd.EBCD(2).fit(large)
 
 

@@ -29,6 +29,7 @@ Default = Callable[[Any], dict[str, Any] | None]
 ObjectHook = Callable[[dict[str, Any]], Any]
 
 _HEADER = "header.json"
+_LONGEST = 1_000_000_000  # entries along an axis
 
 
 class NotStorableError(TypeError):
@@ -125,6 +126,8 @@ def _read_array(archive: zipfile.ZipFile, name: str) -> np.ndarray:
         version = np.lib.format.read_magic(member)
         read = {1: np.lib.format.read_array_header_1_0, 2: np.lib.format.read_array_header_2_0}
         shape, _, dtype = read[version[0]](member)
+        if max(shape, default=0) > _LONGEST:  # only if it is empty: otherwise the file is as long
+            raise ValueError(f"{name} claims the shape {shape}, beyond the limit of {_LONGEST:,}")
         if math.prod(shape) * dtype.itemsize != archive.getinfo(name).file_size - member.tell():
             raise ValueError(f"{name} is not as long as it claims")
         member.seek(0)

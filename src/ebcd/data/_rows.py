@@ -66,9 +66,9 @@ class Memory:
         return min(wanted, row + (self.limit - needed) // settings.copies)
 
 
-def check_memory(value: Any) -> int | None:
+def check_memory(value: Any, name: str = "max_memory") -> int | None:
     """Return a number of bytes for a number or a text such as "500MB"; None stays None."""
-    _MEMORY.check("max_memory", value)
+    _MEMORY.check(name, value)
     return None if value is None else _bytes(value)
 
 

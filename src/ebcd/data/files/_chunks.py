@@ -20,6 +20,8 @@ from ebcd.data._streamed import Source, array_source, slices, stamp_of
 from ebcd.data.files._formats import h5_names
 from ebcd.data.files._open import FileError, guarded, needs
 
+_LONGEST = 100_000_000  # bytes of a line: ten million columns
+
 
 def _chosen(
     available: list[str], columns: list[str] | None, drop: list[str] | None, path: Path
@@ -84,7 +86,9 @@ def csv_source(
         import pyarrow.csv  # noqa: F401 - say what is missing before the file is opened
     opener = gzip.open if path.suffix == ".gz" else open
     with guarded(path, "CSV"), opener(path, "rb") as file:
-        line = max(len(file.readline()), len(file.readline()))
+        line = max(len(file.readline(_LONGEST + 1)) for _ in range(2))
+        if line > _LONGEST:
+            raise FileError(f"it has lines of more than {_LONGEST:,} bytes")
     if not line:
         raise FileError(f"{path} is empty")
     opened = partial(_csv_file, path, delimiter, header, line)
