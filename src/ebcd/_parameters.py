@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import math
+import re
 import reprlib
 import sys
 from collections.abc import Callable, Collection, Mapping
@@ -79,6 +80,17 @@ def check_parameters(
     """Check every value against what is declared for its parameter."""
     for name, value in values.items():
         declared[name].check(name, value)
+
+
+# Characters that terminals obey, that turn text around, or that neither XML nor UTF-8 can hold.
+_CONTROL = re.compile(
+    "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]"
+)
+
+
+def printable(text: str) -> str:
+    """Return text with a question mark in place of control characters, to print and to draw."""
+    return _CONTROL.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
 def shown(value: Any) -> str:

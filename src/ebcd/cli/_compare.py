@@ -18,7 +18,7 @@ from rich.markup import escape
 from rich.table import Table as Grid
 
 import ebcd
-from ebcd._parameters import unknown_name
+from ebcd._parameters import printable, unknown_name
 from ebcd._store import replacing
 from ebcd.cli._data import Prepared, remarks
 from ebcd.cli._progress import Display
@@ -164,5 +164,6 @@ def write_outcomes(outcomes: list[Outcome], data: Prepared, name: str, path: Pat
     rows = [_TITLES, *map(_cells, outcomes)]
     legend = [f"{line[:1].upper()}{line[1:]}." for line in _LEGEND]
     path.parent.mkdir(parents=True, exist_ok=True)
+    title = printable(f"Methods compared on {name}")
     with replacing(path) as file:
-        file.write(table_page(f"Methods compared on {name}", notes, rows, legend).encode())
+        file.write(table_page(title, notes, rows, legend).encode())

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ebcd._numerics import Array
+from ebcd._parameters import printable
 from ebcd.estimators._readable import Readable
 from ebcd.priors import FittedPrior
 from ebcd.report._dates import as_text, days_of
@@ -159,16 +160,16 @@ def gather(
         tables |= {"sd": model.components_sd_, "lfsr": model.lfsr_}
     return Facts(
         model=model,
-        title=title or "Components of the data",
-        source=source,
-        names=[str(name) for name in model._feature_names(feature_names)],
+        title=printable(title or "Components of the data"),
+        source=None if source is None else printable(source),
+        names=[printable(str(name)) for name in model._feature_names(feature_names)],
         tables=tables,
         pca_ratio=_checked_ratio(pca_ratio),
         scores=scores,
         rows=rows,
         days=None if rows is None else days_of(rows),
         bootstrapped=intervals is not None,
-        notes=tuple(str(note) for note in notes),
+        notes=tuple(printable(str(note)) for note in notes),
         standardized=standardized,
     )
 
@@ -202,7 +203,7 @@ def _checked_rows(row_names: Any, scores: Array | None) -> list[str] | None:
         return None
     if scores is None:
         raise ValueError("row_names need the scores of those rows; pass X or scores as well")
-    labels = [as_text(label) for label in row_names]
+    labels = [printable(as_text(label)) for label in row_names]
     if len(labels) != len(scores):
         raise ValueError(
             f"row_names must have one name for each of the {len(scores)} rows, got {len(labels)}"

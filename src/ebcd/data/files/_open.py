@@ -194,6 +194,8 @@ def open_file(path: Path) -> Iterator[DataFile]:
 
 def _open(path: Path) -> IO[bytes]:
     if str(path) == "-":
+        if sys.stdin is None:
+            raise FileError("standard input is closed; give the path of a file")
         return io.BytesIO(sys.stdin.buffer.read())
     if path.is_dir():
         raise FileError(f"{path} is a directory; give a file{_file_inside(path)}")
