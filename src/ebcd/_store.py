@@ -10,6 +10,7 @@ dictionaries (with text as keys) of these. Other objects pass through two hooks,
 
 from __future__ import annotations
 
+import glob
 import json
 import math
 import os
@@ -17,11 +18,16 @@ import re
 import uuid
 import zipfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
+
+try:
+    import fcntl
+except ImportError:  # pragma: no cover - elsewhere than on Unix
+    fcntl = None  # type: ignore[assignment]
 
 StrPath = str | os.PathLike[str]
 Arrays = dict[str, np.ndarray]
@@ -92,15 +98,43 @@ def replacing(path: StrPath) -> Iterator[IO[bytes]]:
         raise IsADirectoryError(f"{path} is a folder; add the name of a file in it")
     if not target.parent.is_dir():
         raise FileNotFoundError(f"the folder {target.parent} does not exist; create it first")
+    for left in target.parent.glob(f".{glob.escape(target.name)}.*.part"):
+        with suppress(OSError), left.open("rb") as handle:
+            if holds(handle):  # whoever wrote it was killed
+                left.unlink()
     part = target.with_name(f".{target.name}.{uuid.uuid4().hex}.part")
     try:
         with part.open("xb") as handle:
+            holds(handle)
             yield handle
             handle.flush()
             os.fsync(handle.fileno())
         part.replace(target)
+        sync(target.parent)
     finally:
-        part.unlink(missing_ok=True)
+        with suppress(OSError):
+            part.unlink(missing_ok=True)
+
+
+def holds(handle: IO[bytes]) -> bool | None:
+    """Lock an open file until it is closed; return whether nobody else has, None if unknown."""
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except (AttributeError, OSError):  # the system, or this file system, has no locks
+        return None
+    return True
+
+
+def sync(path: Path) -> None:
+    """Make sure that a file, or the names in a folder, survive if the machine loses power."""
+    with suppress(OSError):  # folders cannot be opened everywhere
+        number = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(number)
+        finally:
+            os.close(number)
 
 
 @contextmanager

@@ -15,6 +15,7 @@ import numpy as np
 import ebcd
 from ebcd._numerics import Array
 from ebcd.cli._data import Prepared, remarks
+from ebcd.cli._folder import recover
 from ebcd.cli._progress import Display
 from ebcd.data.files._columns import parse_number
 from ebcd.data.files._table import Table
@@ -217,6 +218,7 @@ def _write_report(
 def read_results(folder: Path) -> tuple[Any, dict[str, Any]]:
     """Read the model and the summary of a folder of results, or of a model file in one."""
     hint = "pass the folder that ebcd fit wrote"
+    recover(folder)
     if not folder.exists():
         raise ValueError(f"{folder} does not exist; {hint}")
     place = folder / "model.npz" if folder.is_dir() else folder
@@ -225,8 +227,12 @@ def read_results(folder: Path) -> tuple[Any, dict[str, Any]]:
     model = load(place)
     try:
         summary = json.loads(place.with_name("summary.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+    except FileNotFoundError:
         summary = {}
+    except ValueError:
+        summary = None
+    if not isinstance(summary, dict):  # without it data would be prepared in another way
+        raise ValueError(f"{folder} has no readable summary.json; run ebcd fit again")
     return model, summary
 
 
