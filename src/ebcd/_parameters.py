@@ -133,8 +133,8 @@ def real(words: str, holds: Callable[[float], bool] = lambda value: True) -> Con
     """Allow finite real numbers that meet a condition, which `words` describe."""
     return Constraint(
         (words,),
-        lambda value: is_integer(value) or isinstance(value, float | np.floating),
-        lambda value: _is_finite(value) and holds(value),
+        lambda value: is_integer(value) or isinstance(value, float | np.float32 | np.float16),
+        lambda value: _is_finite(value) and holds(float(value)),
     )
 
 
@@ -173,7 +173,14 @@ MAX_ITER, N_DRAWS, N_TRIALS = integer(1, _MOST), integer(0, _MOST), integer(1, M
 NON_NEGATIVE = real("a number of at least 0", lambda value: value >= 0)
 POSITIVE = real("a number above 0", lambda value: value > 0)
 PROBABILITY = real("a number above 0 and below 1", lambda value: 0 < value < 1)
-N_JOBS = Constraint(("an integer other than 0",), is_integer, bool) | NONE
+N_JOBS = (
+    Constraint(
+        ("an integer other than 0, up to 2147483647",),
+        is_integer,
+        lambda value: bool(value) and abs(int(value)) <= _MOST,
+    )
+    | NONE
+)
 VERBOSE = FLAG | integer(0)
 LOADINGS = Constraint(
     ("an array of finite loadings of shape (n_features, n_components)",),

@@ -58,6 +58,7 @@ class AbstractCovariance(ABC):
         from the Krylov space of those blocks. If the `surplus` is wanted, that space gives all its
         directions.
         """
+        k = int(k)  # NumPy's small integers overflow
         exact = self._exact_pairs(k, products * (k // 2 + _OVERSAMPLING))
         return self._krylov_pairs(k, products, surplus) if exact is None else exact
 
@@ -241,7 +242,7 @@ class DataCovariance(AbstractCovariance):
 
     def best_route(self, n_components: int) -> AbstractCovariance:
         """Return the covariance matrix itself where that makes a fit cheaper."""
-        through_data = 2 * _settings.SETTINGS.expected_products * n_components
+        through_data = 2 * _settings.SETTINGS.expected_products * int(n_components)
         few = self.n_features <= min(self._rows.n_rows or 0, through_data)
         if self._rows.has_sparse or not self._rows.gathers_later or not few:
             return self

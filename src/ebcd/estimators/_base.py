@@ -217,7 +217,11 @@ class Decomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
                 )
             part, finish = partial(times, self.components_), partial(_plus, self._mean())
             return rows.map(part, finish, self.components_.shape[1:], np.float64)
-        return np.asarray(np.asarray(X) @ self.components_ + self._mean())
+        with np.errstate(over="ignore", invalid="ignore"):
+            data = np.asarray(np.asarray(X) @ self.components_ + self._mean())
+        if not np.isfinite(data).all():
+            raise ValueError("X must hold scores: finite numbers of a size that transform returns")
+        return data
 
     def _mean(self) -> Array:
         """Return the mean of the data; zero if only their covariance is known."""

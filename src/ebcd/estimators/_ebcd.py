@@ -31,7 +31,7 @@ from ebcd.fitting._noise import NOISES
 from ebcd.fitting._progress import AbstractDisplay, Monitor, Printer
 from ebcd.fitting._rotation import score_map
 from ebcd.fitting._scores import SCORES, Moments, population, score_weights
-from ebcd.fitting._shrinkers import in_units, side_of
+from ebcd.fitting._shrinkers import in_working_units, side_of
 from ebcd.fitting._starts import given_start
 from ebcd.priors._family import as_priors
 from ebcd.priors._fitted import FittedPrior
@@ -259,7 +259,7 @@ class EBCD(Readable):
             raise ValueError(f"prior has {count} entries, but n_components={self.n_components}")
 
     def _problem(self, covariance: AbstractCovariance, k: int, monitor: Monitor) -> Problem:
-        priors = [in_units(prior, covariance.unit) for prior in as_priors(self.prior)]
+        priors = [in_working_units(prior, covariance.unit) for prior in as_priors(self.prior)]
         noise = NOISES[self.noise](covariance.n_samples, covariance.diagonal())
         rows = [priors[min(i, len(priors) - 1)] for i in range(k)]
         entries = covariance.n_samples * covariance.n_features

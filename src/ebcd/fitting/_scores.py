@@ -326,7 +326,10 @@ def population(scores: AbstractScores, state: Any, n_samples: int) -> Any:
     mean = lengths[:, None] * state.mean
     weighted = mean * state.precision
     error = np.linalg.inv(np.eye(len(mean)) + weighted @ mean.T)
-    known = lengths**2 * np.diagonal(np.linalg.inv(scores.known(state.moments)))
+    moments = scores.known(state.moments)
+    # never below the inverse of the diagonal, but for rounding where components are alike
+    inverse = np.maximum(np.diagonal(np.linalg.inv(moments)), 1 / np.diagonal(moments))
+    known = lengths**2 * inverse
     residual = 1 / state.precision + (mean * (error @ mean)).sum(axis=0)
     chance = 0.5 * (mean**2).sum(axis=0)
     return state._replace(

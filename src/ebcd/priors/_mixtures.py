@@ -14,6 +14,7 @@ import numpy as np
 from scipy import interpolate, optimize, special
 
 from ebcd._numerics import Array
+from ebcd._parameters import FLAG, integer, real
 from ebcd.priors import _kernels as kernels
 from ebcd.priors._family import (
     AbstractPriorFamily,
@@ -52,6 +53,7 @@ class GridMixture(AbstractPriorFamily):
     adapts: bool = field(default=True, repr=False)
 
     def __post_init__(self) -> None:
+        FLAG.check("adapts", self.adapts)
         if self.grid is not None:
             object.__setattr__(self, "grid", tuple(as_grid(self.grid, positive=self.has_spike)))
 
@@ -200,7 +202,7 @@ class NormalScaleMixture(GridMixture):
     @classmethod
     def build(cls, **parameters: Any) -> FittedPrior:
         """Make the prior from `weights`, `scales` (0 for the spike) and `mode`."""
-        scales = as_grid(parameters["scales"], positive=False)
+        scales = as_grid(parameters["scales"], False, "scales")
         if (scales < 0).any():
             raise ValueError("scales must not be negative")
         weights, mode = as_weights(parameters["weights"], scales.size), as_mode(parameters)
@@ -262,7 +264,7 @@ class Unimodal(GridMixture):
     @classmethod
     def build(cls, **parameters: Any) -> FittedPrior:
         """Make the prior from `weights`, `lower`, `upper` (equal for the spike) and `mode`."""
-        lower, upper = (as_grid(parameters[end], positive=False) for end in ("lower", "upper"))
+        lower, upper = (as_grid(parameters[end], False, end) for end in ("lower", "upper"))
         if lower.shape != upper.shape or (lower > upper).any():
             raise ValueError("lower and upper must have one entry per component, lower <= upper")
         weights, mode = as_weights(parameters["weights"], lower.size), as_mode(parameters)
@@ -360,7 +362,7 @@ class NPMLE(GridMixture):
     @classmethod
     def build(cls, **parameters: Any) -> FittedPrior:
         """Make the prior from `weights` and `locations`."""
-        locations = as_grid(parameters["locations"], positive=False)
+        locations = as_grid(parameters["locations"], False, "locations")
         weights = as_weights(parameters["weights"], locations.size)
         kept = {"weights": weights, "locations": locations}
         return MixturePrior(cls, kept, weights, [kernels.PointMass(locations)])
@@ -399,12 +401,8 @@ class Deconvolver(NPMLE):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.degrees_of_freedom < 1:
-            raise ValueError(
-                f"degrees_of_freedom must be at least 1, got {self.degrees_of_freedom}"
-            )
-        if not self.c0 >= 0:
-            raise ValueError(f"c0 must not be negative, got {self.c0}")
+        integer(1, SETTINGS.most_points).check("degrees_of_freedom", self.degrees_of_freedom)
+        real("a number from 0 to 1e6", lambda c0: 0 <= c0 <= 1e6).check("c0", self.c0)
 
     def fit_column(self, column: Columns, start: FittedPrior | None) -> tuple[FittedPrior, float]:
         """Fit the only column."""
