@@ -70,6 +70,7 @@ ACTIONS = {
     ),
     "ebcd fit": command(*FIT),
 }
+ROOM = [0, 100, 1_000, 3_000]  # bytes left on a disk
 SLOW = [pytest.param(name, marks=pytest.mark.slow) for name in ACTIONS if name == "ebcd fit"]
 CASES = [*(name for name in ACTIONS if name != "ebcd fit"), *SLOW]
 
@@ -78,10 +79,14 @@ CASES = [*(name for name in ACTIONS if name != "ebcd fit"), *SLOW]
 def made(tmp_path_factory):
     """A folder in which everything has been written once."""
     folder = tmp_path_factory.mktemp("made")
+    write_everything(folder)
+    return folder
+
+
+def write_everything(folder):
     np.savetxt(folder / "x.csv", X, delimiter=",")
     for action in reversed(ACTIONS.values()):
         action(folder)
-    return folder
 
 
 def contents(folder):
@@ -164,7 +169,7 @@ def test_the_end_of_the_process_at_every_call(name, made, tmp_path):
 
 
 @pytest.mark.parametrize("name", CASES)
-@pytest.mark.parametrize("room", [0, 100, 1_000, 3_000])
+@pytest.mark.parametrize("room", ROOM)
 def test_a_full_disk(name, room, made, tmp_path):
     pytest.importorskip("resource")
     folder = copied(made, tmp_path)

@@ -36,6 +36,12 @@ if scipy.sparse.issparse(matrix):
 else:
     numpy.save(sys.stdout.buffer, matrix)
 """
+_PATIENCE = 30  # seconds for a look at the structure of a file, which takes one
+_LOOK_AT_HDF5 = """
+import sys, h5py
+with h5py.File(sys.argv[1], "r") as file:
+    file.visititems(lambda name, node: (dict(node.attrs), getattr(node, "shape", None)))
+"""
 _READ_WORKBOOK = """
 import io, json, sys
 from python_calamine import CalamineWorkbook
@@ -174,6 +180,8 @@ def read_h5ad(file: DataFile, options: ReadOptions) -> Cells:
     """Read the matrix of annotated data, with the names of observations and variables."""
     with needs("h5py", "h5ad files"):
         import h5py
+    if file.plain:
+        check_hdf5(file.path)
     with h5py.File(file.whole(), "r") as stored:
         if "X" not in stored:
             raise FileError(f"{file.name} is an HDF5 file, but not h5ad: it has no matrix X")
@@ -182,6 +190,11 @@ def read_h5ad(file: DataFile, options: ReadOptions) -> Cells:
             raise FileError(str(unknown_name("layer", layer, list(layers))))
         values = _h5_values(stored["X"] if layer is None else layers[layer], file.size)
         return Cells(values, h5_names(stored["var"]), rows=h5_names(stored["obs"]))
+
+
+def check_hdf5(path: Path) -> None:
+    """Look at the structure of a file in a child: the library never ends on some damaged ones."""
+    in_child(_LOOK_AT_HDF5, b"", str(path), seconds=_PATIENCE)
 
 
 def _h5_values(node: Any, size: int) -> Any:

@@ -123,15 +123,21 @@ def unpacked(stream: Any, size: int) -> Any:
     return stream
 
 
-def in_child(script: str, content: bytes, *arguments: str) -> bytes:
+def in_child(script: str, content: bytes, *arguments: str, seconds: float | None = None) -> bytes:
     """Run a Python script that turns its input into output in a process of its own.
 
-    For libraries that crash on damaged files, or take all memory: then only the child ends.
+    For libraries that crash on damaged files, take all memory, or never end: then only the child
+    does, after so many seconds if that is said.
     """
     # cells are objects there, and then text again; libraries reserve a few gigabytes
     most = 8 * _limit(len(content)) + 4_000_000_000
     command = [sys.executable, "-c", _WITHIN.format(most) + script, *arguments]
-    child = subprocess.run(command, input=content, capture_output=True, check=False)
+    try:
+        child = subprocess.run(
+            command, input=content, capture_output=True, check=False, timeout=seconds
+        )
+    except subprocess.TimeoutExpired:
+        raise ValueError(f"its reader does not end within {seconds:g} s") from None
     if child.returncode == 0:
         return child.stdout
     last = child.stderr.decode(errors="replace").strip().splitlines()[-1:]
