@@ -16,6 +16,7 @@ import math
 import os
 import re
 import uuid
+import warnings
 import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -159,7 +160,9 @@ def _read_array(archive: zipfile.ZipFile, name: str) -> np.ndarray:
     with archive.open(name) as member:
         version = np.lib.format.read_magic(member)
         read = {1: np.lib.format.read_array_header_1_0, 2: np.lib.format.read_array_header_2_0}
-        shape, _, dtype = read[version[0]](member)
+        with warnings.catch_warnings():  # of Python, on what a damaged header looks like
+            warnings.simplefilter("ignore")
+            shape, _, dtype = read[version[0]](member)
         if max(shape, default=0) > _LONGEST:  # only if it is empty: otherwise the file is as long
             raise ValueError(f"{name} claims the shape {shape}, beyond the limit of {_LONGEST:,}")
         if math.prod(shape) * dtype.itemsize != archive.getinfo(name).file_size - member.tell():
