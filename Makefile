@@ -6,6 +6,7 @@ VENV := .venv
 CORE := .venv-core
 PYTEST_ARGS ?= -n 2
 PAPER_ARGS ?=
+FUZZ_ARGS ?=
 
 ONE_THREAD := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 VECLIB_MAXIMUM_THREADS=1
 INSTALL := -m pip install --quiet --disable-pip-version-check
@@ -13,7 +14,7 @@ INSTALL := -m pip install --quiet --disable-pip-version-check
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help demo quick test lint test-full test-core docs linkcheck bench scale paper paper-quick clean
+.PHONY: help demo quick test lint test-full test-core test-versions fuzz docs linkcheck bench scale paper paper-quick clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -39,6 +40,24 @@ test-core: $(CORE)/installed-test  ## one case of each test, on the built wheel 
 	$(CORE)/bin/python $(INSTALL) --force-reinstall --no-deps .
 	$(ONE_THREAD) $(CORE)/bin/python -m pytest $(PYTEST_ARGS) --one-case --doctest-ignore-import-errors --pyargs \
 		tests/data tests/estimators tests/peers tests/priors tests/report tests/test_*.py ebcd
+
+# The oldest versions that pyproject.toml allows, and the newest, on every Python that is installed.
+OLDEST := numpy==2.0.* scipy==1.13.* scikit-learn==1.6.*
+PYTHONS ?= $(shell for minor in 11 12 13 14; do python3.$$minor -c "print('python3.$$minor')" 2>/dev/null; done)
+
+test-versions:  ## one case of each test of the core, with the oldest and the newest dependencies
+	@for python in $(PYTHONS); do for versions in "$(OLDEST)" ""; do \
+		echo "$$python, $${versions:-newest versions}"; rm -rf .venv-versions; \
+		$$python -m venv .venv-versions && \
+		.venv-versions/bin/python $(INSTALL) --upgrade '.[test]' $$versions && \
+		$(ONE_THREAD) .venv-versions/bin/python -m pytest $(PYTEST_ARGS) -q --one-case --doctest-ignore-import-errors \
+			--pyargs tests/data tests/estimators tests/io tests/peers tests/priors tests/report tests/test_*.py ebcd \
+			|| exit 1; \
+	done; done
+
+fuzz: $(VENV)/installed-dev  ## hostile calls and mutated files, half an hour; FUZZ_ARGS="--count 100" for less
+	$(ONE_THREAD) $(VENV)/bin/python -m benchmarks.hostile
+	$(ONE_THREAD) $(VENV)/bin/python -m benchmarks.fuzz --count 10000 $(FUZZ_ARGS)
 
 docs: $(VENV)/installed-dev  ## run the gallery, build docs/_build/html; a warning is an error
 	rm -rf docs/generated
@@ -78,7 +97,7 @@ paper-quick: $(VENV)/installed-paper  ## the same with two data sets, in less th
 	$(ONE_THREAD) $(VENV)/bin/python -m experiments --quick --output paper-quick-output $(PAPER_ARGS)
 
 clean:  ## remove everything the other targets made
-	rm -rf $(VENV) $(CORE) demo-output paper-quick-output experiments/results/records docs/_build docs/generated dist .coverage .coverage.* htmlcov
+	rm -rf $(VENV) $(CORE) .venv-versions demo-output paper-quick-output experiments/results/records docs/_build docs/generated dist .coverage .coverage.* htmlcov
 	rm -rf .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 

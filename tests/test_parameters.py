@@ -86,7 +86,7 @@ LEGAL = {
     "alphas": {"array"},
     "n_jobs": {"minus one", "huge", "beyond floats", "none"},
     "gamma": {"zero", "half"},
-    "mu": (NUMBERS - {"zero"}) | {"array", "none"},
+    "mu": (NUMBERS - {"zero", "huge"}) | {"array", "none"},
     "n_nonzero": {"huge", "none"},
     "sumabs": (NUMBERS - {"zero", "half"}) | {"array"},
     ("EBCD", "tol"): NUMBERS | {"none"},

@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import math
+import re
 import reprlib
 import sys
 from collections.abc import Callable, Collection, Mapping
@@ -81,6 +82,17 @@ def check_parameters(
         declared[name].check(name, value)
 
 
+# Characters that terminals obey, that turn text around, or that neither XML nor UTF-8 can hold.
+_CONTROL = re.compile(
+    "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]"
+)
+
+
+def printable(text: str) -> str:
+    """Return text with a question mark in place of control characters, to print and to draw."""
+    return _CONTROL.sub("\N{REPLACEMENT CHARACTER}", text)
+
+
 def shown(value: Any) -> str:
     """Format any value so that it fits into a line of an error message."""
     if isinstance(value, np.ndarray) and value.size > 3:
@@ -121,8 +133,8 @@ def real(words: str, holds: Callable[[float], bool] = lambda value: True) -> Con
     """Allow finite real numbers that meet a condition, which `words` describe."""
     return Constraint(
         (words,),
-        lambda value: is_integer(value) or isinstance(value, float | np.floating),
-        lambda value: _is_finite(value) and holds(value),
+        lambda value: is_integer(value) or isinstance(value, float | np.float32 | np.float16),
+        lambda value: _is_finite(value) and holds(float(value)),
     )
 
 
@@ -161,7 +173,14 @@ MAX_ITER, N_DRAWS, N_TRIALS = integer(1, _MOST), integer(0, _MOST), integer(1, M
 NON_NEGATIVE = real("a number of at least 0", lambda value: value >= 0)
 POSITIVE = real("a number above 0", lambda value: value > 0)
 PROBABILITY = real("a number above 0 and below 1", lambda value: 0 < value < 1)
-N_JOBS = Constraint(("an integer other than 0",), is_integer, bool) | NONE
+N_JOBS = (
+    Constraint(
+        ("an integer other than 0, up to 2147483647",),
+        is_integer,
+        lambda value: bool(value) and abs(int(value)) <= _MOST,
+    )
+    | NONE
+)
 VERBOSE = FLAG | integer(0)
 LOADINGS = Constraint(
     ("an array of finite loadings of shape (n_features, n_components)",),

@@ -10,18 +10,25 @@ dictionaries (with text as keys) of these. Other objects pass through two hooks,
 
 from __future__ import annotations
 
+import glob
 import json
 import math
 import os
 import re
 import uuid
+import warnings
 import zipfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
+
+try:
+    import fcntl
+except ImportError:  # pragma: no cover - elsewhere than on Unix
+    fcntl = None  # type: ignore[assignment]
 
 StrPath = str | os.PathLike[str]
 Arrays = dict[str, np.ndarray]
@@ -29,6 +36,7 @@ Default = Callable[[Any], dict[str, Any] | None]
 ObjectHook = Callable[[dict[str, Any]], Any]
 
 _HEADER = "header.json"
+_LONGEST = 1_000_000_000  # entries along an axis
 
 
 class NotStorableError(TypeError):
@@ -91,15 +99,43 @@ def replacing(path: StrPath) -> Iterator[IO[bytes]]:
         raise IsADirectoryError(f"{path} is a folder; add the name of a file in it")
     if not target.parent.is_dir():
         raise FileNotFoundError(f"the folder {target.parent} does not exist; create it first")
+    for left in target.parent.glob(f".{glob.escape(target.name)}.*.part"):
+        with suppress(OSError), left.open("rb") as handle:
+            if holds(handle):  # whoever wrote it was killed
+                left.unlink()
     part = target.with_name(f".{target.name}.{uuid.uuid4().hex}.part")
     try:
         with part.open("xb") as handle:
+            holds(handle)
             yield handle
             handle.flush()
             os.fsync(handle.fileno())
         part.replace(target)
+        sync(target.parent)
     finally:
-        part.unlink(missing_ok=True)
+        with suppress(OSError):
+            part.unlink(missing_ok=True)
+
+
+def holds(handle: IO[bytes]) -> bool | None:
+    """Lock an open file until it is closed; return whether nobody else has, None if unknown."""
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except (AttributeError, OSError):  # the system, or this file system, has no locks
+        return None
+    return True
+
+
+def sync(path: Path) -> None:
+    """Make sure that a file, or the names in a folder, survive if the machine loses power."""
+    with suppress(OSError):  # folders cannot be opened everywhere
+        number = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(number)
+        finally:
+            os.close(number)
 
 
 @contextmanager
@@ -124,7 +160,11 @@ def _read_array(archive: zipfile.ZipFile, name: str) -> np.ndarray:
     with archive.open(name) as member:
         version = np.lib.format.read_magic(member)
         read = {1: np.lib.format.read_array_header_1_0, 2: np.lib.format.read_array_header_2_0}
-        shape, _, dtype = read[version[0]](member)
+        with warnings.catch_warnings():  # of Python, on what a damaged header looks like
+            warnings.simplefilter("ignore")
+            shape, _, dtype = read[version[0]](member)
+        if max(shape, default=0) > _LONGEST:  # only if it is empty: otherwise the file is as long
+            raise ValueError(f"{name} claims the shape {shape}, beyond the limit of {_LONGEST:,}")
         if math.prod(shape) * dtype.itemsize != archive.getinfo(name).file_size - member.tell():
             raise ValueError(f"{name} is not as long as it claims")
         member.seek(0)

@@ -128,6 +128,8 @@ def covariance_distance(Sigma: ArrayLike, L: ArrayLike) -> float:
             f"L has {len(loadings)} rows, but Sigma is {_shape(covariance)}; pass loadings with "
             "one row per feature (components_.T of an estimator)"
         )
+    if np.abs(loadings).max(initial=0.0) > 1e75:
+        raise ValueError("L has entries beyond 1e75, which are too large; change the units")
     return float(np.linalg.norm(covariance - loadings @ loadings.T))
 
 
@@ -245,7 +247,7 @@ def _matrix(name: str, value: ArrayLike) -> NDArray[np.float64]:
     try:
         raw = np.asarray(value)
         M = raw.real.astype(np.float64)
-    except (TypeError, ValueError) as error:
+    except (OverflowError, TypeError, ValueError) as error:
         raise ValueError(
             f"{name} is not a numeric array ({error}); pass a dense array of numbers "
             "(toarray() of a sparse matrix)"

@@ -840,7 +840,8 @@ def test_damaged_model(fitted, tmp_path):
 
 def test_version(capsys, monkeypatch):
     monkeypatch.setattr(sys, "argv", ["ebcd", "--version"])
-    runpy.run_module("ebcd", run_name="__main__")
+    with pytest.raises(SystemExit):
+        runpy.run_module("ebcd", run_name="__main__")
     assert capsys.readouterr().out == ok("--version").stdout == f"ebcd {ebcd.__version__}\n"
 
 
@@ -872,6 +873,25 @@ def test_piped_output_has_no_escape_codes(table, tmp_path):
     assert result.returncode == 0, result.stderr
     assert "\x1b" not in result.stdout + result.stderr
     assert "fitting: iteration " in result.stderr
+
+
+def test_version_without_the_extra(capsys, monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["ebcd", "--version"])
+    monkeypatch.setitem(sys.modules, "typer", None)
+    ebcd.cli.main()
+    assert capsys.readouterr().out == f"ebcd {ebcd.__version__}\n"
+
+
+def test_interrupted_while_libraries_are_loaded(capsys, monkeypatch):
+    class Interrupted:
+        def __getattr__(self, name):
+            raise KeyboardInterrupt
+
+    monkeypatch.setitem(sys.modules, "ebcd.cli._app", Interrupted())
+    with pytest.raises(SystemExit) as stopped:
+        ebcd.cli.main()
+    assert stopped.value.code == 130
+    assert capsys.readouterr().err == ""
 
 
 def test_without_the_extra(capsys, monkeypatch):

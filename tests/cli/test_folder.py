@@ -2,7 +2,8 @@
 
 import pytest
 
-from ebcd.cli._folder import claimed
+from ebcd import _store
+from ebcd.cli._folder import claimed, recover
 
 
 def write(folder, text="new"):
@@ -52,11 +53,34 @@ def test_two_runs_never_share_a_folder(out, force):
     assert (out / "summary.json").read_text() == "new"
 
 
-def test_a_killed_run_says_what_to_delete(out, tmp_path):
+def test_what_a_killed_run_has_left_is_cleared_away(out, tmp_path):
+    (tmp_path / ".out.lock").touch()
     (tmp_path / ".out.part").mkdir()
-    with pytest.raises(ValueError, match=r"killed, delete .*\.out\.part"), claimed(out, False):
+    write(tmp_path / ".out.part")
+    out.mkdir()  # its claim
+    run(out)
+    assert names(tmp_path) == ["out"]
+    assert (out / "summary.json").read_text() == "new"
+
+
+def test_without_locks_a_killed_run_says_what_to_delete(out, tmp_path, monkeypatch):
+    monkeypatch.setattr(_store, "fcntl", None)
+    run(out)
+    (tmp_path / ".out.lock").touch()
+    with pytest.raises(ValueError, match=r"killed, delete .*\.out\.lock"), claimed(out, True):
         raise AssertionError
-    assert names(tmp_path) == [".out.part"]
+    assert names(tmp_path) == [".out.lock", "out"]
+
+
+def test_results_that_were_being_replaced_come_back(out, tmp_path):
+    old = tmp_path / ".out.old"
+    old.mkdir()
+    write(old, "old")
+    recover(out)
+    assert names(tmp_path) == ["out"]
+    assert (out / "summary.json").read_text() == "old"
+    recover(out)
+    assert names(tmp_path) == ["out"]
 
 
 @pytest.mark.parametrize("name", ["thesis.tex", "summary.json"])

@@ -15,6 +15,7 @@ from sklearn.pipeline import make_pipeline
 
 import ebcd
 from ebcd import EBCD, PenalizedPCA, PenalizedPCACV
+from ebcd.io import _model
 from ebcd.peers import EBMF, EBPCA, ITSPCA, SPC, USLPCA, GPower
 from ebcd.penalties import L1, SCAD, NonNegative
 from ebcd.priors import PRIORS, MixturePrior, PointNormal, make_prior
@@ -339,10 +340,11 @@ FORMAT_1 = {
 }
 
 
+@pytest.mark.parametrize("version", range(1, _model._FORMAT["format_version"] + 1))
 @pytest.mark.parametrize("name", FORMAT_1)
-def test_files_of_format_1(name):
-    """Files of the first format, written by version 0.1.0 before the store was shared."""
-    model = ebcd.load(Path(__file__).parent / "files" / f"{name}_format_1.npz")
+def test_files_of_every_format(name, version):
+    """The first format was written by version 0.1.0 before the store was shared."""
+    model = ebcd.load(Path(__file__).parent / "files" / f"{name}_format_{version}.npz")
     rng = np.random.default_rng(0)
     L = np.zeros((2, 6))
     L[0, :3], L[1, 3:] = 3, 1.5

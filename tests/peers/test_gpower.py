@@ -234,7 +234,7 @@ class TestBadInput:
 
     @pytest.mark.parametrize("mu", [0.0, -1.0, np.inf, [1.0, np.nan]])
     def test_weights(self, mu):
-        with pytest.raises(ValueError, match="mu must be a number above 0"):
+        with pytest.raises(ValueError, match="mu must be a number from 1e-6"):
             GPower(2, mu=mu).fit(draw(0))
 
     def test_number_of_gammas(self):

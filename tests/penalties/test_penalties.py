@@ -252,10 +252,10 @@ class TestLookup:
     @pytest.mark.parametrize(
         ("make", "message"),
         [
-            (lambda: ElasticNet(1.5), "l1_ratio must lie between 0 and 1, got 1.5"),
-            (lambda: SCAD(1.0), "gamma of scad must be above 1"),
-            (lambda: MCP(0.0), "gamma of mcp must be positive"),
-            (lambda: MCP(np.nan), "gamma of mcp must be positive"),
+            (lambda: ElasticNet(1.5), "l1_ratio must be a number from 0 to 1, got 1.5"),
+            (lambda: SCAD(1.0), "gamma must be a number above 1"),
+            (lambda: MCP(0.0), "gamma must be a number from 1e-6"),
+            (lambda: MCP(np.nan), "gamma must be a number from 1e-6"),
         ],
     )
     def test_bad_options(self, make, message):

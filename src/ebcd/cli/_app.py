@@ -22,7 +22,7 @@ from ebcd.cli._compare import (
     write_outcomes,
 )
 from ebcd.cli._data import Steps, check_covariance_options, load, scores_of, standardized
-from ebcd.cli._errors import Commands, one_line_errors
+from ebcd.cli._errors import Commands, echo, one_line_errors
 from ebcd.cli._folder import claimed
 from ebcd.cli._progress import display
 from ebcd.cli._results import (
@@ -106,7 +106,7 @@ def fit(
 ) -> None:
     """Find the components of a table; write them, the scores and a report to a folder."""
     reading = o.reading(locals())
-    with one_line_errors():
+    with one_line_errors(checkpoint):
         model = ebcd.EBCD(
             n_components,
             prior=prior,
@@ -140,15 +140,15 @@ def _print_summary(
 ) -> None:
     if json:
         summary.pop("standard_deviations", None)  # one for each feature; they are in the file
-        typer.echo(as_json(summary))
+        echo(as_json(summary))
     elif not quiet:
-        typer.echo(model.summary().replace(f"\n  hint: {HINT}", ""))  # a warning came first
+        echo(model.summary().replace(f"\n  hint: {HINT}", ""))  # a warning came first
         if n_boot := summary["intervals"].get("n_boot"):
-            typer.echo(f"  intervals in the files are those of {n_boot} bootstrap fits")
+            echo(f"  intervals in the files are those of {n_boot} bootstrap fits")
         if again := [one["found_again"] for one in summary["components"] if "found_again" in one]:
             shares = ", ".join(f"component {k} in {share:.0%}" for k, share in enumerate(again))
-            typer.echo(f"  found again in random halves of the rows: {shares}")
-        typer.echo(f"\nresults: {output}\nreport:  {output / 'report.html'}")
+            echo(f"  found again in random halves of the rows: {shares}")
+        echo(f"\nresults: {output}\nreport:  {output / 'report.html'}")
 
 
 @app.command()
@@ -184,7 +184,7 @@ def demo(
 def report(folder: Path = o.RESULTS) -> None:
     """Write the report of a finished fit again."""
     with one_line_errors():
-        typer.echo(rewrite_report(folder))
+        echo(rewrite_report(folder))
 
 
 @app.command("compare", cls=CompareCommand)
@@ -237,11 +237,11 @@ def compare_methods(
         if output is not None:
             write_outcomes(outcomes, data, path.name, output)
         if json:
-            typer.echo(as_json([dataclasses.asdict(outcome) for outcome in outcomes]))
+            echo(as_json([dataclasses.asdict(outcome) for outcome in outcomes]))
         else:
             print_outcomes(outcomes)
             if output is not None:
-                typer.echo(f"\npage: {output}")
+                echo(f"\npage: {output}")
 
 
 @app.command()
@@ -271,13 +271,15 @@ def transform(
             scores, table = scores_of(fitted, summary, path, reading, shown)
         frame = scores_frame(scores, table)
         if output is None:
+            if sys.stdout is None:
+                raise ValueError("standard output is closed; give a file with -o")
             frame.to_csv(sys.stdout, **CSV)
             return
         output.parent.mkdir(parents=True, exist_ok=True)
         with _store.replacing(output) as file:
             frame.to_csv(file, **CSV)
         if not quiet:
-            typer.echo(f"scores of {len(scores)} rows: {output}")
+            echo(f"scores of {len(scores)} rows: {output}")
 
 
 def _check_file(path: Path, force: bool) -> None:

@@ -20,7 +20,7 @@ from rich.table import Table as Grid
 from typer.core import TyperCommand
 
 import ebcd
-from ebcd._parameters import unknown_name
+from ebcd._parameters import printable, unknown_name
 from ebcd._store import replacing
 from ebcd.cli._data import Prepared, remarks
 from ebcd.cli._progress import Display
@@ -221,6 +221,7 @@ def write_outcomes(outcomes: list[Outcome], data: Prepared, name: str, path: Pat
     rows = [_TITLES, *map(_cells, outcomes)]
     legend = [f"{line[:1].upper()}{line[1:]}." for line in _legend(outcomes)]
     path.parent.mkdir(parents=True, exist_ok=True)
+    what = "Methods" if outcomes[0].best is None else "Priors"
+    title = printable(f"{what} compared on {name}")
     with replacing(path) as file:
-        what = "Methods" if outcomes[0].best is None else "Priors"
-        file.write(table_page(f"{what} compared on {name}", notes, rows, legend).encode())
+        file.write(table_page(title, notes, rows, legend).encode())

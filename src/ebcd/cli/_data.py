@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ebcd._parameters import printable
 from ebcd.cli._progress import Display
 from ebcd.data import Input, Reading, as_input, is_sparse
 from ebcd.data.files._table import Table, missing_features, read_table
@@ -93,7 +94,7 @@ class Prepared:
 def remarks(warned: Iterable[str], steps: Iterable[str], notes: Iterable[str]) -> list[str]:
     """Return warnings, steps of preparation and notes as sentences for a report."""
     lines = [*(f"warning: {words}" for words in warned), *steps, *notes]
-    return [f"{line[:1].upper()}{line[1:].rstrip('.')}." for line in lines]
+    return [printable(f"{line[:1].upper()}{line[1:].rstrip('.')}.") for line in lines]
 
 
 def check_covariance_options(covariance: bool, n_samples: int | None, steps: Steps) -> None:

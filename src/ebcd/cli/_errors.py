@@ -13,6 +13,8 @@ import numpy as np
 import typer
 from typer.core import TyperGroup
 
+from ebcd._parameters import printable
+
 _UsageError: Any = typer.BadParameter.__mro__[1]  # of Click, or of the copy in newer Typers
 
 
@@ -36,8 +38,11 @@ class Commands(TyperGroup):
 
 
 @contextlib.contextmanager
-def one_line_errors() -> Iterator[None]:
-    """Turn errors into one line and an exit code; after a signal, the one that shells use."""
+def one_line_errors(checkpoint: Path | None = None) -> Iterator[None]:
+    """Turn errors into one line and an exit code; after a signal, the one that shells use.
+
+    Whoever interrupts a fit is told of its `checkpoint`, if there is one.
+    """
     try:
         yield
         if sys.stdout is not None:  # as it is when standard output is closed from the start
@@ -57,7 +62,9 @@ def one_line_errors() -> Iterator[None]:
         advice = "use fewer columns (--columns), or ebcd.Gram in Python"
         raise typer.Exit(_report(f"the data do not fit into memory; {advice}")) from None
     except (KeyboardInterrupt, typer.Abort):
-        typer.echo("interrupted; nothing was written", err=True)
+        kept = checkpoint is not None and checkpoint.exists()
+        told = f"the same command goes on from the checkpoint {checkpoint}"
+        echo(f"interrupted; {told if kept else 'nothing was written'}", err=True)
         raise typer.Exit(130) from None
     except Exception as error:  # noqa: BLE001 - people should not see a traceback
         words = f"{type(error).__name__}: {error}; this should not happen, please report it"
@@ -67,5 +74,10 @@ def one_line_errors() -> Iterator[None]:
 def _report(message: str) -> int:
     """Print an error on one line and return its exit code."""
     typer.secho("error: ", fg=typer.colors.RED, bold=True, err=True, nl=False)
-    typer.echo(" ".join(message.split()), err=True)
+    echo(" ".join(message.split()), err=True)
     return 2
+
+
+def echo(words: Any, err: bool = False) -> None:
+    """Print what may contain names from files, which terminals must not take for commands."""
+    typer.echo(printable(str(words)), err=err)

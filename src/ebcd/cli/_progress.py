@@ -10,10 +10,11 @@ from collections.abc import Iterator
 from time import monotonic
 
 import numpy as np
-import typer
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
+from ebcd._parameters import printable
+from ebcd.cli._errors import echo
 from ebcd.fitting._progress import _SECONDS_BETWEEN_LINES, AbstractDisplay
 
 _ELBOS = 9  # whose gains predict the remaining iterations; more would lag behind
@@ -82,10 +83,10 @@ class _Lines(Display):
         now = monotonic()
         if words and not (brief and now - self._spoke < _SECONDS_BETWEEN_LINES):
             self._spoke = now
-            typer.echo(f"{words}: {detail}" if detail else words, err=True)
+            echo(f"{words}: {detail}" if detail else words, err=True)
 
     def note(self, words: str) -> None:
-        typer.echo(words, err=True)
+        echo(words, err=True)
 
 
 class _Live(Display):
@@ -97,10 +98,11 @@ class _Live(Display):
         super().__init__()
 
     def _show(self, words: str, detail: str = "", brief: bool = False) -> None:
-        self._progress.update(self._task, description=f"{words}\n{detail}")
+        self._progress.update(self._task, description=f"{printable(words)}\n{detail}")
 
     def note(self, words: str) -> None:
-        self._progress.console.print(words, markup=False, highlight=False, soft_wrap=True)
+        console = self._progress.console
+        console.print(printable(words), markup=False, highlight=False, soft_wrap=True)
 
 
 @contextlib.contextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 import warnings
 from collections.abc import Iterator
@@ -16,8 +17,10 @@ import ebcd
 from ebcd import _store
 from ebcd._numerics import Array
 from ebcd.cli._data import Prepared, remarks
+from ebcd.cli._folder import recover
 from ebcd.cli._progress import Display
 from ebcd.data._inputs import from_covariance
+from ebcd.data.files._columns import parse_number
 from ebcd.data.files._table import Table
 from ebcd.io import load, save
 from ebcd.report import pca_variance_ratio, write_report
@@ -27,7 +30,14 @@ if TYPE_CHECKING:
     import pandas as pd
 
 # The same on every system; numbers have all their digits by default.
-CSV: dict[str, Any] = {"lineterminator": "\n", "encoding": "utf-8", "na_rep": "nan"}
+CSV: dict[str, Any] = {
+    "lineterminator": "\n",
+    "encoding": "utf-8",
+    "errors": "backslashreplace",
+    "na_rep": "nan",
+}
+_NOT_TEXT = re.compile("[\x7f-\x9f\ud800-\udfff]")  # not to be printed, or not in UTF-8
+_FORMULA = re.compile(r"'*[=+\-@\t\r]")  # what a spreadsheet would run when it opens a file
 _NOT_CENTRED = "means were not subtracted (--no-center)"
 _PARTS = 20  # of a bootstrap, each of which prepares its draws anew
 
@@ -191,7 +201,7 @@ def _components_frame(model: ebcd.EBCD, intervals: Array) -> pd.DataFrame:
     tables |= {"_lower": lower, "_upper": upper}
     components = range(model.n_components_)
     columns = {f"component_{k}{of}": table[k] for k in components for of, table in tables.items()}
-    return pd.DataFrame(columns, index=pd.Index(model.feature_names_in_, name="feature"))
+    return pd.DataFrame(columns, index=_index(model.feature_names_in_, "feature"))
 
 
 def scores_frame(scores: Any, table: Table) -> pd.DataFrame:
@@ -200,8 +210,25 @@ def scores_frame(scores: Any, table: Table) -> pd.DataFrame:
 
     index = pd.Index(table.row_numbers or range(len(scores)), name="row")
     if table.row_names:
-        index = pd.Index(table.row_names, dtype=object, name=table.index_name or "name")
+        index = _index(table.row_names, table.index_name or "name")
     return pd.DataFrame(scores, index=index).add_prefix("component_")
+
+
+def _index(names: Any, title: str) -> pd.Index:
+    """Return names for a CSV file; those that look like formulas have an apostrophe in front."""
+    import pandas as pd
+
+    safe = [_harmless(str(name)) for name in (title, *names)]
+    return pd.Index(safe[1:], dtype=object, name=safe[0])
+
+
+def _harmless(name: str) -> str:
+    return f"'{name}" if _FORMULA.match(name) and parse_number(name, ".") is None else name
+
+
+def _as_written(name: str) -> str:
+    """Undo what `_harmless` does."""
+    return name[1:] if name.startswith("'") and _harmless(name[1:]) == name else name
 
 
 def _write_report(
@@ -233,6 +260,7 @@ def _write_report(
 def read_results(folder: Path) -> tuple[Any, dict[str, Any]]:
     """Read the model and the summary of a folder of results, or of a model file in one."""
     hint = "pass the folder that ebcd fit wrote"
+    recover(folder)
     if not folder.exists():
         raise ValueError(f"{folder} does not exist; {hint}")
     place = folder / "model.npz" if folder.is_dir() else folder
@@ -241,8 +269,12 @@ def read_results(folder: Path) -> tuple[Any, dict[str, Any]]:
     model = load(place)
     try:
         summary = json.loads(place.with_name("summary.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+    except FileNotFoundError:
         summary = {}
+    except ValueError:
+        summary = None
+    if not isinstance(summary, dict):  # without it data would be prepared in another way
+        raise ValueError(f"{folder} has no readable summary.json; run ebcd fit again")
     return model, summary
 
 
@@ -259,7 +291,7 @@ def rewrite_report(folder: Path) -> Path:
     if (folder / "scores.csv").exists():
         frame = pd.read_csv(folder / "scores.csv", dtype=str, keep_default_na=False)
         names, scores = frame.iloc[:, 0], frame.iloc[:, 1:].to_numpy(dtype=np.float64)
-        rows = names.tolist()
+        rows = [_as_written(name) for name in names]
         if names.name == "row" and rows == [str(i) for i in range(len(rows))]:
             rows = None
     bootstrapped = summary.get("intervals", {}).get("kind") == "bootstrap"
@@ -282,4 +314,5 @@ def as_json(summary: Any) -> str:
     """Return JSON of plain values, with null for what is not finite."""
     text = json.dumps(summary, default=lambda value: value.tolist())
     plain = json.loads(text, parse_constant=lambda name: None)
-    return json.dumps(plain, indent=2, ensure_ascii=False)
+    text = json.dumps(plain, indent=2, ensure_ascii=False)
+    return _NOT_TEXT.sub(lambda found: f"\\u{ord(found[0]):04x}", text)

@@ -22,7 +22,7 @@ from ebcd.data._inputs import (
 )
 from ebcd.data._moments import as_dense, checked_sparse, has_holes, is_sparse, without_holes
 from ebcd.data._observed import Observed, missing_places
-from ebcd.data._rows import AbstractRows, Memory, Reading, check_memory
+from ebcd.data._rows import AbstractRows, Memory, Reading, check_memory, times
 from ebcd.data._streamed import PassPrinter
 
 __all__ = [
@@ -52,6 +52,7 @@ __all__ = [
     "is_sparse",
     "missing_places",
     "refuse_queries",
+    "times",
     "without_holes",
     "working_unit",
 ]

@@ -19,6 +19,8 @@ from ebcd.data._rows import AbstractRows, MatrixRows, scores_of
 # Width of the blocks of a Krylov space beyond half the number of eigenpairs: with five products,
 # what reaches the accuracy of randomised PCA.
 _OVERSAMPLING = 8
+# Data in single precision with room for sums of their entries, and all their digits.
+_SINGLE = (1e-34, 1e34)
 
 
 class AbstractCovariance(ABC):
@@ -56,6 +58,7 @@ class AbstractCovariance(ABC):
         from the Krylov space of those blocks. If the `surplus` is wanted, that space gives all its
         directions.
         """
+        k = int(k)  # NumPy's small integers overflow
         exact = self._exact_pairs(k, products * (k // 2 + _OVERSAMPLING))
         return self._krylov_pairs(k, products, surplus) if exact is None else exact
 
@@ -177,6 +180,11 @@ class DataCovariance(AbstractCovariance):
         self.unit = working_unit(variances) if unit is None else unit
         self._rows, self._mean, self._scale = rows.for_products(mean, scale * self.unit)
         self._copied = self._rows.matrix is not rows.matrix and not rows.has_sparse
+        if self._rows.dtype == np.float32 and not _SINGLE[0] < self.unit < _SINGLE[1]:
+            raise ValueError(
+                f"X is in single precision, and of a size, {self.unit:.2g}, at the end of its "
+                "range; convert it to double precision, or divide it by some unit"
+            )
         self._diagonal = variances / self.unit / self.unit
         # one scale for all features is applied to the scores, which are fewer
         self._common = bool((self._scale == self._scale[0]).all())
@@ -240,7 +248,7 @@ class DataCovariance(AbstractCovariance):
 
     def best_route(self, n_components: int) -> AbstractCovariance:
         """Return the covariance matrix itself where that makes a fit cheaper."""
-        through_data = 2 * _settings.SETTINGS.expected_products * n_components
+        through_data = 2 * _settings.SETTINGS.expected_products * int(n_components)
         few = self.n_features <= min(self._rows.n_rows or 0, through_data)
         if self._rows.has_sparse or not self._rows.gathers_later or not few:
             return self

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Self
 
 from ebcd._numerics import Array
+from ebcd._parameters import shown
 from ebcd.data._moments import Moments, block_moments, checked_rows, no_moments
 
 
@@ -76,6 +77,8 @@ class Gram:
 
     def merge(self, other: Gram) -> Self:
         """Add what another accumulator has seen."""
+        if not isinstance(other, Gram):
+            raise TypeError(f"other must be a Gram, got {shown(other)} ({type(other).__name__})")
         if self.n_samples and other.n_samples and self.mean.size != other.mean.size:
             raise ValueError(
                 f"cannot merge a Gram of {other.mean.size} columns into one of {self.mean.size}"

@@ -44,13 +44,16 @@ def _chunk_rows(x: Any, reading: Reading) -> AbstractRows:
 
 def _matrix_rows(x: Any, reading: Reading) -> AbstractRows:
     """Take what scikit-learn takes: arrays, data frames, lists of lists and sparse matrices."""
-    matrix = check_array(
-        checked_sparse(x) if is_sparse(x) else unmasked(x),
-        accept_sparse=("csr", "csc"),
-        dtype=[np.float64, np.float32],
-        ensure_all_finite=False,
-        input_name="X",
-    )
+    try:
+        matrix = check_array(
+            checked_sparse(x) if is_sparse(x) else unmasked(x),
+            accept_sparse=("csr", "csc"),
+            dtype=[np.float64, np.float32],
+            ensure_all_finite=False,
+            input_name="X",
+        )
+    except OverflowError as error:
+        raise ValueError(f"X has integers that are too large for floating point: {error}") from None
     header = x if hasattr(x, "columns") else matrix
     by_columns = getattr(matrix, "format", None) == "csc"  # so that rows cannot be had one by one
     if reading.memory.limit is None or reading.whole or by_columns:

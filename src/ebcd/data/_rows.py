@@ -66,9 +66,9 @@ class Memory:
         return min(wanted, row + (self.limit - needed) // settings.copies)
 
 
-def check_memory(value: Any) -> int | None:
+def check_memory(value: Any, name: str = "max_memory") -> int | None:
     """Return a number of bytes for a number or a text such as "500MB"; None stays None."""
-    _MEMORY.check("max_memory", value)
+    _MEMORY.check(name, value)
     return None if value is None else _bytes(value)
 
 
@@ -258,8 +258,9 @@ class MatrixRows(AbstractRows):
 
 def scores_of(x: Any, v: Array, mean: Array) -> Array:
     """``v (x - mean)'``, in the precision of the data."""
-    v = v.astype(x.dtype, copy=False)
+    v, size = _in_precision(v, x.dtype)
     scores = np.asarray((x @ v.T).T if is_sparse(x) else v @ x.T, dtype=np.float64)
+    scores *= size
     if mean.any():
         scores -= (v @ mean)[:, None]
     return scores
@@ -267,12 +268,35 @@ def scores_of(x: Any, v: Array, mean: Array) -> Array:
 
 def back_from(x: Any, scores: Array, mean: Array) -> Array:
     """``scores (x - mean)``, C-ordered, in the precision of the data."""
-    low = scores.astype(x.dtype, copy=False)
+    low, size = _in_precision(scores, x.dtype)
     product = (x.T @ low.T).T if is_sparse(x) else low @ x
     product = np.ascontiguousarray(product, dtype=np.float64)
+    product *= size
     if mean.any():
         product -= np.outer(scores.sum(axis=1), mean)
     return product
+
+
+def _in_precision(v: Array, dtype: Any) -> tuple[Array, float]:
+    """Return `v` in a precision, and what it was divided by so that it is in range there."""
+    if dtype != np.float32 or _in_single(v):
+        return v.astype(dtype, copy=False), 1.0
+    size = float(2.0 ** np.round(np.log2(np.abs(v).max())))
+    return (v / size).astype(dtype), size
+
+
+def _in_single(v: Array) -> bool:
+    """Whether numbers, and products of two of them, are in the range of single precision."""
+    size = float(np.abs(v).max(initial=0.0))
+    return size == 0 or 1e-15 < size < 1e15
+
+
+def times(matrix: Array, rows: Any, columns: slice = slice(None)) -> Array:
+    """``rows matrix`` in the precision of the rows; in double on the way if that is needed."""
+    matrix = matrix[columns]
+    if rows.dtype == np.float32 and not _in_single(matrix):
+        return np.asarray(rows.astype(np.float64) @ matrix).astype(rows.dtype)
+    return np.asarray(rows @ matrix.astype(rows.dtype, copy=False))
 
 
 def less_mean(x: Any, mean: Array, far: bool) -> tuple[Any, Array]:

@@ -70,7 +70,8 @@ def as_source(data: Any) -> Source:
     if is_sparse(data):
         return array_source(checked_sparse(data).tocsr())
     if isinstance(data, list | tuple):
-        return _made_source(lambda: data, sum(int(np.shape(chunk)[0]) for chunk in data))
+        lengths = [np.shape(chunk)[:1] for chunk in data]
+        return _made_source(lambda: data, sum(int(n) for length in lengths for n in length))
     if isinstance(data, str | PathLike):
         raise TypeError(
             f"Chunks needs data, not the path {str(data)!r}; use Chunks.from_npy(path), "

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
-from ebcd._parameters import COUNT, integer
+from ebcd._parameters import MAX_ITER, integer
 
 
 class _Design(NamedTuple):
@@ -63,8 +63,12 @@ def make_simulation(
     [10, 40, 100]
     """
     integer(1, len(_DESIGNS)).check("setting", setting)
-    COUNT.check("n_samples", n_samples)
-    design, rng = _DESIGNS[setting], check_random_state(random_state)
+    MAX_ITER.check("n_samples", n_samples)
+    try:
+        rng = check_random_state(random_state)
+    except ValueError as error:
+        raise ValueError(f"random_state: {error}") from None
+    design = _DESIGNS[setting]
     V = _block_components(design)
     spikes = np.array(design.spikes)
     scores = rng.standard_normal((n_samples, len(spikes)))

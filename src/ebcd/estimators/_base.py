@@ -38,6 +38,7 @@ from ebcd.data import (
     from_covariance,
     is_dask,
     is_sparse,
+    times,
 )
 from ebcd.estimators._incomplete import log_likelihoods, scores_of
 from ebcd.fitting._progress import Monitor
@@ -182,7 +183,7 @@ class Decomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
             return scores_of(self, rows)
         if rows.lazy:
             self._check_output()
-        part = partial(_times, self._score_map)
+        part = partial(times, self._score_map)
         finish = partial(_plus, -(self._mean() @ self._score_map))
         return rows.map(part, finish, (self._score_map.shape[1],))
 
@@ -218,9 +219,13 @@ class Decomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
                     f"X must have a column of scores for each of the {len(self.components_)} "
                     f"components, got {rows.n_features}"
                 )
-            part, finish = partial(_times, self.components_), partial(_plus, self._mean())
+            part, finish = partial(times, self.components_), partial(_plus, self._mean())
             return rows.map(part, finish, self.components_.shape[1:], np.float64)
-        return np.asarray(np.asarray(X) @ self.components_ + self._mean())
+        with np.errstate(over="ignore", invalid="ignore"):
+            data = np.asarray(np.asarray(X) @ self.components_ + self._mean())
+        if not np.isfinite(data).all():
+            raise ValueError("X must hold scores: finite numbers of a size that transform returns")
+        return data
 
     def _mean(self) -> Array:
         """Return the mean of the data; zero if only their covariance is known."""
@@ -332,10 +337,6 @@ class Decomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         tags.input_tags.sparse = True
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
-
-
-def _times(matrix: Array, rows: Any, columns: slice) -> Array:
-    return np.asarray(rows @ matrix[columns].astype(rows.dtype, copy=False))
 
 
 def _plus(shift: Array, total: Array) -> Array:

@@ -12,6 +12,7 @@ import numpy as np
 from sklearn.model_selection import cross_val_score
 
 from ebcd import _axes
+from ebcd._parameters import shown
 from ebcd.estimators._ebcd import EBCD
 from ebcd.priors._family import PRIORS, as_prior
 from ebcd.priors._fitted import FittedPrior
@@ -148,7 +149,10 @@ def compare_priors(
         k = _counted(model)
         row = {"family": name, "elbo": model.elbo_}
         if cv is not None:
-            left_out = cross_val_score(EBCD(k, prior=prior, **options), X, cv=cv)
+            try:
+                left_out = cross_val_score(EBCD(k, prior=prior, **options), X, cv=cv)
+            except (IndexError, TypeError, ValueError) as error:
+                raise ValueError(f"cv={shown(cv)} does not work: {error}") from error
             row["held_out"] = float(left_out.mean())
         row |= {"nonzero": _nonzero(model), "seconds": seconds}
         rows.append(row | {"n_components": model.n_components_})
@@ -157,8 +161,10 @@ def compare_priors(
 
 def _named(priors: Any) -> dict[str, Any]:
     """Return priors by name."""
-    if isinstance(priors, str | FittedPrior) or not len(priors):
-        raise ValueError(f"priors must be a list of at least one prior, or a dict, got {priors!r}")
+    if not isinstance(priors, Mapping | list | tuple) or not priors:
+        raise ValueError(
+            f"priors must be a list of at least one prior, or a dict, got {shown(priors)}"
+        )
     if isinstance(priors, Mapping):
         return {str(name): as_prior(prior) for name, prior in priors.items()}
     found = [as_prior(prior) for prior in priors]

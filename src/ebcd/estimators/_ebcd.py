@@ -44,7 +44,8 @@ from ebcd.fitting._noise import NOISES
 from ebcd.fitting._progress import AbstractDisplay, Monitor, Printer
 from ebcd.fitting._rotation import score_map
 from ebcd.fitting._scores import SCORES, Moments, Seen, population, score_weights
-from ebcd.fitting._shrinkers import in_units, side_of
+from ebcd.fitting._shrinkers import in_working_units, side_of
+from ebcd.fitting._starts import given_start
 from ebcd.priors._family import as_priors
 from ebcd.priors._fitted import FittedPrior
 from ebcd.priors._solve import sign_rates
@@ -284,7 +285,7 @@ class EBCD(Readable):
         monitor: Monitor,
         observed: Observed | None = None,
     ) -> Problem:
-        priors = [in_units(prior, covariance.unit) for prior in as_priors(self.prior)]
+        priors = [in_working_units(prior, covariance.unit) for prior in as_priors(self.prior)]
         seen: Any = (covariance.n_samples, covariance.diagonal())
         if observed is not None:
             seen = (observed.counts, observed.variances)
@@ -361,7 +362,7 @@ class EBCD(Readable):
         wanted = self.n_components
         if not isinstance(wanted, str) and loadings.shape[1] != wanted:
             raise ValueError(f"start has {loadings.shape[1]} columns, but n_components is {wanted}")
-        return loadings.T / data.scale / data.covariance.unit
+        return given_start(loadings, data.scale * data.covariance.unit)
 
     def _decomposed(self, problem: Problem, data: Input, saved: dict[str, Any] | None) -> Fit:
         if not problem.priors:

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from html import escape
 from typing import Any
 
+from ebcd._parameters import printable
+
 _ROWS, _FEATURES, _NAME_LENGTH = 20, 5, 40  # what fits on a screen
 _CELL = "text-align:left;vertical-align:top;padding:.2em .8em .2em 0"
 
@@ -39,8 +41,8 @@ def components_table(model: Any, title: str, notes: Sequence[str]) -> str:
 
 
 def one_line(name: str) -> str:
-    """Return a name without line breaks."""
-    return " ".join(name.split())
+    """Return a name without line breaks and control characters."""
+    return " ".join(printable(name).split())
 
 
 def _row(model: Any, k: int) -> str:

@@ -14,7 +14,7 @@ from ebcd.estimators._sparse import SparseDecomposition
 from ebcd.fitting._alternate import Progress
 from ebcd.fitting._methods import Components, Strength
 from ebcd.fitting._penalized import fit_penalized, oriented
-from ebcd.fitting._starts import varimax_start
+from ebcd.fitting._starts import given_start, varimax_start
 from ebcd.penalties import as_penalty
 
 
@@ -56,7 +56,7 @@ class PenalizedDecomposition(SparseDecomposition):
                     f"start must hold loadings of shape (n_features, n_components) = {shape}, got "
                     f"shape {loadings.shape}"
                 )
-            return (loadings.T / unit)[None]
+            return given_start(loadings, unit)[None]
         if self.start == "svd" or len(principal) == 1:
             return principal[None]
         rotated = varimax_start(principal)

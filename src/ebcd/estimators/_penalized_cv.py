@@ -178,10 +178,11 @@ class PenalizedPCACV(PenalizedDecomposition):
     def _errors(self, X: Any, penalty: AbstractPenalty) -> Array:
         from sklearn.model_selection import check_cv  # heavy, and only needed here
 
-        splits = [
-            (_as_rows(train, X.shape[0]), _as_rows(test, X.shape[0]))
-            for train, test in check_cv(self.cv).split(X)
-        ]
+        try:
+            pairs = [(train, test) for train, test in check_cv(self.cv).split(X)]
+        except (TypeError, ValueError) as error:
+            raise type(error)(f"cv must give pairs (train, test) of row numbers: {error}") from None
+        splits = [tuple(_as_rows(rows, X.shape[0]) for rows in pair) for pair in pairs]
         if any(train.size == 0 or test.size == 0 for train, test in splits) or not splits:
             raise ValueError("cv must give splits with training and test rows")
         jobs = effective_n_jobs(self.n_jobs)

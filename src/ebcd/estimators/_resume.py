@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from ebcd._parameters import NONE, instance, real
+from ebcd._parameters import NONE, instance, real, shown
 from ebcd.data import AbstractRows
 from ebcd.data._moments import Moments
 from ebcd.fitting._checkpoint import Checkpoint
@@ -60,6 +60,12 @@ def as_path(checkpoint: Any) -> Path | None:
     if checkpoint is None:
         return None
     path = Path(checkpoint)
+    try:
+        path.stat()
+    except FileNotFoundError:
+        pass
+    except (OSError, ValueError) as error:  # too long a name, or characters that none can have
+        raise ValueError(f"checkpoint: {shown(str(path))} is not a path: {error}") from None
     if path.is_dir():
         raise ValueError(f"checkpoint: {str(path)!r} is a folder; give the path of a file in it")
     if path.exists() and not path.is_file():  # a device would be put out of its place

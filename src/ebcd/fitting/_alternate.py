@@ -167,7 +167,8 @@ def _move(
             proposal *= share[:, None, None] * new.any(axis=2, keepdims=True)  # empty ones stay so
             proposal += new
     stack.loadings, stack.proposal, stack.value = new, proposal, criterion
-    return criterion, overshot | (gain > tol * unit)
+    least = min(float(tol), 1e100) * unit  # in range, whatever the tol
+    return criterion, overshot | (gain > least)
 
 
 def _turned(old: Array, new: Array) -> Array:

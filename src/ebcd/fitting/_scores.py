@@ -454,14 +454,17 @@ def population(scores: AbstractScores, state: Any, n_samples: Any) -> Any:
     error = np.linalg.inv(np.eye(len(mean)) + weighted @ mean.T)
     seen = state.moments.seen
     if seen is None:
-        inverse = np.linalg.inv(scores.known(state.moments))
+        moments = scores.known(state.moments)
         unexplained = error @ mean
     else:
         rows = Moments(seen.second.T, error, error, seen.spread.T)
         # a feature may have been observed less often than there are components
-        inverse = np.linalg.inv(scores.known(rows) + 1e-3 * np.eye(len(mean)))
+        moments = scores.known(rows) + 1e-3 * np.eye(len(mean))
         unexplained = np.einsum("ikp,kp->ip", seen.spread, mean)
-    known = np.atleast_2d(lengths**2 * np.diagonal(inverse, axis1=-2, axis2=-1)).T
+    # never below the inverse of the diagonal, but for rounding where components are alike
+    known = np.diagonal(np.linalg.inv(moments), axis1=-2, axis2=-1)
+    known = np.maximum(known, 1 / np.diagonal(moments, axis1=-2, axis2=-1))
+    known = np.atleast_2d(lengths**2 * known).T
     residual = 1 / state.precision + (mean * unexplained).sum(axis=0)
     chance = 0.5 * (mean**2).sum(axis=0)
     return state._replace(

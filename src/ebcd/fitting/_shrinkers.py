@@ -16,7 +16,7 @@ import numpy as np
 
 from ebcd._numerics import Array
 from ebcd.priors._family import PRIORS, Fits
-from ebcd.priors._fitted import FittedPrior
+from ebcd.priors._fitted import FittedPrior, MixturePrior
 from ebcd.priors._solve import Prior, solve_columns
 from ebcd.priors._two_group import evaluate_two_groups
 
@@ -376,6 +376,19 @@ def rough_shrinker(priors: Sequence[Prior]) -> NormalMeansShrinker:
 def in_units(prior: Prior, unit: float) -> Prior:
     """Return a family or a fitted prior for data in other units."""
     return prior.rescaled(1 / unit) if isinstance(prior, FittedPrior) else prior.in_units(unit)
+
+
+def in_working_units(prior: Prior, unit: float) -> Prior:
+    """Return a prior in units in which features are of size one; refuse mass far beyond them."""
+    scaled = in_units(prior, unit)
+    if isinstance(scaled, MixturePrior):
+        farthest = max(float(np.abs(kernel.location).max()) for kernel in scaled.kernels)
+        if farthest > 1e6:  # squares of what is left of the data would drown in rounding
+            raise ValueError(
+                f"prior: the fitted prior has mass at {farthest * unit:.3g}, but the features are "
+                f"of size {unit:.3g}; check its units"
+            )
+    return scaled
 
 
 def side_of(prior: Prior) -> int:

@@ -18,6 +18,16 @@ class VarimaxSettings:
     accuracy: float = 1e-3  # of the rotation's entries: a climb follows
 
 
+def given_start(loadings: Array, unit: Array) -> Array:
+    """Return given loadings (p x k) as a start; only their directions matter, so of size one."""
+    loadings = loadings.T
+    for divisor in (np.ones_like(unit), unit):  # both may be at the end of the range
+        loadings = loadings / divisor
+        largest = np.abs(loadings).max(initial=0.0)
+        loadings = np.ldexp(loadings, -int(np.frexp(largest)[1]))  # which rounds nothing
+    return np.asarray(loadings)
+
+
 def svd_start(covariance: AbstractCovariance, k: int) -> Array:
     """Return loadings of the first k principal components."""
     values, vectors = covariance.leading(k)

@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 from ebcd._numerics import Array
 from ebcd._parameters import as_generator
 from ebcd._warnings import warn_user
-from ebcd.data import DataCovariance, Input
+from ebcd.data import DataCovariance, Input, times
 from ebcd.estimators._shrinkage import Shrinkage
 from ebcd.peers._ebpca_amp import JointPrior, Messages, pass_messages, spectrum
 from ebcd.peers._whole_data import WholeDataDecomposition
@@ -204,7 +204,7 @@ class EBPCA(WholeDataDecomposition):
         return self._by_rows(X, self._denoised)
 
     def _denoised(self, X: Any) -> Array:
-        products = np.asarray(X @ self._score_map.astype(X.dtype, copy=False), dtype=np.float64)
+        products = times(self._score_map, X).astype(np.float64)
         products -= self.mean_ @ self._score_map
         scores = self._score_prior.posterior(products, *self._score_law).mean
         return np.asarray(scores.astype(X.dtype, copy=False))

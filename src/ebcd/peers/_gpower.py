@@ -7,13 +7,16 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ebcd._numerics import Array
-from ebcd._parameters import FLAG, N_TRIALS, NONE, POSITIVE, as_generator, choice, or_list, real
+from ebcd._parameters import FLAG, N_TRIALS, NONE, as_generator, choice, or_list, real
 from ebcd.data import AbstractCovariance, Input
 from ebcd.estimators._sparse import SparseDecomposition
 from ebcd.fitting._methods import METHODS, Components, threshold, unit_rows
 from ebcd.fitting._rotation import rotate
 from ebcd.fitting._starts import svd_start
 from ebcd.peers._starts import how_many, joint_starts, single_starts
+
+# Only ratios matter, and beyond these the smaller components would drown in rounding.
+_WEIGHT = real("a number from 1e-6 to 1e6", lambda value: 1e-6 <= value <= 1e6)
 
 
 class GPower(SparseDecomposition):
@@ -35,8 +38,9 @@ class GPower(SparseDecomposition):
         deviation of a feature, soft thresholds are ``gamma s``, and hard thresholds keep loadings
         whose squares are above ``gamma s**2``.
     mu : float, list of float or None, default None
-        Weights of the components if ``block=True``. None stands for 1, 1/2, 1/3, ...; equal weights
-        leave rotations undetermined where thresholds do not fix them.
+        Weights of the components if ``block=True``, from 1e-6 to 1e6; only their ratios matter.
+        None stands for 1, 1/2, 1/3, ...; equal weights leave rotations undetermined where
+        thresholds do not fix them.
     block : bool, default True
         Whether to find all components together.
     n_starts : int or "auto", default "auto"
@@ -92,7 +96,7 @@ class GPower(SparseDecomposition):
     _declared: ClassVar = SparseDecomposition._declared | {
         "penalty": choice("l1", "l0"),
         "gamma": or_list(real("a number of at least 0 and below 1", lambda value: 0 <= value < 1)),
-        "mu": or_list(POSITIVE) | NONE,
+        "mu": or_list(_WEIGHT) | NONE,
         "block": FLAG,
         "n_starts": N_TRIALS | choice("auto"),
     }

@@ -7,12 +7,14 @@ from typing import ClassVar
 import numpy as np
 
 from ebcd._numerics import Array
-from ebcd._parameters import MAX_ITER, NON_NEGATIVE, NONE, choice
+from ebcd._parameters import MAX_ITER, NON_NEGATIVE, NONE, choice, real
 from ebcd.data import AbstractCovariance, Input
 from ebcd.estimators._shrinkage import Shrinkage
 from ebcd.estimators._sparse import SparseDecomposition
 from ebcd.fitting._deflation import Selected
 from ebcd.fitting._methods import METHODS, Components, threshold
+
+_FACTOR = real("a number from 0 to 1e6", lambda value: 0 <= value <= 1e6)  # of a threshold
 
 
 class ITSPCA(SparseDecomposition):
@@ -88,8 +90,8 @@ class ITSPCA(SparseDecomposition):
 
     _declared: ClassVar = SparseDecomposition._declared | {
         "thresholding": choice("hard", "soft", "scad"),
-        "gamma": NON_NEGATIVE,
-        "alpha": NON_NEGATIVE,
+        "gamma": _FACTOR,
+        "alpha": _FACTOR,
         "tol": NON_NEGATIVE | NONE,
         "max_iter": MAX_ITER | NONE,
     }

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ebcd._numerics import Array
-from ebcd._parameters import check_options, shown, unknown_name
+from ebcd._parameters import check_options, instance, real, shown, unknown_name
 
 
 class AbstractPenalty(ABC):
@@ -121,8 +121,7 @@ class ElasticNet(AbstractPenalty):
     name: ClassVar[str] = "elastic_net"
 
     def __post_init__(self) -> None:
-        if not 0 <= self.l1_ratio <= 1:
-            raise ValueError(f"l1_ratio must lie between 0 and 1, got {self.l1_ratio}")
+        real("a number from 0 to 1", lambda a: 0 <= a <= 1).check("l1_ratio", self.l1_ratio)
 
     def value(self, v: ArrayLike) -> Array:
         """Return weighted magnitudes and squares."""
@@ -214,8 +213,7 @@ class SCAD(_Flattening):
     name: ClassVar[str] = "scad"
 
     def __post_init__(self) -> None:
-        if not 1 < self.gamma < np.inf:
-            raise ValueError(f"gamma of scad must be above 1 and finite, got {self.gamma}")
+        real("a number above 1 and at most 1e6", lambda a: 1 < a <= 1e6).check("gamma", self.gamma)
 
     def value(self, v: ArrayLike) -> Array:
         """Compute the penalty of each entry."""
@@ -257,8 +255,7 @@ class MCP(_Flattening):
     name: ClassVar[str] = "mcp"
 
     def __post_init__(self) -> None:
-        if not 0 < self.gamma < np.inf:
-            raise ValueError(f"gamma of mcp must be positive and finite, got {self.gamma}")
+        real("a number from 1e-6 to 1e6", lambda a: 1e-6 <= a <= 1e6).check("gamma", self.gamma)
 
     def value(self, v: ArrayLike) -> Array:
         """Compute the penalty of each entry."""
@@ -292,6 +289,9 @@ class NonNegative(AbstractPenalty):
     penalty: AbstractPenalty = field(default_factory=NoPenalty)
     name: ClassVar[str] = "nonnegative"
     one_sided: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        instance("a penalty of ebcd.penalties", AbstractPenalty).check("penalty", self.penalty)
 
     def value(self, v: ArrayLike) -> Array:
         """Return infinity for negative entries."""

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from ebcd._axes import BLUE, GREY, INK, one_axes, pyplot, tidy
-from ebcd.estimators._html import _NAME_LENGTH
+from ebcd.estimators._html import _NAME_LENGTH, one_line
 from ebcd.estimators._readable import Readable
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ def share(model: Any, k: int) -> str:
 
 def short(name: Any) -> str:
     """Return a label on one line, cut off where it would leave no room for the plot."""
-    text = " ".join(str(name).split())
+    text = one_line(str(name))
     return text if len(text) <= _NAME_LENGTH else text[: _NAME_LENGTH - 1] + "…"
 
 

@@ -235,6 +235,8 @@ def ebnm(
     fixed_or_family = as_prior(prior)
     centre = _as_mode(mode, fixed_or_family)
     begin = _as_start(start, fixed_or_family)
+    if centre:
+        check_ratio(x_seen - centre, s_seen, "mode")
     if not seen.any():
         raise ValueError("s is infinite everywhere: nothing was observed, so nothing can be fitted")
     if not every and not fixed_or_family.exchangeable:

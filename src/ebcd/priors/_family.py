@@ -328,7 +328,10 @@ def as_priors(given: Any) -> list[AbstractPriorFamily | FittedPrior]:
 
 
 def _number(value: Any, rule: str, holds: Callable[[float], bool]) -> float:
-    number = float(value)
+    try:
+        number = float(value)
+    except (OverflowError, TypeError, ValueError):
+        raise TypeError(f"{rule}, got {shown(value)} ({type(value).__name__})") from None
     if not (np.isfinite(number) and holds(number)):
         raise ValueError(f"{rule}, got {number:g}")
     return number

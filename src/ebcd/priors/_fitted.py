@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -13,9 +13,9 @@ from scipy import special
 
 from ebcd import _numerics as num
 from ebcd._numerics import Array
-from ebcd._parameters import N_DRAWS, as_generator
+from ebcd._parameters import N_DRAWS, as_generator, real
 from ebcd.priors._kernels import AbstractKernel, Flat, PointMass
-from ebcd.priors._validation import as_observations, as_values
+from ebcd.priors._validation import as_observations, as_values, check_lengths, check_ratio
 
 if TYPE_CHECKING:  # families build priors, so they come later
     from ebcd.priors._family import AbstractPriorFamily
@@ -264,8 +264,20 @@ class MixturePrior(FittedPrior):
         rest = [f"{order.size - 6} more components"] if order.size > 6 else []
         return ", ".join(said + rest)
 
-    def log_likelihood(self, x: ArrayLike, s: ArrayLike = 1.0) -> float:
+    def _observed(self, x: ArrayLike, s: ArrayLike) -> tuple[Array, Array]:
+        """Check observations, also against the lengths of the prior."""
         x, s = as_observations(x, s)
+        self.check_noise(s)
+        return x, s
+
+    def check_noise(self, s: Array) -> None:
+        """Refuse noise of another size than the prior altogether."""
+        places = [np.abs(getattr(one, f.name)).max() for one in self.kernels for f in fields(one)]
+        scales = [np.ravel(getattr(one, "scale", 0.0)) for one in self.kernels]
+        check_lengths(np.array(places), np.abs(np.concatenate(scales)), s)
+
+    def log_likelihood(self, x: ArrayLike, s: ArrayLike = 1.0) -> float:
+        x, s = self._observed(x, s)
         seen = np.isfinite(s)
         return float(self.log_marginal(x[seen], s[seen]).sum())
 
@@ -276,7 +288,7 @@ class MixturePrior(FittedPrior):
         return result
 
     def posterior(self, x: ArrayLike, s: ArrayLike = 1.0) -> Posterior:
-        x, s = as_observations(x, s)
+        x, s = self._observed(x, s)
         seen = np.isfinite(s)
         mean, sd, lfsr = np.empty((3, x.size))
         unit = num.typical(s[seen])
@@ -302,7 +314,7 @@ class MixturePrior(FittedPrior):
         return below, above
 
     def spike_probability(self, x: ArrayLike, s: ArrayLike = 1.0) -> Array:
-        x, s = as_observations(x, s)
+        x, s = self._observed(x, s)
         seen, mode = np.isfinite(s), self.parameters.get("mode", 0.0)
         spike = np.concatenate(
             [isinstance(kernel, PointMass) & (kernel.location == mode) for kernel in self.kernels]
@@ -319,6 +331,8 @@ class MixturePrior(FittedPrior):
 
     def penalty(self, values: ArrayLike, s: float = 1.0) -> Array:
         values, s = as_values(values, s)
+        check_ratio(np.ravel(values), np.array([s]))
+        self.check_noise(np.array([s]))
         prior = self.rescaled_mixture(1 / s)
         flat = values.ravel() / s
         lower, upper = prior._hull()
@@ -370,7 +384,7 @@ class MixturePrior(FittedPrior):
         self, x: ArrayLike, s: ArrayLike = 1.0, n: int = 1, random_state: Any = None
     ) -> Array:
         N_DRAWS.check("n", n)
-        x, s = as_observations(x, s)
+        x, s = self._observed(x, s)
         rng = as_generator(random_state)
         draws = np.empty((n, *x.shape))
         seen = np.isfinite(s)
@@ -393,6 +407,7 @@ class MixturePrior(FittedPrior):
         return draws
 
     def rescaled(self, factor: float) -> FittedPrior:
+        real("a number above 0 and up to 1e200", lambda a: 0 < a <= 1e200).check("factor", factor)
         if factor == 1:
             return self
         return self._family.build(**self._family.rescale(self.parameters, factor))
@@ -401,6 +416,7 @@ class MixturePrior(FittedPrior):
         return self._family.build(**self._family.mirror(self.parameters))
 
     def shifted(self, offset: float) -> FittedPrior:
+        real("a finite number").check("offset", offset)
         return self._family.build(**self._family.shift(self.parameters, offset))
 
     def rescaled_mixture(self, factor: float) -> MixturePrior:

@@ -14,6 +14,7 @@ import numpy as np
 from scipy import interpolate, special
 
 from ebcd._numerics import Array
+from ebcd._parameters import FLAG, integer, real
 from ebcd.priors import _kernels as kernels
 from ebcd.priors._family import (
     AbstractPriorFamily,
@@ -25,7 +26,7 @@ from ebcd.priors._family import (
 )
 from ebcd.priors._fitted import FittedPrior, MixturePrior
 from ebcd.priors._kernels import AbstractKernel
-from ebcd.priors._validation import as_grid, as_weights
+from ebcd.priors._validation import as_grid, as_weights, in_noise_units
 from ebcd.priors._weights import GOAL, Likelihoods, WeightFit, fit_weights
 
 
@@ -59,6 +60,7 @@ class GridMixture(AbstractPriorFamily):
     adapts: bool = field(default=True, repr=False)
 
     def __post_init__(self) -> None:
+        FLAG.check("adapts", self.adapts)
         if self.grid is not None:
             object.__setattr__(self, "grid", tuple(as_grid(self.grid, positive=self.has_spike)))
 
@@ -94,7 +96,7 @@ class GridMixture(AbstractPriorFamily):
         known = np.empty(0) if start is None else np.unique(self._known(start)[0])
         known = known[known > 0] if self.has_spike else known
         if self.grid is not None:
-            fit = problem.solve(np.asarray(self.grid))
+            fit = problem.solve(in_noise_units(self.grid))
         elif self.adapts:
             fit = problem.solve(self._default_grid(column))
             while (finer := problem.halved()).size:
@@ -235,7 +237,7 @@ class NormalScaleMixture(GridMixture):
     @classmethod
     def build(cls, **parameters: Any) -> FittedPrior:
         """Make the prior from `weights`, `scales` (0 for the spike) and `mode`."""
-        scales = as_grid(parameters["scales"], positive=False)
+        scales = as_grid(parameters["scales"], False, "scales")
         if (scales < 0).any():
             raise ValueError("scales must not be negative")
         weights, mode = as_weights(parameters["weights"], scales.size), as_mode(parameters)
@@ -301,7 +303,7 @@ class Unimodal(GridMixture):
     @classmethod
     def build(cls, **parameters: Any) -> FittedPrior:
         """Make the prior from `weights`, `lower`, `upper` (equal for the spike) and `mode`."""
-        lower, upper = (as_grid(parameters[end], positive=False) for end in ("lower", "upper"))
+        lower, upper = (as_grid(parameters[end], False, end) for end in ("lower", "upper"))
         if lower.shape != upper.shape or (lower > upper).any():
             raise ValueError("lower and upper must have one entry per component, lower <= upper")
         weights, mode = as_weights(parameters["weights"], lower.size), as_mode(parameters)
@@ -401,7 +403,7 @@ class NPMLE(GridMixture):
     @classmethod
     def build(cls, **parameters: Any) -> FittedPrior:
         """Make the prior from `weights` and `locations`."""
-        locations = as_grid(parameters["locations"], positive=False)
+        locations = as_grid(parameters["locations"], False, "locations")
         weights = as_weights(parameters["weights"], locations.size)
         kept = {"weights": weights, "locations": locations}
         return MixturePrior(cls, kept, weights, [kernels.PointMass(locations)])
@@ -440,12 +442,8 @@ class Deconvolver(NPMLE):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.degrees_of_freedom < 1:
-            raise ValueError(
-                f"degrees_of_freedom must be at least 1, got {self.degrees_of_freedom}"
-            )
-        if not self.c0 >= 0:
-            raise ValueError(f"c0 must not be negative, got {self.c0}")
+        integer(1, SETTINGS.most_points).check("degrees_of_freedom", self.degrees_of_freedom)
+        real("a number from 0 to 1e6", lambda c0: 0 <= c0 <= 1e6).check("c0", self.c0)
 
     def fit_column(self, column: Columns, start: FittedPrior | None) -> tuple[FittedPrior, float]:
         """Fit the only column."""
@@ -464,7 +462,7 @@ class Deconvolver(NPMLE):
         maximum never falls from one fit to the next.
         """
         if self.grid is not None:
-            return [np.asarray(self.grid)]
+            return [in_noise_units(self.grid)]
         gap = SETTINGS.smooth_gap * (1.0 if self.adapts else SETTINGS.coarser)
         grid = _location_grid(column, SETTINGS.most_points // 2, gap)
         known = np.asarray([] if start is None else start.parameters["locations"])

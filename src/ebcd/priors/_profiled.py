@@ -13,6 +13,7 @@ from scipy import optimize
 
 from ebcd import _numerics as num
 from ebcd._numerics import Array
+from ebcd._parameters import real
 from ebcd.priors import _kernels as kernels
 from ebcd.priors._family import (
     AbstractPriorFamily,
@@ -235,7 +236,7 @@ class GeneralizedBinary(_OneLength):
     spread: float = 0.1
 
     def __post_init__(self) -> None:
-        as_positive(self.spread, "spread")
+        real("a number from 1e-4 to 100", lambda a: 1e-4 <= a <= 100).check("spread", self.spread)
 
     @property
     def slab(self) -> kernels.Bump:

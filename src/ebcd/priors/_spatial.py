@@ -319,10 +319,10 @@ class Spatial(AbstractPriorFamily):
     family: str = "point_laplace"
 
     def __post_init__(self) -> None:
-        if self.wavelet not in ("auto", *FILTERS):
+        if str(self.wavelet) not in ("auto", *FILTERS):
             raise unknown_name("wavelet", self.wavelet, ("auto", *FILTERS))
         known = [name for name, kind in PRIORS.items() if kind.exchangeable and not kind.side]
-        if self.family not in known or self.family == "flat":
+        if str(self.family) not in known or self.family == "flat":
             raise unknown_name("family", self.family, [name for name in known if name != "flat"])
 
     @classmethod

@@ -12,6 +12,7 @@ from ebcd._parameters import shown
 
 # Beyond this ratio fourth powers overflow; no measurement is that precise.
 _LARGEST_RATIO = 1e70
+_LARGEST = 1e150  # noise whose square is a number
 
 
 def _as_floats(value: Any, name: str) -> Array:
@@ -67,6 +68,10 @@ def as_noise(s: Any, size: int) -> Array:
         if array.ndim == 0:
             raise ValueError(f"s must be positive, got {first:g}{_advice(first)}")
         raise ValueError(f"s must be positive; not so in {_where(bad)} ({first:g}){_advice(first)}")
+    if array[np.isfinite(array)].max(initial=0.0) > _LARGEST:
+        raise ValueError(
+            f"s must be at most {_LARGEST:g}, or infinite; divide x and s by some unit"
+        )
     return array
 
 
@@ -87,7 +92,7 @@ def as_observations(x: ArrayLike, s: ArrayLike) -> tuple[Array, Array]:
     return values, noise
 
 
-def check_ratio(x: Array, s: Array) -> None:
+def check_ratio(x: Array, s: Array, less: str = "") -> None:
     """Refuse observations so many standard deviations from zero that squares overflow."""
     if x.size and max(x.max(), -x.min()) <= _LARGEST_RATIO * s.min():
         return
@@ -95,8 +100,21 @@ def check_ratio(x: Array, s: Array) -> None:
         bad = ~(np.abs(x) / s <= _LARGEST_RATIO)
     if bad.any():
         raise ValueError(
-            f"|x| / s exceeds {_LARGEST_RATIO:g} in {_where(np.atleast_1d(bad))}; "
-            "check the units of x and s"
+            f"|x{' - ' if less else ''}{less}| / s exceeds {_LARGEST_RATIO:g} in "
+            f"{_where(np.atleast_1d(bad))}; check the units of x and s"
+        )
+
+
+def check_lengths(places: Array, scales: Array, s: Array) -> None:
+    """Refuse a prior beside which the noise, or which beside the noise, is nothing."""
+    seen, sizes = s[np.isfinite(s)], scales[scales > 0]
+    if not seen.size:
+        return
+    largest, smallest = np.max([*places, *scales]), sizes.min(initial=np.inf)
+    if largest > _LARGEST_RATIO * seen.min() or smallest * _LARGEST_RATIO < seen.max():
+        raise ValueError(
+            f"s is {seen.min():.3g}, and the prior has lengths of {smallest:.3g} or {largest:.3g}, "
+            f"a ratio beyond {_LARGEST_RATIO:g}; check the units of s and the prior"
         )
 
 
@@ -122,13 +140,24 @@ def as_weights(value: Any, size: int) -> Array:
     return array
 
 
-def as_grid(value: Any, positive: bool) -> Array:
+def in_noise_units(grid: Any) -> Array:
+    """Check a grid in units of the noise: its squares must be numbers."""
+    array = np.asarray(grid)
+    if array.size and np.abs(array).max() > _LARGEST_RATIO:
+        raise ValueError(
+            f"grid has points beyond {_LARGEST_RATIO:g} standard deviations of the noise; check "
+            "the units of grid and s"
+        )
+    return array
+
+
+def as_grid(value: Any, positive: bool, name: str = "grid") -> Array:
     """Check grid points: finite, positive where they are lengths."""
-    array = np.atleast_1d(as_vector(np.atleast_1d(_as_floats(value, "grid")), "grid"))
+    array = np.atleast_1d(as_vector(np.atleast_1d(_as_floats(value, name)), name))
     if positive and (array <= 0).any():
         first = int(np.flatnonzero(array <= 0)[0])
         raise ValueError(
-            f"grid must hold positive lengths, got {array[first]:g} at position {first}; "
+            f"{name} must hold positive lengths, got {array[first]:g} at position {first}; "
             "the spike at the mode is always included"
         )
     return array

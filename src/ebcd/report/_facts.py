@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from scipy.stats import norm
 
 from ebcd._numerics import Array
+from ebcd._parameters import printable
 from ebcd.estimators._readable import Readable
 from ebcd.plots._fit import OFTEN, checked_shares
 from ebcd.report._background import Background
@@ -213,16 +214,16 @@ def gather(
         tables |= {"sd": model.components_sd_ / units, "lfsr": model.lfsr_}
     return Facts(
         model=model,
-        title=title or "Components of the data",
-        source=source,
-        names=[str(name) for name in model._feature_names(feature_names)],
+        title=printable(title or "Components of the data"),
+        source=None if source is None else printable(source),
+        names=[printable(str(name)) for name in model._feature_names(feature_names)],
         tables=tables,
         pca_ratio=_pca_ratio(model, known, _checked_ratio(pca_ratio)),
         scores=scores,
         rows=rows,
         days=None if rows is None else days_of(rows),
         bootstrapped=intervals is not None,
-        notes=tuple(str(note) for note in notes),
+        notes=tuple(printable(str(note)) for note in notes),
         standardized=standardized or bool(getattr(model, "scale", False)),
         background=known,
         stability=None if stability is None else checked_shares("stability", stability, count),
@@ -273,7 +274,7 @@ def _checked_rows(row_names: Any, scores: Array | None) -> list[str] | None:
         return None
     if scores is None:
         raise ValueError("row_names need the scores of those rows; pass X or scores as well")
-    labels = [as_text(label) for label in row_names]
+    labels = [printable(as_text(label)) for label in row_names]
     if len(labels) != len(scores):
         raise ValueError(
             f"row_names must have one name for each of the {len(scores)} rows, got {len(labels)}"

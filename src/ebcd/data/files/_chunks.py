@@ -17,8 +17,10 @@ from scipy import sparse
 
 from ebcd._numerics import Array
 from ebcd.data._streamed import Source, array_source, slices, stamp_of
-from ebcd.data.files._formats import h5_names
+from ebcd.data.files._formats import check_hdf5, h5_names
 from ebcd.data.files._open import FileError, guarded, needs
+
+_LONGEST = 100_000_000  # bytes of a line: ten million columns
 
 
 def _chosen(
@@ -84,7 +86,9 @@ def csv_source(
         import pyarrow.csv  # noqa: F401 - say what is missing before the file is opened
     opener = gzip.open if path.suffix == ".gz" else open
     with guarded(path, "CSV"), opener(path, "rb") as file:
-        line = max(len(file.readline()), len(file.readline()))
+        line = max(len(file.readline(_LONGEST + 1)) for _ in range(2))
+        if line > _LONGEST:
+            raise FileError(f"it has lines of more than {_LONGEST:,} bytes")
     if not line:
         raise FileError(f"{path} is empty")
     opened = partial(_csv_file, path, delimiter, header, line)
@@ -161,6 +165,11 @@ def _number_type(field: Any, path: Path) -> str:
     return kind
 
 
+def _check_hdf5(path: Path) -> None:
+    with _hdf5_file(path), guarded(path, "HDF5"):
+        check_hdf5(path)
+
+
 @contextmanager
 def _hdf5_file(path: Path) -> Iterator[Any]:
     with needs("h5py", "HDF5 files"):
@@ -173,6 +182,11 @@ def _hdf5_file(path: Path) -> Iterator[Any]:
 
 def hdf5_source(path: Path, dataset: str) -> Source:
     """Read a matrix in an HDF5 file: dense, or sparse by rows as AnnData writes it."""
+    _check_hdf5(path)
+    return _matrix_source(path, dataset)
+
+
+def _matrix_source(path: Path, dataset: str) -> Source:
     with _hdf5_matrix(path, dataset) as matrix:
         source = array_source(matrix)
     read = partial(_read_hdf5, path, dataset)
@@ -219,11 +233,12 @@ class _SparseRows:
 def h5ad_source(path: Path, layer: str | None) -> Source:
     """Find the matrix of an AnnData file, and the names of its variables."""
     place = "X" if layer is None else f"layers/{layer}"
+    _check_hdf5(path)
     with _hdf5_file(path) as file:
         if place not in file:
             raise FileError(f"{path} has no {place}; is it an AnnData file?")
         names = h5_names(file["var"]) if "var" in file else None
-    return replace(hdf5_source(path, place), names=names)
+    return replace(_matrix_source(path, place), names=names)
 
 
 def open_zarr(path: Any, array: str | None) -> Any:

@@ -6,6 +6,7 @@ import contextlib
 import gzip
 import io
 import json
+import zlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,15 @@ from scipy import sparse
 
 from ebcd._parameters import unknown_name
 from ebcd.data.files._columns import ReadOptions, cell_text
-from ebcd.data.files._open import DataFile, FileError, guarded, in_child, needs
+from ebcd.data.files._open import (
+    DataFile,
+    FileError,
+    check_expanded,
+    guarded,
+    in_child,
+    needs,
+    unpacked,
+)
 from ebcd.data.files._text import SAMPLE_ROWS, Cells, split_header
 
 _READ_MATRIX_MARKET = """
@@ -26,6 +35,12 @@ if scipy.sparse.issparse(matrix):
     scipy.sparse.save_npz(sys.stdout.buffer, matrix, compressed=False)
 else:
     numpy.save(sys.stdout.buffer, matrix)
+"""
+_PATIENCE = 30  # seconds for a look at the structure of a file, which takes one
+_LOOK_AT_HDF5 = """
+import sys, h5py
+with h5py.File(sys.argv[1], "r") as file:
+    file.visititems(lambda name, node: (dict(node.attrs), getattr(node, "shape", None)))
 """
 _READ_WORKBOOK = """
 import io, json, sys
@@ -69,7 +84,9 @@ def read_parquet(file: DataFile, options: ReadOptions) -> Cells:
     with needs("pyarrow and pandas", "Parquet files"):
         import pandas as pd
         import pyarrow.parquet as pq
-    frame = pq.ParquetFile(file.whole()).read().to_pandas()
+    stored = pq.ParquetFile(file.whole())
+    check_expanded(8 * stored.metadata.num_rows * stored.metadata.num_columns, file.size)
+    frame = stored.read().to_pandas()
     header = [str(name) for name in frame.columns]
     has_index = not isinstance(frame.index, pd.RangeIndex)
     if has_index:
@@ -149,12 +166,12 @@ def read_matrix_market(file: DataFile, options: ReadOptions) -> Cells:
 def _names_beside(folder: Path, names: Sequence[str]) -> list[str]:
     for path in (folder / f"{name}{end}" for name in names for end in ("", ".gz")):
         if path.is_file():
-            opener = gzip.open if path.suffix == ".gz" else open
             with (
-                contextlib.suppress(OSError, EOFError, UnicodeDecodeError),
-                opener(path, "rt", encoding="utf-8") as lines,
+                contextlib.suppress(OSError, EOFError, UnicodeDecodeError, zlib.error),
+                (gzip.open if path.suffix == ".gz" else open)(path, "rb") as lines,
             ):
-                rows = [str(line).rstrip("\r\n").split("\t") for line in lines]
+                unpacked(lines, path.stat().st_size)
+                rows = [line.decode().rstrip("\r\n").split("\t") for line in lines]
                 return [row[1] if len(row) > 1 else row[0] for row in rows]
     return []
 
@@ -163,17 +180,27 @@ def read_h5ad(file: DataFile, options: ReadOptions) -> Cells:
     """Read the matrix of annotated data, with the names of observations and variables."""
     with needs("h5py", "h5ad files"):
         import h5py
+    if file.plain:
+        check_hdf5(file.path)
     with h5py.File(file.whole(), "r") as stored:
         if "X" not in stored:
             raise FileError(f"{file.name} is an HDF5 file, but not h5ad: it has no matrix X")
         layers, layer = stored.get("layers", {}), options.layer
         if layer is not None and layer not in layers:
             raise FileError(str(unknown_name("layer", layer, list(layers))))
-        values = _h5_values(stored["X"] if layer is None else layers[layer])
+        values = _h5_values(stored["X"] if layer is None else layers[layer], file.size)
         return Cells(values, h5_names(stored["var"]), rows=h5_names(stored["obs"]))
 
 
-def _h5_values(node: Any) -> Any:
+def check_hdf5(path: Path) -> None:
+    """Look at the structure of a file in a child: the library never ends on some damaged ones."""
+    in_child(_LOOK_AT_HDF5, b"", str(path), seconds=_PATIENCE)
+
+
+def _h5_values(node: Any, size: int) -> Any:
+    """Read a matrix of a file of that size; what is missing in it would be filled up."""
+    stored = [node] if hasattr(node, "nbytes") else node.values()
+    check_expanded(sum(getattr(part, "nbytes", 0) for part in stored), size)
     if hasattr(node, "shape"):
         return node[()]
     kind = node.attrs.get("encoding-type", node.attrs.get("h5sparse_format", "csr"))

@@ -8,13 +8,17 @@ import difflib
 import gzip
 import io
 import lzma
+import os
 import subprocess
 import sys
 import zipfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import IO, Any
+
+from ebcd.data._rows import check_memory, readable
 
 _FORMATS = {
     b"PAR1": "Parquet",
@@ -42,7 +46,21 @@ _SUFFIXES = {
     ".mtx": "Matrix Market",
     ".h5ad": "HDF5",
 }
+# What a file may unpack to: so much if it is small, and otherwise so many times its size. Tables
+# rarely shrink by more; files that are made to fill the memory shrink by a thousand.
+_EXPANDED, _RATIO = "1GB", 20
+_PIECE = 1_000_000  # bytes to unpack at once
+_LAYERS = 3  # of compression that somebody may have put around a table
 _WORKBOOKS = ("xl/workbook.xml", "xl/workbook.bin", "content.xml")  # members of Excel and ODS files
+
+
+_WITHIN = """
+try:
+    import resource
+    resource.setrlimit(resource.RLIMIT_AS, ({0}, {0}))
+except (ImportError, OSError, ValueError):
+    pass
+"""  # elsewhere than on Unix memory has no limits
 
 
 class FileError(ValueError):
@@ -70,7 +88,8 @@ def guarded(name: Any, kind: str) -> Iterator[None]:
     except (ImportError, FileNotFoundError, PermissionError, IsADirectoryError):
         raise
     except MemoryError as error:
-        raise FileError(f"{name} does not fit into memory ({error})") from error
+        detail = f" ({error})" if str(error) else ""
+        raise FileError(f"{name} does not fit into memory{detail}") from error
     except Exception as error:
         reason = " ".join(str(error).split())[:200].rstrip(".") or type(error).__name__
         if "Object arrays" in reason or "Python objects" in reason:  # which could run any code
@@ -81,13 +100,44 @@ def guarded(name: Any, kind: str) -> Iterator[None]:
         ) from error
 
 
-def in_child(script: str, content: bytes, *arguments: str) -> bytes:
+def check_expanded(expanded: int, size: int) -> None:
+    """Refuse a file of a size that claims to hold, or unpacks to, so many bytes."""
+    limit = _limit(size)
+    if expanded > limit:
+        raise FileError(
+            f"its {readable(size)} unpack to {readable(expanded)} or more, beyond the limit of "
+            f"{readable(limit)}; if you trust it, set the environment variable EBCD_MAX_EXPANDED"
+        )
+
+
+def _limit(size: int) -> int:
+    asked = os.environ.get("EBCD_MAX_EXPANDED", _EXPANDED)
+    return max(check_memory(asked, "EBCD_MAX_EXPANDED") or 0, _RATIO * size)
+
+
+def unpacked(stream: Any, size: int) -> Any:
+    """Return what a decompressor makes of a file of a size, once all of it is within the limit."""
+    while stream.read(_PIECE):
+        check_expanded(stream.tell(), size)
+    stream.seek(0)
+    return stream
+
+
+def in_child(script: str, content: bytes, *arguments: str, seconds: float | None = None) -> bytes:
     """Run a Python script that turns its input into output in a process of its own.
 
-    For libraries that crash on damaged files, or take all memory: then only the child ends.
+    For libraries that crash on damaged files, take all memory, or never end: then only the child
+    does, after so many seconds if that is said.
     """
-    command = [sys.executable, "-c", script, *arguments]
-    child = subprocess.run(command, input=content, capture_output=True, check=False)
+    # cells are objects there, and then text again; libraries reserve a few gigabytes
+    most = 8 * _limit(len(content)) + 4_000_000_000
+    command = [sys.executable, "-c", _WITHIN.format(most) + script, *arguments]
+    try:
+        child = subprocess.run(
+            command, input=content, capture_output=True, check=False, timeout=seconds
+        )
+    except subprocess.TimeoutExpired:
+        raise ValueError(f"its reader does not end within {seconds:g} s") from None
     if child.returncode == 0:
         return child.stdout
     last = child.stderr.decode(errors="replace").strip().splitlines()[-1:]
@@ -98,7 +148,8 @@ def in_child(script: str, content: bytes, *arguments: str) -> bytes:
 class DataFile:
     """An open data file: what messages call it, its format, and its content.
 
-    The `stream` is without compression; the content is `plain` if `path` holds it as it is.
+    The `stream` is without compression; the content is `plain` if `path` holds it as it is. On
+    disk, or on the way here, it had `size` bytes.
     """
 
     name: str
@@ -106,6 +157,7 @@ class DataFile:
     kind: str
     stream: IO[bytes]
     plain: bool
+    size: int
     notes: list[str] = field(default_factory=list)
 
     def whole(self) -> Path | io.BytesIO:
@@ -121,26 +173,35 @@ def open_file(path: Path) -> Iterator[DataFile]:
         try:
             stream = stack.enter_context(_open(path))
             plain = isinstance(stream, io.BufferedReader)
-            if not _peek(stream):
+            size = stream.seek(0, os.SEEK_END)
+            stream.seek(0)
+            if size == 0:
                 raise FileError(f"{name} is empty")
             with guarded(name, "compressed"):
-                while (opener := _decompressor(stream)) is not None:
-                    stream, plain = stack.enter_context(opener(stream)), False
+                layers = 0
+                while (opener := _decompressor(stream, size)) is not None:
+                    layers += 1
+                    if layers > _LAYERS:
+                        raise FileError(f"it is compressed more than {_LAYERS} times; unpack it")
+                    stream = unpacked(stack.enter_context(opener(stream)), size)
+                    plain = False
             kind = _kind(name, _peek(stream))
             if kind == "zip":
                 with guarded(name, "zip"):
-                    kind, stream, inside = _look_into_zip(name, stream)
+                    kind, stream, inside = _look_into_zip(name, stream, size)
                     plain = plain and not inside
         except FileNotFoundError:
             raise FileError(_not_found(path)) from None
         except PermissionError:
             raise FileError(f"{name} cannot be read: permission denied") from None
         with guarded(name, "h5ad" if kind == "HDF5" else kind):
-            yield DataFile(name, path, kind, stream, plain, _wrong_suffix(path, kind))
+            yield DataFile(name, path, kind, stream, plain, size, _wrong_suffix(path, kind))
 
 
 def _open(path: Path) -> IO[bytes]:
     if str(path) == "-":
+        if sys.stdin is None:
+            raise FileError("standard input is closed; give the path of a file")
         return io.BytesIO(sys.stdin.buffer.read())
     if path.is_dir():
         raise FileError(f"{path} is a directory; give a file{_file_inside(path)}")
@@ -174,22 +235,27 @@ def _peek(stream: IO[bytes]) -> bytes:
     return start
 
 
-def _decompressor(stream: IO[bytes]) -> Callable[..., Any] | None:
+def _decompressor(stream: IO[bytes], size: int) -> Callable[..., Any] | None:
     openers: dict[bytes, Callable[..., Any]] = {
         b"\x1f\x8b": gzip.open,
         b"BZh": bz2.open,
         b"\xfd7zXZ\x00": lzma.open,
-        b"\x28\xb5\x2f\xfd": _open_zstd,
+        b"\x28\xb5\x2f\xfd": partial(_open_zstd, size=size),
     }
     start = _peek(stream)
     return next((opener for magic, opener in openers.items() if start.startswith(magic)), None)
 
 
-def _open_zstd(stream: IO[bytes]) -> IO[bytes]:
+def _open_zstd(stream: IO[bytes], size: int) -> IO[bytes]:
     with needs("pyarrow", "zstd files"):
         import pyarrow as pa
-    with pa.input_stream(stream, compression="zstd") as whole:
-        return io.BytesIO(whole.read())
+    whole = io.BytesIO()  # for the library cannot go back in it
+    with pa.input_stream(stream, compression="zstd") as packed:
+        while part := packed.read(_PIECE):
+            whole.write(part)
+            check_expanded(whole.tell(), size)
+    whole.seek(0)
+    return whole
 
 
 def _kind(name: str, start: bytes) -> str:
@@ -209,9 +275,10 @@ def _kind(name: str, start: bytes) -> str:
     return "text"
 
 
-def _look_into_zip(name: str, stream: IO[bytes]) -> tuple[str, IO[bytes], bool]:
+def _look_into_zip(name: str, stream: IO[bytes], size: int) -> tuple[str, IO[bytes], bool]:
     """Return the format, the stream, and whether that is of a file in the archive."""
     archive = zipfile.ZipFile(stream)
+    check_expanded(sum(member.file_size for member in archive.infolist()), size)
     members = [member for member in archive.namelist() if not member.endswith("/")]
     is_npz = any(member.endswith(".npy") for member in members)
     if is_npz or any(member in _WORKBOOKS for member in members):

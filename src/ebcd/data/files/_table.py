@@ -23,7 +23,7 @@ from ebcd.data.files._columns import (
     split_sign,
     unique_names,
 )
-from ebcd.data.files._open import DataFile, FileError, open_file
+from ebcd.data.files._open import DataFile, FileError, check_expanded, open_file
 from ebcd.data.files._text import Cells, read_text
 
 READERS: dict[str, Callable[[DataFile, ReadOptions], Cells]] = {
@@ -158,9 +158,12 @@ def _checked_matrix(name: str, values: Any) -> Any:
             f"{name} holds an array of shape {values.shape}; a matrix with samples as rows is "
             "needed"
         )
+    if 0 in values.shape:
+        raise FileError(f"{name} holds a matrix of shape {values.shape}, which is empty")
     if values.dtype.kind not in "biuf":
         raise FileError(f"{name} holds values of type {values.dtype}; real numbers are needed")
     if is_sparse(values):
+        check_expanded(8 * sum(values.shape), 0)  # the ends of rows, and the names of columns
         values = sparse.csr_array(checked_sparse(values))
     return values if values.dtype in (np.float32, np.float64) else values.astype(np.float64)
 

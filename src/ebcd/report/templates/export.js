@@ -100,9 +100,12 @@ function savePng(picture, file) {
 }
 
 function saveTable(file, columns, count, cell) {
-  const quote = (value) =>
+  // an apostrophe in front of what a spreadsheet would run as a formula
+  const safe = (value) => (/^'*[=+\-@\t\r]/.test(value) && isNaN(value) ? `'${value}` : value);
+  const escaped = (value) =>
     /[",\r\n]/.test(value) ? `"${String(value).replaceAll('"', '""')}"` : String(value);
   columns = typeof columns === "function" ? columns() : columns;
+  const quote = (value) => escaped(safe(value));
   const lines = [columns.map(quote).join(",")];
   for (let i = 0; i < count; i++) lines.push(columns.map((_, c) => quote(cell(i, c))).join(","));
   saveFile(
