@@ -37,7 +37,16 @@ import numpy as np
 
 from ebcd._numerics import Array
 from ebcd.data import Observed
-from ebcd.fitting._decompose import Fit, Problem, decompose, finished, nothing, shrinker_for
+from ebcd.data._settings import SETTINGS as DATA
+from ebcd.fitting._decompose import (
+    SIZES,
+    Fit,
+    Problem,
+    decompose,
+    finished,
+    nothing,
+    shrinker_for,
+)
 from ebcd.fitting._noise import AbstractNoise, ConstantNoise
 from ebcd.fitting._progress import Monitor
 from ebcd.fitting._scores import (
@@ -249,12 +258,13 @@ def principal_point(observed: Observed, noise: AbstractNoise, k: int, monitor: M
     priors = shrinker.first(loadings[None], s[None, None])
     start = Point(loadings[None], spread[None], precision[None], priors, np.zeros_like(s)[None])
     model = _model(observed, noise, shrinker)
+    many = observed.values.size / DATA.small  # where so many nats are less than anyone can see
     settled = settle(
         model,
         IntegratedScores(),
         start,
         lambda states: monitor.out_of_time(),
-        tol=SEARCH.tol,
+        tol=max(SEARCH.tol, SIZES.coarse_tol * many),
         max_iter=SEARCH.max_iter,
     )
     return point_of(settled.states)
