@@ -289,7 +289,7 @@ def _picture(value: Any) -> Any:
     if isinstance(value, np.ndarray) and not value.dtype.hasobject:
         return value.tobytes()
     if sparse.issparse(value):
-        return value.data.tobytes()
+        return value.toarray().tobytes()
     if isinstance(value, list) and all(type(item) in (float, str, int) for item in value):
         return repr(value)
     return None

@@ -12,7 +12,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from benchmarks import fuzz, hostile
+from benchmarks import fuzz, hostile, kinds
 
 ROOT = Path(__file__).parents[1]
 
@@ -48,12 +48,16 @@ def main() -> None:
     print(f"{count_tests():8,} test cases")
     print(f"{parameters * len(hostile.VALUES):8,} hostile calls: {parameters} parameters", end=" ")
     print(f"of {len(hostile.calls())} classes, functions and methods, {len(hostile.VALUES)} values")
+    ways = len(kinds.WAYS) * len(kinds.kinds())
+    print(f"{ways:8,} ways in for {len(kinds.kinds())} kinds of data")
     print(f"{count_faults():8,} injected faults")
     kept = list(fuzz.CORPUS.glob("*-*"))
     print(f"{len(fuzz.READERS):8,} readers for mutated files, {len(kept)} files kept")
     if options.run:
         count, wrong = hostile.run(1.0, 0)
         print(f"hostile calls made: {count:,}, wrong: {len(wrong)}")
+        count, wrong = kinds.run()
+        print(f"kinds of data tried: {count:,}, wrong: {len(wrong)}")
         files, odd = 0, 0
         for reader in fuzz.READERS:
             size = max(options.count // 20, 1) if reader in fuzz.SLOW else options.count

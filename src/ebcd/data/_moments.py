@@ -284,7 +284,7 @@ def block_moments(rows: Any, cross: bool) -> Moments:
     if size == 0:
         moments.unit = 0.0
     elif not low < size < high:
-        unit = 2.0 ** min(round(float(np.log2(size))), 1023)  # the largest power that there is
+        unit = 2.0 ** min(float(np.round(np.log2(size))), 1023.0)  # the largest power there is
         moments = replace(_sums(rows / unit, cross), unit=unit, has_sparse=moments.has_sparse)
     return moments
 

@@ -347,11 +347,15 @@ def _distances(mean: Array, weighted: Array, noise: Array, rows: Any, columns: s
     """Return products with the weighted components, and beside them weighted sums of squares."""
     dense = np.asarray(rows.toarray() if is_sparse(rows) else rows, dtype=np.float64)
     dense = dense - mean[columns]
-    squares = np.einsum("ij,ij->i", dense / noise[columns], dense)[:, None]
-    return np.hstack([dense @ weighted[:, columns].T, squares])
+    with np.errstate(over="ignore", invalid="ignore"):
+        squares = np.einsum("ij,ij->i", dense / noise[columns], dense)[:, None]
+        return np.hstack([dense @ weighted[:, columns].T, squares])
 
 
 def _log_likelihood(inner: Array, constant: float, parts: Array) -> Array:
     along, squares = parts[:, :-1], parts[:, -1]
-    distance = squares - (along * np.linalg.solve(inner, along.T).T).sum(axis=1)
+    with np.errstate(over="ignore", invalid="ignore"):
+        distance = squares - (along * np.linalg.solve(inner, along.T).T).sum(axis=1)
+    if not np.isfinite(distance).all():
+        raise ValueError("X is so far from the data of the fit that squares overflow; check units")
     return np.asarray(-0.5 * (distance + constant))
