@@ -394,10 +394,13 @@ def test_unreadable(tmp_path):
 
 
 def test_unreadable_by_a_denied_open(tmp_path, monkeypatch):
-    def denied(self, *arguments, **options):
-        raise PermissionError(13, "Permission denied")
+    path, opened = written(tmp_path, as_text()), Path.open
 
-    path = written(tmp_path, as_text())
+    def denied(self, *arguments, **options):
+        if self == path:
+            raise PermissionError(13, "Permission denied")
+        return opened(self, *arguments, **options)
+
     monkeypatch.setattr(Path, "open", denied)
     assert f"{path} cannot be read: permission denied" in refused(path, tmp_path)
 

@@ -462,7 +462,11 @@ class TestOptions:
         [
             ("generalized_binary", {"spread": 0.0}, "spread must be a number from 1e-4"),
             ("generalized_binary", {"spread": np.inf}, "spread must be a number from 1e-4"),
-            ("deconvolver", {"degrees_of_freedom": 0}, "degrees_of_freedom must be an integer from 1"),
+            (
+                "deconvolver",
+                {"degrees_of_freedom": 0},
+                "degrees_of_freedom must be an integer from 1",
+            ),
             ("deconvolver", {"c0": -1.0}, "c0 must be a number from 0"),
             ("normal_scale_mixture", {"grid": [1.0, 0.0]}, "grid must hold positive .* position 1"),
             ("unimodal", {"grid": [-1.0]}, "grid must hold positive .* position 0"),

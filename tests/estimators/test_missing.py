@@ -144,6 +144,13 @@ class TestRefused:
         with pytest.raises(ValueError, match="impute needs all rows in memory"):
             model.impute([X[:30], X[30:]])
 
+    @pytest.mark.parametrize("scores", ["orthogonal", "integrated"])
+    def test_too_few_rows(self, scores):
+        X = np.random.default_rng(2).normal(size=(3, 10))
+        X[0, 1] = np.nan
+        with pytest.raises(ValueError, match="data with missing values need two samples more than"):
+            EBCD(3, scores=scores).fit(X)
+
 
 class TestRows:
     def test_a_row_without_entries_is_left_out(self, X, model):

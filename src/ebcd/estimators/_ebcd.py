@@ -245,7 +245,8 @@ class EBCD(Readable):
         k = found.get("n_components")
         if k is None:
             k = self._how_many(covariance, data, monitor)
-        if self.scores == "relaxed":  # their covariance has no density otherwise
+        # relaxed scores have no density otherwise, and those of rows with holes are not determined
+        if self.scores == "relaxed" or data.observed is not None:
             k = self._at_most(k, int(data.entries / covariance.n_features) - 2)
         monitor.note("n_components", lambda: k)
         if data.observed is None:
@@ -266,9 +267,13 @@ class EBCD(Readable):
 
     def _at_most(self, k: int, most: int) -> int:
         if k > most and not isinstance(self.n_components, str):
+            if self.scores == "relaxed":
+                who, instead = 'scores="relaxed" needs', "fewer components or other scores"
+            else:
+                who, instead = "data with missing values need", "fewer components"
             raise ValueError(
-                f'scores="relaxed" needs two samples more than components, got n_components={k} '
-                f"and {most + 2} samples; use fewer components or other scores"
+                f"{who} two samples more than components, got n_components={k} "
+                f"and {most + 2} samples; use {instead}"
             )
         return max(min(k, most), 0)
 
