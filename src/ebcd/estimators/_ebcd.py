@@ -323,9 +323,11 @@ class EBCD(Readable):
             return count_components(covariance, *self._counting(data))
         distinct = distinct_rows(rows)
         if len(distinct) < len(rows):
+            copies = len(rows) - len(distinct)
+            what = "row is a copy of another" if copies == 1 else "rows are copies of others"
             warn_user(
-                f"{len(rows) - len(distinct)} of {len(rows)} rows are copies of others; the number "
-                f"of components is that of the {len(distinct)} distinct ones"
+                f"{copies:,} {what}; the number of components is that of the {len(distinct):,} "
+                "distinct ones"
             )
         return count_in_rows(distinct, *self._counting(data))
 
