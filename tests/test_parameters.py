@@ -84,7 +84,7 @@ LEGAL = {
     "random_state": {"zero", "huge", "beyond floats", "none"},
     "alpha": NUMBERS | {"array"},
     "alphas": {"array"},
-    "n_jobs": {"minus one", "huge", "beyond floats", "none"},
+    "n_jobs": {"minus one", "none"},
     "gamma": {"zero", "half"},
     "mu": (NUMBERS - {"zero", "huge"}) | {"array", "none"},
     "n_nonzero": {"huge", "none"},
@@ -92,8 +92,8 @@ LEGAL = {
     ("EBCD", "tol"): NUMBERS | {"none"},
     ("ITSPCA", "tol"): NUMBERS | {"none"},
     ("ITSPCA", "max_iter"): {"none"},
-    ("ITSPCA", "gamma"): NUMBERS,
-    ("ITSPCA", "alpha"): NUMBERS,
+    ("ITSPCA", "gamma"): NUMBERS - {"huge"},
+    ("ITSPCA", "alpha"): NUMBERS - {"huge"},
     ("SPC", "cv"): {"huge"},
 }
 # Splits of any kind; what is in them depends on the data.

@@ -484,6 +484,11 @@ def test_interrupted(table, tmp_path, monkeypatch):
     assert [file.name for file in tmp_path.iterdir()] == ["counts.csv"]
 
 
+def _heeds_control_c():
+    """As in a terminal, also if the tests run in the background of a shell, which ignores it."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no SIGINT for one process")
 @pytest.mark.slow
 def test_control_c_leaves_nothing_behind(tmp_path):
@@ -491,7 +496,9 @@ def test_control_c_leaves_nothing_behind(tmp_path):
     command = [sys.executable, "-m", "ebcd", "fit", tmp_path / "x.npy", "-o", tmp_path / "out"]
     command += ["-k", "40", "--prior", "npmle", "--tol", "0"]
     environment = {**os.environ, "PYTHONPATH": str(PACKAGE)}
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment) as running:
+    with subprocess.Popen(
+        command, stderr=subprocess.PIPE, text=True, env=environment, preexec_fn=_heeds_control_c
+    ) as running:
         while "start" not in running.stderr.readline():
             assert running.poll() is None
         time.sleep(0.3)

@@ -267,7 +267,7 @@ def test_progress(capsys):
         ({"n_boot": 1}, ValueError, "n_boot must be an integer from 2 to 10000, got 1"),
         ({"n_boot": "50"}, TypeError, "n_boot must be an integer"),
         ({"method": "residuals"}, ValueError, 'method must be "parametric" or "rows"'),
-        ({"n_jobs": 0}, ValueError, "n_jobs must be an integer other than 0 or None"),
+        ({"n_jobs": 0}, ValueError, "n_jobs must be an integer other than 0, up to"),
         ({"random_state": -1}, ValueError, "random_state must be"),
     ],
 )

@@ -103,7 +103,7 @@ def observe(rows: AbstractRows, center: bool, scale: bool) -> tuple[Observed, Ar
             f"that nothing is known of them: {listed}; leave them out"
         )
     mean = np.nanmean(x, axis=0) if center else np.zeros(counts.size)
-    x = np.where(gone, 0.0, x - mean)
+    x = np.where(gone, mean, x) - mean  # a signaling NaN takes part in no arithmetic
     moments = block_moments(x, cross=False)
     moments.check(rows.names)
     variances = moments.about(False)[1] * (len(x) / counts)

@@ -124,7 +124,7 @@ def alike(scores: Array, others: Array, same: float = ClimbSettings.same) -> Any
     """Whether scores (m x k x r) are those of others, up to order and signs: m x their number."""
     m, k, r = scores.shape
     cosines = np.abs(scores.reshape(m * k, r) @ others.reshape(-1, r).T)
-    return (cosines.reshape(m, k, -1, k).max(axis=3) > same).all(axis=1)
+    return (cosines.reshape(m, k, len(others), k).max(axis=3) > same).all(axis=1)
 
 
 def _newton_step(

@@ -12,7 +12,7 @@ from ebcd._parameters import shown
 
 # Beyond this ratio fourth powers overflow; no measurement is that precise.
 _LARGEST_RATIO = 1e70
-_LARGEST = 1e150  # noise whose square is a number
+_LARGEST = 1e152  # noise whose square is a number, and sums of many of them
 
 
 def _as_floats(value: Any, name: str) -> Array:
