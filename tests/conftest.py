@@ -20,11 +20,11 @@ def pytest_addoption(parser):
 
 
 def pytest_collection_modifyitems(config, items):
-    if find_spec("matplotlib") is None:  # with the core only, doctests of plots cannot run
+    if find_spec("matplotlib") is None:  # with the core only, some doctests cannot run
         for item in items:
-            draws = "plots" in item.path.parts or item.name.endswith(".plot")
+            draws = "plots" in item.path.parts or item.name.endswith((".plot", "_frame"))
             if draws and isinstance(item, pytest.DoctestItem):
-                item.add_marker(pytest.mark.skip("needs matplotlib"))
+                item.add_marker(pytest.mark.skip("needs matplotlib or pandas"))
     cases = defaultdict(list)
     for item in items:
         cases[item.nodeid.partition("[")[0]].append(item)

@@ -63,6 +63,7 @@ def test_what_was_found(calls, name, parameter, kind, tmp_path, monkeypatch):
 
 
 def test_some_calls():
+    pytest.importorskip("pandas")  # frames are among the results
     count, wrong = hostile.run(share=0.02, seed=20261118)
     assert count > 400
     assert not wrong, "\n".join(wrong)
