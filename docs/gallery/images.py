@@ -8,6 +8,8 @@ told. The data are simulated, so that the truth is known: 60 images of 20 x 20 p
 sources flicker behind a lot of noise.
 """
 
+# sphinx_gallery_thumbnail_number = 2
+
 import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.decomposition import PCA
