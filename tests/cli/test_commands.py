@@ -826,6 +826,12 @@ def test_compare_priors(names, table, tmp_path):
     assert f"<th scope=row>EBCD {expected.best} (best)</th>" in page.read_text(encoding="utf-8")
 
 
+def test_compare_priors_of_a_file_without_a_suffix(table, tmp_path, monkeypatch):
+    (tmp_path / "counts").write_bytes(table.read_bytes())
+    monkeypatch.chdir(tmp_path)
+    assert "(best)" in ok("compare", "--priors", "counts", "-k", 2).stdout
+
+
 def test_compare_priors_mistakes(table, tmp_path):
     assert "did you mean 'normal'" in error("compare", table, "--priors", "normla")
     assert "leave out --method" in error("compare", table, "--priors", "--method", "PCA")

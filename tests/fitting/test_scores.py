@@ -10,13 +10,16 @@ from hypothesis import strategies as st
 from scipy import optimize
 
 from ebcd import EBCD
+from ebcd.fitting._decompose import State
 from ebcd.fitting._noise import NOISES
 from ebcd.fitting._scores import (
     SCORES,
     IntegratedScores,
+    Moments,
     RelaxedScores,
     iterate,
     point_of,
+    population,
     settle,
     shortening,
 )
@@ -219,6 +222,19 @@ def test_components_that_vanish_on_the_way(name):
         model = EBCD(4, scores=name, max_iter=100).fit(X)
     assert np.isfinite(model.components_).all()
     assert np.isfinite(model.elbo_path_).all()
+
+
+def test_uncertainty_where_rounding_leaves_nothing_of_a_component():
+    """Second moments less the posterior covariance are zero then, or a little less."""
+    loadings = np.array([np.ones(P), np.full(P, 1e-12)])
+    spread = np.diag([0.1, 1.0])
+    moments = Moments(np.diag([1.0, 1.0 - 1e-16]), spread, np.zeros(1), spread)
+    prior = make_family("normal").build(scale=1.0, mode=0.0)
+    ones = np.ones((1, 1))
+    state = State(loadings, loadings, loadings**2, ones, ones[0], [prior] * 2, 0.0, moments)
+    found = population(IntegratedScores(), state, N)
+    assert np.isfinite(found.noise).all()
+    assert (found.noise[1] > 1e3 * found.noise[0]).all()
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -84,10 +84,11 @@ class CompareCommand(TyperCommand):
     """A command with an option ``--priors`` whose value may be left out."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Insert the usual families after ``--priors`` unless words follow it."""
+        """Insert the usual families after ``--priors`` unless words follow it that name no file."""
         if "--priors" in args:
             after = args.index("--priors") + 1
-            if not re.fullmatch(r"[\w,]+", "".join(args[after : after + 1])):
+            following = "".join(args[after : after + 1])
+            if not re.fullmatch(r"[\w,]+", following) or Path(following).is_file():
                 args = [*args[:after], ",".join(USUAL_PRIORS), *args[after:]]
         parsed: list[str] = super().parse_args(ctx, args)
         return parsed

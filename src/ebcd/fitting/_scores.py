@@ -461,9 +461,10 @@ def population(scores: AbstractScores, state: Any, n_samples: Any) -> Any:
         # a feature may have been observed less often than there are components
         moments = scores.known(rows) + 1e-3 * np.eye(len(mean))
         unexplained = np.einsum("ikp,kp->ip", seen.spread, mean)
-    # never below the inverse of the diagonal, but for rounding where components are alike
-    known = np.diagonal(np.linalg.inv(moments), axis1=-2, axis2=-1)
-    known = np.maximum(known, 1 / np.diagonal(moments, axis1=-2, axis2=-1))
+    # never below the inverse of the diagonal, but for rounding where components are alike; nor is
+    # the diagonal negative, but for rounding where nothing is known of a component
+    least = np.maximum(np.diagonal(moments, axis1=-2, axis2=-1), np.finfo(float).eps)
+    known = np.maximum(np.diagonal(np.linalg.inv(moments), axis1=-2, axis2=-1), 1 / least)
     known = np.atleast_2d(lengths**2 * known).T
     residual = 1 / state.precision + (mean * unexplained).sum(axis=0)
     chance = 0.5 * (mean**2).sum(axis=0)
