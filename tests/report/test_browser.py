@@ -110,12 +110,12 @@ class Page:
         return self.one("#tip").text.split("\n")
 
     def unfold(self):
-        """Open the technical details, whose charts are then drawn again."""
+        """Open the technical details, all of whose charts are then drawn again."""
         self.one("#technical > summary").click()
         self.wait(
             lambda: self.js(
-                "const plot = document.querySelector('#trace .plot');"
-                "return plot.clientWidth === Number(plot.firstChild.getAttribute('width'))"
+                "return [...document.querySelectorAll('#technical .plot')].every((plot) =>"
+                " plot.clientWidth === Number(plot.firstChild.getAttribute('width')))"
             )
         )
 
