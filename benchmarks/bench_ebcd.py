@@ -1,8 +1,8 @@
 """`ebcd.EBCD`: ELBO beside R's, speed beside an SVD and PCA, numbers of components, noise.
 
 Run with ``make bench``, or choose sections, as in ``python benchmarks/bench_ebcd.py number noise``.
-One thread, default settings, medians; times are compared within one run. ``EBCD_NUMBA=0`` in the
-environment turns compiled loops off. The sections:
+One thread, default settings, medians; times are compared within one run. The
+sections:
 
 a  reference  simulated data sets with R's results, against ``numpy.linalg.svd``
 b  large      500 x 10,000 with five sparse components, against scikit-learn's randomised PCA

@@ -45,6 +45,7 @@ class ClimbSettings:
     flat: float = 1e-8  # angle of a plain step that is nothing but rounding
     rounding: float = 1e-13  # share of the ELBO by which it may seem to fall
     same: float = 0.9999  # cosine between the scores of two starts that are one
+    looks: int = 2  # iterations between looks for such starts: each costs a fifth of one
     behind: float = np.inf  # nats: a start that is behind the best by more than this,
     hope: float = 5.0  # and so many times what it gained last, is given up
 
@@ -89,7 +90,8 @@ def climb(
         settled = np.where(fell, settled, gain < settings.settled)
         rests = (~fell & (gain < tol)) | (radii < settings.smallest_radius)
         states, stops = new, callback(new)
-        leaves = rests | (iteration > 1 and _repeats(states, resting, settings.same))
+        looks = iteration > 1 and iteration % settings.looks == 0
+        leaves = rests | (looks and _repeats(states, resting, settings.same))
         best = max([states.value.max(), *(rest.value.max() for rest in resting)])
         leaves |= ~fell & (best - states.value > settings.behind + settings.hope * gain)
         if leaves.any():

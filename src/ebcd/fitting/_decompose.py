@@ -47,6 +47,7 @@ class SizeSettings:
     extra_directions: int = 10  # beside one for each component, in a factor that grows
     products: int = 3  # with blocks of vectors, to find those directions
     features: int = 1_000  # to search on, half of them those with the largest loadings
+    components: int = 15  # to search for on those; with more, varimax on all features ends higher
     stepwise_up_to: int = 8_000  # features: beyond, solved normal means cost less than one step
     coarse_tol: float = 3.0  # nats: where the fit to the whole covariance takes over
     rounding: float = 1e-12  # share of the largest eigenvalue below which there is nothing else
@@ -273,8 +274,15 @@ def _searched(problem: Problem, model: Model, rng: np.random.Generator) -> State
         found = search(model, k, rng, problem.tol, monitor)
         return found if problem.scores is None else together([found, _principal(model, k, True)])
 
+    def climbed(states: States) -> States:
+        options: Any = {"tol": SIZES.coarse_tol, "max_iter": problem.max_iter}
+        found: States = climb(model, states, monitor, **options).states
+        return found
+
     if p < 2 * SIZES.features or not exchangeable:
         return searched(model)
+    if k > SIZES.components and problem.scores is None:
+        return climbed(_principal(model, k, rotated=True))
     principal = principal_coordinates(model, k) @ model.factor
     by_size = np.argsort(-(principal**2).sum(axis=0), kind="stable")
     half = SIZES.features // 2
@@ -296,11 +304,7 @@ def _searched(problem: Problem, model: Model, rng: np.random.Generator) -> State
     monitor.stage("best start, on all features")
     stepwise = isinstance(model.shrinker, SpikeSlabShrinker)
     states = model.start(found.coordinates, (best if stepwise else found).shrunk.priors)
-    if problem.scores is not None:
-        return states
-    climbed = climb(model, states, monitor, tol=SIZES.coarse_tol, max_iter=problem.max_iter)
-    best_found: States = climbed.states
-    return best_found
+    return states if problem.scores is not None else climbed(states)
 
 
 def _with_oblique(states: Any) -> Point:

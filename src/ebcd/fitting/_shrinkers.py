@@ -9,12 +9,13 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from ebcd._numerics import Array
+from ebcd.fitting._stacks import Stack
 from ebcd.priors._family import PRIORS, Fits
 from ebcd.priors._fitted import FittedPrior, MixturePrior
 from ebcd.priors._solve import Prior, solve_columns
@@ -22,7 +23,7 @@ from ebcd.priors._two_group import evaluate_two_groups
 
 
 @dataclass(frozen=True)
-class Shrunk:
+class Shrunk(Stack):
     """Loadings after shrinkage; the first axis is the start.
 
     Attributes
@@ -54,28 +55,10 @@ class Shrunk:
     slopes: Array | None = None
     spread: Array | None = None
 
-    def take(self, index: Any) -> Shrunk:
-        """Return some of the starts."""
-        parts: list[Any] = [None if part is None else part[index] for part in self._parts]
-        return Shrunk(*parts)
-
-    def put(self, index: Any, other: Shrunk) -> None:
-        """Overwrite some of the starts by those of another one, in place."""
-        for mine, theirs in zip(self._parts, other._parts, strict=True):
-            if mine is not None and theirs is not None:
-                mine[index] = theirs[index]
-
-    @staticmethod
-    def together(items: list[Shrunk]) -> Shrunk:
-        """Join what was found for several starts."""
-        columns = zip(*(item._parts for item in items), strict=True)
-        parts: list[Any] = [None if c[0] is None else np.concatenate(c) for c in columns]
-        return Shrunk(*parts)
-
     @staticmethod
     def side_by_side(items: list[Shrunk]) -> Shrunk:
         """Join what was found for several components."""
-        columns = zip(*(item._parts for item in items), strict=True)
+        columns = zip(*(vars(item).values() for item in items), strict=True)
         mean, variance, fit, objective, *rest = columns
         joined: list[Any] = [None if c[0] is None else np.concatenate(c, axis=1) for c in rest]
         return Shrunk(
@@ -85,10 +68,6 @@ class Shrunk:
             sum(objective),
             *joined,
         )
-
-    @property
-    def _parts(self) -> list[Any]:
-        return [getattr(self, field.name) for field in fields(self)]
 
 
 class AbstractShrinker(ABC):

@@ -7,7 +7,7 @@ orthonormal rows ``C`` (k x r) stand for the scores whose rotated data are ``B =
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,10 +16,11 @@ from ebcd._numerics import Array
 from ebcd.fitting._noise import AbstractNoise
 from ebcd.fitting._rotation import inverse_root
 from ebcd.fitting._shrinkers import AbstractShrinker, Shrunk
+from ebcd.fitting._stacks import Stack
 
 
 @dataclass(frozen=True)
-class States:
+class States(Stack):
     """Where the fits from m starts stand, after the shrinkage and precision steps.
 
     Attributes
@@ -47,19 +48,6 @@ class States:
 
     def __len__(self) -> int:
         return len(self.value)
-
-    def take(self, index: Any) -> States:
-        """Return some of the starts."""
-        parts = {field.name: getattr(self, field.name) for field in fields(self)}
-        shrunk = parts.pop("shrunk").take(index)
-        return States(shrunk=shrunk, **{name: part[index] for name, part in parts.items()})
-
-    def put(self, index: Any, other: States) -> None:
-        """Overwrite some of the starts by those of other states, in place."""
-        for field in fields(self):
-            if field.name != "shrunk":
-                getattr(self, field.name)[index] = getattr(other, field.name)[index]
-        self.shrunk.put(index, other.shrunk)
 
 
 @dataclass(frozen=True)
@@ -125,11 +113,7 @@ class Model:
 
 def together(parts: list[States]) -> States:
     """Join states of the same model, the best first."""
-    names = [field.name for field in fields(States) if field.name != "shrunk"]
-    joined = States(
-        shrunk=Shrunk.together([part.shrunk for part in parts]),
-        **{name: np.concatenate([getattr(part, name) for part in parts]) for name in names},
-    )
+    joined = States.together(parts)
     return joined.take(np.argsort(-joined.value, kind="stable"))
 
 
