@@ -42,10 +42,6 @@ class PriorComparison:
         that, the smaller family. None if no prior has an ELBO (``flat`` has none).
     models : dict
         The fitted estimators by the names of their priors.
-
-    See Also
-    --------
-    compare_priors : Makes the fits.
     """
 
     table: Any
@@ -55,16 +51,8 @@ class PriorComparison:
     def plot(self, ax: Any = None) -> Axes:
         """Draw how far the ELBO of each prior is below the highest.
 
-        The line marks 3 nats, within which a smaller family is preferred; the best is blue.
-
-        Parameters
-        ----------
-        ax : Axes, optional
-            Axes to draw on; by default those of a new figure.
-
-        Returns
-        -------
-        Axes
+        The line marks 3 nats, within which a smaller family is preferred; the best is blue. It
+        draws on `ax`, or on a new figure, and returns the axes.
 
         Examples
         --------

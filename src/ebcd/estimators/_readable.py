@@ -219,14 +219,7 @@ class Readable(Decomposition):
     def loadings_frame(self, feature_names: Any = None) -> Any:
         """Return the loadings as a pandas data frame: features in rows, components in columns.
 
-        Parameters
-        ----------
-        feature_names : array-like of length p, optional
-            Names of the features; by default those of the data, or x0, x1 and so on.
-
-        Returns
-        -------
-        pandas.DataFrame
+        Features have the given names, those of the data, or x0, x1 and so on.
         """
         check_is_fitted(self)
         return self._as_frame(self.components_, feature_names)
@@ -268,16 +261,12 @@ class Readable(Decomposition):
         ndarray of shape (k,)
             Share of the halves for each component, from 0 to 1.
 
-        See Also
-        --------
-        ebcd.plots.stability : Draws the shares.
-
         Notes
         -----
         Half of the rows show less than all of them, so that a share below one does not mean that a
         component is wrong; but one that is hardly ever found again should not be interpreted
         alone. Components that are alike in size may mix differently in every half, although
-        together they span the same space.
+        together they span the same space. `ebcd.plots.stability` draws the shares.
 
         Examples
         --------
@@ -315,14 +304,7 @@ class Readable(Decomposition):
     def summary(self, feature_names: Any = None) -> str:
         """Summarise the fit in words.
 
-        Parameters
-        ----------
-        feature_names : array-like of length p, optional
-            Names of the features; by default those of the data, or x0, x1 and so on.
-
-        Returns
-        -------
-        str
+        Features have the given names, those of the data, or x0, x1 and so on.
         """
         check_is_fitted(self)
         self._feature_names(feature_names)  # a mistake should not wait for a component
