@@ -242,7 +242,7 @@ class EBCD(Readable):
         covariance = data.covariance
         k = found.get("n_components")
         if k is None:
-            k = self._how_many(covariance, data, monitor)
+            k = self._how_many(data, monitor)
         # relaxed scores have no density otherwise, and those of rows with holes are not determined
         if self.scores == "relaxed" or data.observed is not None:
             k = self._at_most(k, int(data.entries / covariance.n_features) - 2)
@@ -299,7 +299,8 @@ class EBCD(Readable):
         scores = SCORES[self.scores]
         return Problem(covariance, noise, rows, tol, self.max_iter, monitor, scores)
 
-    def _how_many(self, covariance: AbstractCovariance, data: Input, monitor: Monitor) -> int:
+    def _how_many(self, data: Input, monitor: Monitor) -> int:
+        covariance = data.covariance
         if covariance.trace() == 0:
             return 0
         if not isinstance(self.start, str):
@@ -350,7 +351,7 @@ class EBCD(Readable):
     def _given_start(self, data: Input) -> Array:
         loadings = np.asarray(self.start, dtype=np.float64)
         p = data.covariance.n_features
-        if loadings.ndim != 2 or loadings.shape[0] != p or not np.isfinite(loadings).all():
+        if len(loadings) != p:
             raise ValueError(
                 f"start must hold finite loadings of shape (n_features, k) = ({p}, k), got shape "
                 f"{loadings.shape}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from textwrap import fill
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -205,14 +205,21 @@ def compare(
     first = next(iter(named.values()))
     which = style.checked_components(first, components)
     names = first._feature_names(feature_names)
-    matches = [_matches(first, model) for model in named.values()]
-    features = [_features([match[k] for match in matches], n) for k in which]
+    matches = [_matched(first, model) for model in named.values()]
+    features = [_features([loadings[k] for _, loadings, _ in matches], n) for k in which]
     axes = _grid(ax, names, features, len(named))
     for panel in axes.ravel() if not which else ():
         style.say(panel, "no component")
     for k, row, chosen in zip(which, axes, features, strict=False):
         for model, match, panel in zip(named.values(), matches, row, strict=True):
-            _draw(panel, model, match[k], chosen, level)
+            number, loadings, cosine = (part[k] for part in match)
+            if number < 0:
+                _tidy_bars(panel)
+                say = {"transform": panel.transAxes, "ha": "center", "color": style.GREY}
+                panel.text(0.5, 0.5, "none", **say)
+                continue
+            _draw_bars(panel, loadings, chosen, _unclear(model, number, level))
+            panel.set_title(f"component {number}, cosine {cosine:.2f}", fontsize="small")
         style.name_features(row[0], names, chosen)
         row[0].set_ylim(chosen.size - 0.4, -0.6)
         row[0].set_ylabel(f"component {k}")
@@ -222,14 +229,6 @@ def compare(
     for panel in axes[-1]:
         panel.set_xlabel("loading", fontsize="small")
     return axes
-
-
-class _Match(NamedTuple):
-    """The component of an estimator that matches one of the first, with the same sign."""
-
-    number: int
-    loadings: Array
-    cosine: float
 
 
 def _named(models: Any) -> dict[str, Any]:
@@ -253,19 +252,23 @@ def _named(models: Any) -> dict[str, Any]:
     return named
 
 
-def _matches(first: Any, model: Any) -> list[_Match | None]:
-    """Match each component of the first estimator; None if it has no counterpart."""
+def _matched(first: Any, model: Any) -> tuple[NDArray[np.intp], Array, Array]:
+    """Return what matches each component of the first estimator.
+
+    That is: its number, -1 if there is none; its loadings, with the same sign; and its cosine.
+    """
     cosines = directions(first.components_) @ directions(model.components_).T
-    found: list[_Match | None] = [None] * first.n_components_
-    for k, i in zip(*linear_sum_assignment(-np.abs(cosines)), strict=True):
-        sign = -1.0 if cosines[k, i] < 0 else 1.0
-        found[k] = _Match(int(i), sign * model.components_[i], abs(float(cosines[k, i])))
-    return found
+    mine, theirs = linear_sum_assignment(-np.abs(cosines))
+    numbers, loadings = np.full(len(cosines), -1), np.zeros(first.components_.shape)
+    numbers[mine], signs = theirs, np.where(cosines[mine, theirs] < 0, -1.0, 1.0)
+    loadings[mine] = signs[:, None] * model.components_[theirs]
+    nearest = np.zeros(len(cosines))
+    nearest[mine] = np.abs(cosines[mine, theirs])
+    return numbers, loadings, nearest
 
 
-def _features(matches: list[_Match | None], n: int) -> NDArray[np.intp]:
+def _features(loadings: list[Array], n: int) -> NDArray[np.intp]:
     """Return the features of a row of panels, in the order of the first estimator."""
-    loadings = [match.loadings for match in matches if match is not None]
     size = np.abs(loadings).max(axis=0)
     return _largest(np.where(size > _VISIBLE * size.max(), size, 0.0), loadings[0], n)
 
@@ -276,17 +279,6 @@ def _grid(ax: Any, names: Any, features: list[NDArray[np.intp]], columns: int) -
     size = 2.3 + space / columns, float(np.mean(heights))
     shape = len(heights), columns
     return style.panels(ax, shape, *size, height_ratios=heights, sharex="row", sharey="row")
-
-
-def _draw(
-    ax: Any, model: Any, match: _Match | None, features: NDArray[np.intp], level: float
-) -> None:
-    if match is None:
-        _tidy_bars(ax)
-        ax.text(0.5, 0.5, "none", transform=ax.transAxes, ha="center", color=style.GREY)
-        return
-    _draw_bars(ax, match.loadings, features, _unclear(model, match.number, level))
-    ax.set_title(f"component {match.number}, cosine {match.cosine:.2f}", fontsize="small")
 
 
 def heatmap(
