@@ -177,10 +177,12 @@ def plot_loadings(
     ----------
     adata : AnnData
         Annotated data that `ebcd` has decomposed.
-    component, n, **options
+    component, n
         As in `ebcd.plots.components`, which also says what is returned.
     key : str, default "ebcd"
         The ``key_added`` of the decomposition.
+    **options
+        Others of `ebcd.plots.components`.
 
     Examples
     --------

@@ -251,7 +251,13 @@ class EBCD(Readable):
             covariance = covariance.best_route(max(k, 1))
         monitor.shift = data.in_logarithms(covariance.unit)
         problem = self._problem(covariance, k, monitor, data.observed)
-        fit = self._decomposed(problem, data, found.get("state"))
+        saved = found.get("state")
+        if k == 0:
+            fit = nothing(problem)
+        elif data.observed is None:
+            fit = decompose(problem, *self._start(data), saved)
+        else:
+            fit = decompose_observed(problem, data.observed, *self._start(data), saved)
         self._store(fit, problem, data)
         counted = self.n_components == "auto" and isinstance(self.start, str)
         self._signal = k if counted else self._count_later(problem.covariance, data, fit.leading)
@@ -361,15 +367,11 @@ class EBCD(Readable):
             raise ValueError(f"start has {loadings.shape[1]} columns, but n_components is {wanted}")
         return given_start(loadings, data.scale * data.covariance.unit)
 
-    def _decomposed(self, problem: Problem, data: Input, saved: dict[str, Any] | None) -> Fit:
-        if not problem.priors:
-            return nothing(problem)
+    def _start(self, data: Input) -> tuple[Any, np.random.Generator]:
+        """Return where a fit starts, and what turns starts at random."""
         start = self.start if isinstance(self.start, str) else self._given_start(data)
         start = "greedy" if self.n_components == "paper" else start
-        rng = as_generator(self.random_state, default=0)
-        if data.observed is not None:
-            return decompose_observed(problem, data.observed, start, rng, saved)
-        return decompose(problem, start, rng, saved)
+        return start, as_generator(self.random_state, default=0)
 
     def _store(self, fit: Fit, problem: Problem, data: Input) -> None:
         covariance, as_given = problem.covariance, isinstance(self.prior, list | tuple)

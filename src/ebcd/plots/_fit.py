@@ -139,8 +139,7 @@ def shrinkage(model: Any, *, components: Sequence[int] | None = None, ax: Any = 
     which = style.checked_components(model, components)
     axes = style.one_axes(ax, 5.4 + 1.4 * (len(which) // style.LABELLED), 4.2)
     if not which:
-        style.say_nothing_found(axes, model)
-        return axes
+        return style.say_nothing_found(axes, model)
     curves = {f"component {k}": model._shrinkage(k) for k in which}
     limit = max(map(_limit, curves.values()))
     axes.set_xlabel("observed loading" + (" (scaled data)" if getattr(model, "scale", 0) else ""))
@@ -210,8 +209,7 @@ def explained_variance(model: Any, X: Any = None, *, ax: Any = None) -> Axes:
     count = model.n_components_
     axes = style.one_axes(ax, 3.4 + 0.5 * min(max(count, 3), style.LABELLED), 3.6)
     if count == 0:
-        style.say_nothing_found(axes, model)
-        return axes
+        return style.say_nothing_found(axes, model)
     shares = {type(model).__name__: 100 * model.explained_variance_ratio_}
     if X is not None:
         shares["PCA"] = 100 * pca_variance_ratio(model, X)
@@ -251,8 +249,7 @@ def stability(model: Any, shares: Any, *, ax: Any = None) -> Axes:
     heights = checked_shares("shares", shares, model.n_components_)
     axes = style.one_axes(ax, 3.4 + 0.4 * min(max(heights.size, 3), 2 * style.LABELLED), 3.4)
     if heights.size == 0:
-        style.say_nothing_found(axes, model)
-        return axes
+        return style.say_nothing_found(axes, model)
     often = heights >= OFTEN
     axes.bar(range(heights.size), 100 * heights, color=np.where(often, style.BLUE, style.GREY))
     axes.axhline(100 * OFTEN, color=style.INK, linewidth=0.8, linestyle=":")

@@ -322,11 +322,9 @@ def heatmap(
     width = 2.6 + 0.45 * min(model.n_components_, 20) + 1.4 * labelled
     axes = style.one_axes(ax, width, max(1.2 + 0.22 * rows.size, 3.0) if labelled else 6.0)
     if model.n_components_ == 0:
-        style.say_nothing_found(axes, model)
-        return axes
+        return style.say_nothing_found(axes, model)
     if rows.size == 0:
-        style.say(axes, f"no loading with lfsr <= {level:g}")
-        return axes
+        return style.say(axes, f"no loading with lfsr <= {level:g}")
     image, together = _strongest(model.components_.T[rows], axes.get_window_extent().height)
     # a few loadings of many features may be beyond the end of the colours
     limit = np.quantile(np.abs(image[image != 0]), 1.0 if labelled else 0.98)
@@ -424,8 +422,7 @@ def memberships(
     below = 0.08 * style.longest(names) if named else 0.0
     axes = style.one_axes(ax, max(7.0, 2.0 + 0.17 * p * named), 1.4 + 0.35 * max(k, 2) + below)
     if k == 0:
-        style.say_nothing_found(axes, model)
-        return axes
+        return style.say_nothing_found(axes, model)
     order = np.arange(p)
     if sort:  # by the first component, among its members by the second, and so on
         order = np.lexsort([*-found[::-1], *-(found[::-1] > 0.5).astype(int)])

@@ -72,9 +72,7 @@ def scores(
         wanted = wanted[: model.n_components_]
     which = style.checked_components(model, wanted)
     if not which:
-        empty = style.one_axes(ax)
-        style.say_nothing_found(empty, model)
-        return np.array([empty])
+        return np.array([style.say_nothing_found(style.one_axes(ax), model)])
     values = _scores(model, X)[:, which]
     index = _dates_of(X) if index is None else _as_index(index, len(values))
     if index is None and len(which) == 2:
@@ -280,9 +278,8 @@ def _coloured(ax: Axes, values: Array, color: Any, look: dict[str, Any], name: s
         given = np.array([cell_text(cell) or "missing" for cell in given.tolist()])
     categories, place = np.unique(given, return_inverse=True)
     if given.dtype.kind in "iuf" and categories.size > _CATEGORIES:
-        drawn = ax.scatter(
-            values[:, 0], values[:, 1], c=given, cmap=style.colour_map("low", "high"), **look
-        )
+        look["cmap"] = style.colour_map("low", "high")
+        drawn = ax.scatter(values[:, 0], values[:, 1], c=given, **look)
         bar: Any = ax.figure.colorbar(drawn, ax=ax)
         bar.solids.set_alpha(1)
         return
@@ -291,14 +288,10 @@ def _coloured(ax: Axes, values: Array, color: Any, look: dict[str, Any], name: s
             f"{name} has {categories.size} categories; at most {_CATEGORIES} can be distinguished"
         )
     for i, category in enumerate(categories):
-        ax.scatter(
-            values[place == i, 0],
-            values[place == i, 1],
-            color=style.PALETTE[i % len(style.PALETTE)],
-            marker=_MARKERS[i // len(style.PALETTE)],
-            label=style.short(category).replace("$", r"\$"),
-            **look,
-        )
+        turn, colour = divmod(i, len(style.PALETTE))
+        look |= {"color": style.PALETTE[colour], "marker": _MARKERS[turn]}
+        label = style.short(category).replace("$", r"\$")
+        ax.scatter(values[place == i, 0], values[place == i, 1], label=label, **look)
     legend = style.legend_beside(ax)
     for handle in filter(None, legend.legend_handles):
         handle.set(alpha=1, sizes=[28])

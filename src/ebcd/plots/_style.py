@@ -109,15 +109,16 @@ def legend_beside(ax: Axes) -> Any:
     return ax.legend(frameon=False, fontsize="small", ncols=-(-count // LABELLED), **place)
 
 
-def say(ax: Axes, text: str) -> None:
+def say(ax: Axes, text: str) -> Axes:
     """Write a message in place of the plot."""
     ax.text(0.5, 0.5, text, ha="center", va="center", transform=ax.transAxes, color=INK)
     ax.set_axis_off()
+    return ax
 
 
-def say_nothing_found(ax: Axes, model: Any) -> None:
+def say_nothing_found(ax: Axes, model: Any) -> Axes:
     """Explain why there is no component to draw."""
-    say(ax, f"no component: {model._why_nothing()}")
+    return say(ax, f"no component: {model._why_nothing()}")
 
 
 def locate_ticks(ax: Axes, **options: Any) -> None:
@@ -152,8 +153,9 @@ class Room:
             if i >= least or box.count_overlaps(self._taken):
                 continue
             crossed = sum(line.intersects_bbox(box, filled=False) for line in lines)
-            if i + 24 * crossed < least:
-                best, least = box, i + 24 * crossed
+            cost = i + 24 * crossed  # 24 steps up and down are three lines of text
+            if cost < least:
+                best, least = box, cost
         if best is None:
             text.remove()
             return None
