@@ -23,13 +23,7 @@ from ebcd._parameters import (
     real,
 )
 from ebcd._warnings import warn_user
-from ebcd.data import (
-    AbstractCovariance,
-    Input,
-    Observed,
-    Reading,
-    from_matrix,
-)
+from ebcd.data import AbstractCovariance, Input, Observed, Reading, from_matrix
 from ebcd.data._settings import SETTINGS
 from ebcd.estimators._bootstrap import Bootstrap, bootstrap
 from ebcd.estimators._incomplete import imputed
@@ -521,7 +515,7 @@ class EBCD(Readable):
         if self.n_components_ == 0:
             warn_user(
                 "no component was found: nothing stands out from noise. "
-                f"{self._advice()} to look at the strongest directions all the same",
+                f"{self._advice()} to look at the strongest directions all the same"
             )
         elif problem.noise.at_floor(fit.state.precision):
             self.converged_ = False
