@@ -10,8 +10,27 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-# Okabe and Ito's colours, which can be told apart with any kind of colour vision.
-BLUE, INK, GREY = "#0072B2", "#333333", "#BBBBBB"
+# By the names that they have in the report, which takes those of its light theme from here. Groups,
+# g0 and so on, begin with colours that can be told apart with any kind of colour vision.
+COLOURS = {
+    "text": "#1c2127",
+    "positive": "#2b66b1",
+    "negative": "#c2570c",
+    "unclear": "#b9c0c8",
+    "middle": "#f4f5f7",
+    "low": "#e8b93a",
+    "high": "#1d3f7f",
+    "g0": "#0072b2",
+    "g1": "#d55e00",
+    "g2": "#009e73",
+    "g3": "#cc79a7",
+    "g4": "#b8860b",
+    "g5": "#56b4e9",
+    "g6": "#7d4fa8",
+    "g7": "#333333",
+    "g8": "#8a5a3c",
+}
+BLUE, INK, GREY = COLOURS["positive"], COLOURS["text"], COLOURS["unclear"]
 
 
 def pyplot() -> Any:

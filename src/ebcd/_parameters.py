@@ -8,11 +8,13 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import math
+import os
 import re
 import reprlib
 import sys
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -194,6 +196,31 @@ RANDOM_STATE = (
     | instance("a SeedSequence", np.random.SeedSequence, np.random.BitGenerator)
     | NONE
 )
+
+
+def check_path(checkpoint: Any) -> None:
+    """Refuse what is not the path of a file that can be written, or None."""
+    (instance("the path of a file", str, os.PathLike) | NONE).check("checkpoint", checkpoint)
+    if checkpoint is None:
+        return
+    path = Path(checkpoint)
+    try:
+        path.stat()
+    except FileNotFoundError:
+        pass
+    except (OSError, ValueError) as error:  # too long a name, or characters that none can have
+        raise ValueError(f"{shown(str(path))} is not a path: {error}") from None
+    folder = str(path.parent)
+    if path.is_dir():
+        raise ValueError(f"{str(path)!r} is a folder; give the path of a file in it")
+    if path.exists() and not path.is_file():  # a device would be put out of its place
+        raise ValueError(f"{str(path)!r} is no ordinary file; give another path")
+    if not path.parent.is_dir():
+        raise ValueError(f"there is no folder {folder!r}; make it first")
+    if not os.access(folder, os.W_OK):
+        raise ValueError(
+            f"nothing can be written to the folder {folder!r}; give a path in another one"
+        )
 
 
 def as_generator(random_state: Any, default: int | None = None) -> np.random.Generator:

@@ -114,12 +114,11 @@ def ebcd(
     _check_target(adata, layer, key_added, copy)
     mask_name, mask = _genes(adata, mask_var)
     settings = {"prior": prior, "noise": noise, "scores": scores, "center": center, "scale": scale}
-    settings |= options
-    model = EBCD(n_comps, **settings)
+    model = EBCD(n_comps, **settings, **options)
     found = _fit(model, adata, layer, mask)
     if weighted:
         found = found * np.sqrt(model.explained_variance_).astype(found.dtype)
-    params = {"n_comps": n_comps, "layer": layer, "mask_var": mask_name, **settings}
+    params = {"n_comps": n_comps, "layer": layer, "mask_var": mask_name, **settings, **options}
     params["weighted"] = weighted
     target = adata.copy() if copy else adata
     _store(target, model, found, mask, params, key_added)
@@ -172,22 +171,18 @@ def plot_loadings(
 ) -> Any:
     """Draw the largest loadings of components as bars, with intervals.
 
+    Intervals are normal, from the standard deviations.
+
     Parameters
     ----------
     adata : AnnData
         Annotated data that `ebcd` has decomposed.
-    component : int, sequence of int or None, default None
-        The component to draw; several, one per panel; or None for all.
-    n : int, default 20
-        Maximum number of genes in a panel.
+    component, n
+        As in `ebcd.plots.components`, which also says what is returned.
     key : str, default "ebcd"
         The ``key_added`` of the decomposition.
     **options
-        Those of `ebcd.plots.components`. Intervals are normal, from the standard deviations.
-
-    Returns
-    -------
-    Axes, or ndarray of Axes
+        Others of `ebcd.plots.components`.
 
     Examples
     --------
@@ -276,12 +271,7 @@ def _selected(data: Any, mask: Array | None) -> Any:
 
 
 def _store(
-    adata: AnnData,
-    model: EBCD,
-    scores: Array,
-    mask: Array | None,
-    params: dict[str, Any],
-    key: str,
+    adata: AnnData, model: EBCD, scores: Array, mask: Array | None, params: Any, key: str
 ) -> None:
     adata.obsm[f"X_{key}"] = scores
     adata.varm[key] = _all_genes(model.components_, mask, 0.0)

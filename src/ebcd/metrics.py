@@ -4,7 +4,9 @@ Loadings are p x k: one column per component, as `components_.T` of an estimator
 """
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
+
+from ebcd._numerics import Array
 
 __all__ = ["bures_wasserstein", "component_angles", "covariance_distance", "subspace_distance"]
 
@@ -12,7 +14,7 @@ __all__ = ["bures_wasserstein", "component_angles", "covariance_distance", "subs
 _TOLERANCE = 1e-6
 
 
-def component_angles(V: ArrayLike, L: ArrayLike) -> NDArray[np.float64]:
+def component_angles(V: ArrayLike, L: ArrayLike) -> Array:
     """Compute the angle between each true component and its estimate, over a right angle.
 
     Each column of `V`, in order, is matched to the remaining column of `L` at the smallest angle.
@@ -41,12 +43,13 @@ def component_angles(V: ArrayLike, L: ArrayLike) -> NDArray[np.float64]:
     """
     truth, estimate = _unit_truth_and_estimate(V, L)
     angles = np.ones(truth.shape[1])
-    for k, v in enumerate(truth.T):
-        if estimate.shape[1] == 0:
-            break
+    for k, v in enumerate(truth.T[: estimate.shape[1]]):
         cosines = v @ estimate
         best = int(np.argmax(np.abs(cosines)))
-        angles[k] = _angle(v, np.copysign(1.0, cosines[best]) * estimate[:, best]) / (np.pi / 2)
+        u = np.copysign(1.0, cosines[best]) * estimate[:, best]
+        # unlike the arc cosine, accurate for small angles
+        angle = 2 * np.arctan2(np.linalg.norm(v - u), np.linalg.norm(v + u))
+        angles[k] = angle / (np.pi / 2)
         estimate = np.delete(estimate, best, axis=1)
     return angles
 
@@ -175,14 +178,7 @@ def bures_wasserstein(A: ArrayLike, B: ArrayLike) -> float:
     return float(np.linalg.norm(F - G @ (left @ right)))
 
 
-def _angle(u: NDArray[np.float64], v: NDArray[np.float64]) -> float:
-    """Return the angle between unit vectors; unlike the arc cosine, accurate for small angles."""
-    return float(2 * np.arctan2(np.linalg.norm(u - v), np.linalg.norm(u + v)))
-
-
-def _unit_truth_and_estimate(
-    V: ArrayLike, L: ArrayLike
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _unit_truth_and_estimate(V: ArrayLike, L: ArrayLike) -> tuple[Array, Array]:
     """Check both and scale their columns to unit norm, without the zero columns of L."""
     truth, estimate = _matrix("V", V), _matrix("L", L)
     if truth.shape[1] == 0:
@@ -200,22 +196,20 @@ def _unit_truth_and_estimate(
     return _unit_columns(truth), _unit_columns(estimate[:, estimate.any(axis=0)])
 
 
-def _unit_columns(M: NDArray[np.float64]) -> NDArray[np.float64]:
+def _unit_columns(M: Array) -> Array:
     # First by the largest entry, so that squares of huge or tiny entries stay in range.
     scaled = M / np.abs(M).max(axis=0, initial=0.0)
-    unit: NDArray[np.float64] = scaled / np.linalg.norm(scaled, axis=0)
-    return unit
+    return np.asarray(scaled / np.linalg.norm(scaled, axis=0))
 
 
-def _basis(unit: NDArray[np.float64]) -> NDArray[np.float64]:
+def _basis(unit: Array) -> Array:
     """Return an orthonormal basis of the span of unit-norm columns."""
-    if unit.shape[1] == 0:
-        return unit
     left, singular, _ = np.linalg.svd(unit, full_matrices=False)
-    return left[:, singular > max(unit.shape) * np.finfo(float).eps * singular[0]]
+    rounding = max(unit.shape) * np.finfo(float).eps * singular.max(initial=0.0)
+    return left[:, singular > rounding]
 
 
-def _factor(name: str, M: NDArray[np.float64]) -> NDArray[np.float64]:
+def _factor(name: str, M: Array) -> Array:
     """Return F with ``F F' = M``; raise if M is not positive semi-definite."""
     values, vectors = np.linalg.eigh(M)
     largest = np.abs(values).max()
@@ -226,11 +220,10 @@ def _factor(name: str, M: NDArray[np.float64]) -> NDArray[np.float64]:
             "to zero first"
         )
     rounding = len(M) * np.finfo(float).eps * largest
-    factor: NDArray[np.float64] = vectors * np.sqrt(np.where(values > rounding, values, 0.0))
-    return factor
+    return np.asarray(vectors * np.sqrt(np.where(values > rounding, values, 0.0)))
 
 
-def _symmetric(name: str, value: ArrayLike) -> NDArray[np.float64]:
+def _symmetric(name: str, value: ArrayLike) -> Array:
     M = _matrix(name, value)
     if M.shape[0] != M.shape[1] or M.size == 0:
         raise ValueError(f"{name} is {_shape(M)}; pass a square p x p matrix with p >= 1")
@@ -243,7 +236,7 @@ def _symmetric(name: str, value: ArrayLike) -> NDArray[np.float64]:
     return (M + M.T) / 2
 
 
-def _matrix(name: str, value: ArrayLike) -> NDArray[np.float64]:
+def _matrix(name: str, value: ArrayLike) -> Array:
     try:
         raw = np.asarray(value)
         M = raw.real.astype(np.float64)
@@ -264,5 +257,5 @@ def _matrix(name: str, value: ArrayLike) -> NDArray[np.float64]:
     return M
 
 
-def _shape(M: NDArray[np.float64]) -> str:
+def _shape(M: Array) -> str:
     return " x ".join(str(size) for size in M.shape)

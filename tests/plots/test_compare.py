@@ -71,10 +71,13 @@ def test_bars_and_order(data):
         assert labels(axes[k, 0]) == [f"x{j}" for j in chosen]
         for ax, model in zip(axes[k], models.values(), strict=True):
             np.testing.assert_array_equal(bars(ax)[0], model.components_[k, chosen])
-            grey = [colour == "#bbbbbb" for colour in bars(ax)[1]]
+            grey = [colour == "#b9c0c8" for colour in bars(ax)[1]]
             assert grey == list(model.lfsr_[k, chosen] > 0.05)
     assert axes[0, 0].get_title().startswith("ours\n")
     assert_readable(axes[0, 0].figure)
+    (m, _) = models.values()
+    long = {f"a name that is much longer than panels are wide {i}": m for i in range(3)}
+    assert_readable(plots.compare(long)[0, 0].figure)
 
 
 def test_fewer_components_and_equal_names(data):

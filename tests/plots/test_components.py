@@ -10,7 +10,7 @@ from pictures import assert_readable, bars, labels
 
 from ebcd import EBCD, PenalizedPCA, plots
 
-POSITIVE, NEGATIVE, UNSURE = "#56b4e9", "#e69f00", "#bbbbbb"
+POSITIVE, NEGATIVE, UNSURE = "#2b66b1", "#c2570c", "#b9c0c8"  # as in the report
 
 
 def intervals(ax):

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from pictures import assert_readable
 
 from ebcd import EBCD, memberships
 
@@ -21,6 +22,16 @@ def test_shows_probabilities_in_order(model):
     ax = plots.memberships(model, sort=False, feature_names=range(30))
     np.testing.assert_array_equal(ax.images[0].get_array(), memberships(model))
     assert [label.get_text() for label in ax.get_xticklabels()] == [str(j) for j in range(30)]
+
+
+def test_long_names_find_room():
+    X = np.random.default_rng(0).normal(size=(80, 60))
+    model = EBCD(2, prior="generalized_binary", start="svd").fit(X)
+    ax = plots.memberships(
+        model, feature_names=[f"feature with a long name {j}" for j in range(60)]
+    )
+    assert_readable(ax.figure)
+    assert ax.get_window_extent().height > 60
 
 
 def test_brings_members_together(model):

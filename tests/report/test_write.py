@@ -9,6 +9,7 @@ from scipy import sparse, stats
 from sklearn.decomposition import PCA
 
 from ebcd import EBCD, Gram, PenalizedPCA, PenalizedPCACV, datasets
+from ebcd._axes import BLUE
 from ebcd.peers import EBMF, EBPCA, ITSPCA, SPC, USLPCA, GPower
 from ebcd.report import pca_variance_ratio, write_report
 from ebcd.report._background import Background
@@ -42,6 +43,12 @@ ESTIMATORS = [
     EBMF(2),
     EBPCA(2),
 ]
+
+
+def test_colours_are_those_of_the_plots(tmp_path, model):
+    page = write_report(model, tmp_path / "report.html").read_text(encoding="utf-8")
+    assert f"--positive: {BLUE};" in page
+    assert "colours of ebcd.plots" not in page
 
 
 @pytest.mark.parametrize("estimator", ESTIMATORS, ids=lambda e: str(e)[:40])

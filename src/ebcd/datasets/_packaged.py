@@ -33,10 +33,8 @@ def load_us_employment() -> Bunch:
     >>> jobs.feature_names[:2]
     ['mining_and_logging', 'construction']
     """
-    feature_names, dates, data = _read_table("us_employment")
-    return Bunch(
-        data=data, feature_names=feature_names, dates=dates, DESCR=_description("us_employment")
-    )
+    names, dates, data, text = _read("us_employment")
+    return Bunch(data=data, feature_names=names, dates=dates, DESCR=text)
 
 
 def load_elnino() -> Bunch:
@@ -61,9 +59,8 @@ def load_elnino() -> Bunch:
     >>> sea.years[0], sea.years[-1], sea.feature_names[0]
     (1950, 2010, 'Jan')
     """
-    feature_names, labels, data = _read_table("elnino")
-    years = [int(label) for label in labels]
-    return Bunch(data=data, feature_names=feature_names, years=years, DESCR=_description("elnino"))
+    names, years, data, text = _read("elnino")
+    return Bunch(data=data, feature_names=names, years=[int(year) for year in years], DESCR=text)
 
 
 def load_pitprops() -> Bunch:
@@ -88,22 +85,16 @@ def load_pitprops() -> Bunch:
     >>> props.feature_names[:3]
     ['topdiam', 'length', 'moist']
     """
-    feature_names, _, correlation = _read_table("pitprops")
-    return Bunch(
-        correlation=correlation,
-        feature_names=feature_names,
-        n_samples=180,
-        DESCR=_description("pitprops"),
+    names, _, correlation, text = _read("pitprops")
+    return Bunch(correlation=correlation, feature_names=names, n_samples=180, DESCR=text)
+
+
+def _read(name: str) -> tuple[list[str], list[str], NDArray[np.float64], str]:
+    """Return names of the columns, labels of the rows (first column), numbers and description."""
+    text, description = (
+        files(__package__).joinpath(f"{name}.{suffix}").read_text(encoding="utf-8")
+        for suffix in ("csv", "md")
     )
-
-
-def _read_table(name: str) -> tuple[list[str], list[str], NDArray[np.float64]]:
-    """Return the names of the columns, the labels of the rows (first column) and the numbers."""
-    text = files(__package__).joinpath(f"{name}.csv").read_text(encoding="utf-8")
     header, *rows = csv.reader(text.splitlines())
-    labels = [row[0] for row in rows]
-    return header[1:], labels, np.array([[float(cell) for cell in row[1:]] for row in rows])
-
-
-def _description(name: str) -> str:
-    return files(__package__).joinpath(f"{name}.md").read_text(encoding="utf-8")
+    numbers = np.array([[float(cell) for cell in row[1:]] for row in rows])
+    return header[1:], [row[0] for row in rows], numbers, description

@@ -1,26 +1,10 @@
 """The two simulation designs of the EBCD paper: a spiked covariance with sparse components."""
 
-from typing import NamedTuple
-
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
 from ebcd._parameters import MAX_ITER, integer
-
-
-class _Design(NamedTuple):
-    """Spikes above the unit noise variance, and how many features each component occupies."""
-
-    spikes: tuple[float, ...]
-    sizes: tuple[int, ...]
-    n_features: int = 500
-
-
-_DESIGNS = {
-    1: _Design(spikes=(399.0, 299.0), sizes=(10, 10)),
-    2: _Design(spikes=(9.0, 7.0, 4.0), sizes=(10, 40, 100)),
-}
 
 
 def make_simulation(
@@ -62,26 +46,19 @@ def make_simulation(
     >>> [int(size) for size in (V != 0).sum(axis=0)]
     [10, 40, 100]
     """
-    integer(1, len(_DESIGNS)).check("setting", setting)
+    integer(1, 2).check("setting", setting)
     MAX_ITER.check("n_samples", n_samples)
     try:
         rng = check_random_state(random_state)
     except ValueError as error:
         raise ValueError(f"random_state: {error}") from None
-    design = _DESIGNS[setting]
-    V = _block_components(design)
-    spikes = np.array(design.spikes)
-    scores = rng.standard_normal((n_samples, len(spikes)))
-    noise = rng.standard_normal((n_samples, design.n_features))
+    # above the unit noise variance, and how many features each component occupies
+    spikes = np.array([399.0, 299.0] if setting == 1 else [9.0, 7.0, 4.0])
+    sizes = np.array([10, 10] if setting == 1 else [10, 40, 100])
+    V = np.zeros((500, sizes.size))
+    V[np.arange(sizes.sum()), np.repeat(np.arange(sizes.size), sizes)] = 1.0
+    V /= np.sqrt(sizes)
+    scores = rng.standard_normal((n_samples, spikes.size))
+    noise = rng.standard_normal((n_samples, len(V)))
     X = (scores * np.sqrt(spikes)) @ V.T + noise
-    Sigma = (V * spikes) @ V.T + np.eye(design.n_features)
-    return X, V, Sigma
-
-
-def _block_components(design: _Design) -> NDArray[np.float64]:
-    V = np.zeros((design.n_features, len(design.sizes)))
-    first = 0
-    for k, size in enumerate(design.sizes):
-        V[first : first + size, k] = 1.0 / np.sqrt(size)
-        first += size
-    return V
+    return X, V, (V * spikes) @ V.T + np.eye(len(V))

@@ -26,6 +26,7 @@ from ebcd._parameters import (
     check_parameters,
 )
 from ebcd.data import (
+    AbstractCovariance,
     AbstractRows,
     Input,
     Memory,
@@ -36,6 +37,7 @@ from ebcd.data import (
     check_covariance,
     check_memory,
     from_covariance,
+    has_holes,
     is_dask,
     is_sparse,
     times,
@@ -63,6 +65,7 @@ class Decomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         "random_state": RANDOM_STATE,
         "verbose": VERBOSE,
     }
+    _takes_holes: ClassVar = False  # whether entries may be missing
 
     def fit(self, X: Any, y: Any = None, n_samples: int | None = None) -> Self:
         """Fit to data.
@@ -89,9 +92,10 @@ class Decomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         reading = self._reading(monitor)
         data = as_input(X, self.center, self.scale, n_samples=n_samples, reading=reading)
         if data.rows is None:  # statistics, which have no names
-            self._forget_names(data.covariance.n_features)
+            self._set_names(None, data.covariance.n_features)
         else:
             data.rows.check_columns(self, reset=True)
+        self._check_n_components(data.covariance)
         with threads_for(data.covariance):
             return self._fit_data(data, monitor)
 
@@ -113,24 +117,27 @@ class Decomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         """
         self._check_parameters()
         monitor = self._monitor()
-        names = getattr(S, "columns", None)
         matrix = check_covariance(S)
-        self._forget_names(matrix.shape[0])
-        if names is not None and all(isinstance(name, str) for name in names):
-            self.feature_names_in_ = np.asarray(names, dtype=object)
+        self._set_names(getattr(S, "columns", None), len(matrix))
         COUNT.check("n_samples", n_samples)
         data = from_covariance(matrix, int(n_samples), self.scale)
+        self._check_n_components(data.covariance)
         with threads_for(data.covariance):
             return self._fit_data(data, monitor)
 
-    def _forget_names(self, n_features: int) -> None:
-        if hasattr(self, "feature_names_in_"):
-            del self.feature_names_in_
+    def _set_names(self, names: Any, n_features: int) -> None:
+        self.__dict__.pop("feature_names_in_", None)
         self.n_features_in_ = n_features
+        if names is not None and all(isinstance(name, str) for name in names):
+            self.feature_names_in_ = np.asarray(names, dtype=object)
 
     def _check_parameters(self) -> None:
         """Check the parameters, as far as that is possible without data."""
         check_parameters(self.get_params(deep=False), self._declared)
+
+    def _check_n_components(self, covariance: AbstractCovariance) -> None:
+        if not isinstance(self.n_components, str):
+            check_n_components(self.n_components, covariance.n_samples, covariance.n_features)
 
     def _reading(self, monitor: Monitor) -> Reading:
         """Return how data are to be read."""
@@ -138,7 +145,7 @@ class Decomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         known = int(count) if isinstance(count, int | np.integer) else None
         memory = Memory(check_memory(getattr(self, "max_memory", None)), known)
         progress = PassPrinter() if getattr(self, "verbose", 0) else None
-        return Reading(memory, progress, whole=self._needs_rows())
+        return Reading(memory, progress, whole=self._needs_rows(), holes=self._takes_holes)
 
     def _needs_rows(self) -> bool:
         """Whether the method needs the data themselves, not only their covariance."""
@@ -149,10 +156,7 @@ class Decomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         return Monitor()
 
     def _fit_data(self, data: Input, monitor: Monitor) -> Self:
-        """Fit to checked input, which must have as many components as were asked for."""
-        if not isinstance(self.n_components, str):
-            shape = data.covariance.n_samples, data.covariance.n_features
-            check_n_components(self.n_components, *shape)
+        """Fit to checked input, and be followed by a monitor."""
         return self._fit_input(data, data.matrix)
 
     def _fit_input(self, data: Input, X: Any) -> Self:
@@ -179,7 +183,7 @@ class Decomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         """
         check_is_fitted(self)
         rows = self._rows(X)
-        if self._takes_holes(rows):
+        if self._has_holes(rows):
             return scores_of(self, rows)
         if rows.lazy:
             self._check_output()
@@ -254,7 +258,6 @@ class Decomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         Parameters
         ----------
         X : array-like, sparse matrix, data frame, memory map, Chunks, chunks or Dask
-            Data of n rows and p columns.
 
         Returns
         -------
@@ -263,7 +266,7 @@ class Decomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         """
         check_is_fitted(self)
         rows = self._rows(X)
-        if self._takes_holes(rows):
+        if self._has_holes(rows):
             return log_likelihoods(self, rows)
         noise, weighted, inner = self._woodbury()
         constant = np.log(noise).sum() + np.linalg.slogdet(inner)[1]
@@ -304,9 +307,9 @@ class Decomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         rows.check_columns(self, reset=False)
         return rows
 
-    def _takes_holes(self, rows: AbstractRows) -> bool:
+    def _has_holes(self, rows: AbstractRows) -> bool:
         """Whether some entries are missing, and the estimator can do without them."""
-        return False
+        return self._takes_holes and rows.matrix is not None and has_holes(rows.matrix)
 
     def _check_output(self) -> None:
         """Complain if scores of a Dask collection were to be loaded into memory by set_output."""
@@ -334,7 +337,7 @@ class Decomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
+        tags.input_tags.sparse, tags.input_tags.allow_nan = True, self._takes_holes
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
 

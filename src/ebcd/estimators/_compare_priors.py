@@ -42,10 +42,6 @@ class PriorComparison:
         that, the smaller family. None if no prior has an ELBO (``flat`` has none).
     models : dict
         The fitted estimators by the names of their priors.
-
-    See Also
-    --------
-    compare_priors : Makes the fits.
     """
 
     table: Any
@@ -55,16 +51,8 @@ class PriorComparison:
     def plot(self, ax: Any = None) -> Axes:
         """Draw how far the ELBO of each prior is below the highest.
 
-        The line marks 3 nats, within which a smaller family is preferred; the best is blue.
-
-        Parameters
-        ----------
-        ax : Axes, optional
-            Axes to draw on; by default those of a new figure.
-
-        Returns
-        -------
-        Axes
+        The line marks 3 nats, within which a smaller family is preferred; the best is blue. It
+        draws on `ax`, or on a new figure, and returns the axes.
 
         Examples
         --------
@@ -142,9 +130,12 @@ def compare_priors(
     named = _named(FAMILIES if priors is None else priors)
     k, models, rows = n_components, {}, []
     for name, prior in named.items():
-        model = EBCD(k, prior=prior, **options)
+        model = models[name] = EBCD(k, prior=prior, **options)
         began = time.perf_counter()
-        models[name] = _fitted(model, X)
+        with warnings.catch_warnings():
+            if isinstance(k, str):  # an error says the same
+                warnings.filterwarnings("ignore", "no component was found")
+            model.fit(X)
         seconds = time.perf_counter() - began
         k = _counted(model)
         row = {"family": name, "elbo": model.elbo_}
@@ -173,13 +164,6 @@ def _named(priors: Any) -> dict[str, Any]:
     if twice:
         raise ValueError(f"there are two priors {twice[0]!r}; give a dict to name them apart")
     return dict(zip(names, found, strict=True))
-
-
-def _fitted(model: EBCD, X: Any) -> EBCD:
-    with warnings.catch_warnings():
-        if isinstance(model.n_components, str):  # an error says the same
-            warnings.filterwarnings("ignore", "no component was found")
-        return model.fit(X)
 
 
 def _counted(model: EBCD) -> int:
@@ -218,13 +202,9 @@ def _n_parameters(model: EBCD, prior: Any) -> int:
     if isinstance(prior, FittedPrior):
         return 0
     fixed = {"mode", *(field.name for field in fields(PRIORS[prior.name]))}
-    return max(
-        (
-            sum(np.size(value) for key, value in found.parameters.items() if key not in fixed)
-            for found in model.priors_
-        ),
-        default=0,
-    )
+    found = [one.parameters.items() for one in model.priors_]
+    free = [sum(np.size(value) for key, value in items if key not in fixed) for items in found]
+    return max(free, default=0)
 
 
 def _as_table(rows: list[dict[str, Any]]) -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from functools import cached_property, partial
 from typing import Any, ClassVar, Self
@@ -19,24 +18,17 @@ from ebcd._parameters import (
     NONE,
     Parsed,
     as_generator,
-    check_n_components,
+    check_path,
     choice,
+    real,
 )
 from ebcd._warnings import warn_user
-from ebcd.data import (
-    AbstractCovariance,
-    AbstractRows,
-    Input,
-    Observed,
-    Reading,
-    from_matrix,
-    has_holes,
-)
+from ebcd.data import AbstractCovariance, Input, Observed, Reading, from_matrix
 from ebcd.data._settings import SETTINGS
 from ebcd.estimators._bootstrap import Bootstrap, bootstrap
 from ebcd.estimators._incomplete import imputed
 from ebcd.estimators._readable import Readable
-from ebcd.estimators._resume import MAX_TIME, as_path, gather, monitor_for, unfinished
+from ebcd.estimators._resume import checkpoint_of, gather, unfinished
 from ebcd.fitting._components import count_components, count_in_rows, distinct_rows
 from ebcd.fitting._decompose import Fit, Problem, State, decompose, nothing
 from ebcd.fitting._missing import count_observed, decompose_observed, incomplete_map
@@ -175,9 +167,10 @@ class EBCD(Readable):
         "scores": choice(*SCORES),
         "start": choice("auto", "greedy", "svd", "varimax") | LOADINGS,
         "tol": NON_NEGATIVE | NONE,
-        "max_time": MAX_TIME,
-        "checkpoint": Parsed(as_path),
+        "max_time": real("a number of seconds above 0", lambda seconds: seconds > 0) | NONE,
+        "checkpoint": Parsed(check_path),
     }
+    _takes_holes = True
     _display: AbstractDisplay | None = None  # of progress, in place of what `verbose` prints
 
     def __init__(
@@ -214,24 +207,23 @@ class EBCD(Readable):
         self.verbose = verbose
 
     def _monitor(self) -> Monitor:
-        return monitor_for(self, self._display or (Printer() if self.verbose else None))
+        display = self._display or (Printer() if self.verbose else None)
+        checkpoint = None if self.checkpoint is None else checkpoint_of(self)
+        return Monitor(display, self.max_time, checkpoint)
 
     def _reading(self, monitor: Monitor) -> Reading:
-        return replace(super()._reading(monitor), gather=partial(gather, monitor), holes=True)
+        return replace(super()._reading(monitor), gather=partial(gather, monitor))
 
     def _fit_data(self, data: Input, monitor: Monitor) -> Self:
-        if not isinstance(self.n_components, str):
-            shape = data.covariance.n_samples, data.covariance.n_features
-            check_n_components(self.n_components, *shape)
         if data.observed is not None and (empty := list(data.observed.empty)):
             first = ", ".join(map(str, empty[:5])) + (", ..." if len(empty) > 5 else "")
             rows = "row has" if len(empty) == 1 else "rows have"
             warn_user(f"left out: {len(empty)} {rows} no entry that is not missing ({first})")
-        checkpoint, covariance = monitor.checkpoint, data.covariance
+        checkpoint = monitor.checkpoint
         if checkpoint is None:
             return self._fit_monitored(data, monitor, {})
         single = data.rows is not None and data.rows.dtype == np.float32
-        checkpoint.check_data(covariance, data.variances, single)
+        checkpoint.check_data(data.covariance, data.variances, single)
         try:
             self._fit_monitored(data, monitor, checkpoint.found)
         except KeyboardInterrupt:
@@ -244,7 +236,7 @@ class EBCD(Readable):
         covariance = data.covariance
         k = found.get("n_components")
         if k is None:
-            k = self._how_many(covariance, data, monitor)
+            k = self._how_many(data, monitor)
         # relaxed scores have no density otherwise, and those of rows with holes are not determined
         if self.scores == "relaxed" or data.observed is not None:
             k = self._at_most(k, int(data.entries / covariance.n_features) - 2)
@@ -253,7 +245,13 @@ class EBCD(Readable):
             covariance = covariance.best_route(max(k, 1))
         monitor.shift = data.in_logarithms(covariance.unit)
         problem = self._problem(covariance, k, monitor, data.observed)
-        fit = self._decomposed(problem, data, found.get("state"))
+        saved = found.get("state")
+        if k == 0:
+            fit = nothing(problem)
+        elif data.observed is None:
+            fit = decompose(problem, *self._start(data), saved)
+        else:
+            fit = decompose_observed(problem, data.observed, *self._start(data), saved)
         self._store(fit, problem, data)
         counted = self.n_components == "auto" and isinstance(self.start, str)
         self._signal = k if counted else self._count_later(problem.covariance, data, fit.leading)
@@ -301,7 +299,8 @@ class EBCD(Readable):
         scores = SCORES[self.scores]
         return Problem(covariance, noise, rows, tol, self.max_iter, monitor, scores)
 
-    def _how_many(self, covariance: AbstractCovariance, data: Input, monitor: Monitor) -> int:
+    def _how_many(self, data: Input, monitor: Monitor) -> int:
+        covariance = data.covariance
         if covariance.trace() == 0:
             return 0
         if not isinstance(self.start, str):
@@ -310,58 +309,49 @@ class EBCD(Readable):
             return min(covariance.n_samples, covariance.n_features) - 1
         if self.n_components == "auto":
             monitor.stage("counting components")
-            return self._count(covariance, data, monitor)
+            _warn_of_copies(data)
+            return self._counter(covariance, data, monitor)()
         return int(self.n_components)
-
-    def _count(self, covariance: AbstractCovariance, data: Input, monitor: Monitor) -> int:
-        """Count the components that stand out from noise, in the rows if they are at hand."""
-        if data.observed is not None:
-            most = min(covariance.n_samples, covariance.n_features)
-            return count_observed(data.observed, self._count_completed(data), monitor, most)
-        rows = data.small_copy()
-        if rows is None:
-            return count_components(covariance, *self._counting(data))
-        distinct = distinct_rows(rows)
-        if len(distinct) < len(rows):
-            copies = len(rows) - len(distinct)
-            what = "row is a copy of another" if copies == 1 else "rows are copies of others"
-            warn_user(
-                f"{copies:,} {what}; the number of components is that of the {len(distinct):,} "
-                "distinct ones"
-            )
-        return count_in_rows(distinct, *self._counting(data))
-
-    def _count_completed(self, data: Input, limit: int | None = None) -> Callable[[Array], int]:
-        """Return what counts components of rows that have been completed."""
-        few, counting = data.entries <= SETTINGS.piece, self._counting(data)
-        if few:
-            return lambda rows: count_in_rows(rows[:, data.variances > 0], *counting, limit)
-        return lambda rows: count_components(
-            from_matrix(rows, False, False).covariance, *counting, limit
-        )
 
     def _count_later(self, covariance: AbstractCovariance, data: Input, known: Any) -> Any:
         """Return how many components stand out, or how to count them when somebody asks."""
         limit = self.n_components_
         if covariance.trace() == 0 or not limit:
             return 0
-        if data.observed is not None:
-            count = self._count_completed(data, limit)
-            return partial(count_observed, data.observed, count, Monitor(), limit)
-        rows = data.small_copy()
-        if rows is None:
-            return count_components(covariance, *self._counting(data), limit, known)
-        return partial(count_in_rows, rows, *self._counting(data), limit)
+        count = self._counter(covariance, data, Monitor(), limit, known)
+        # a covariance may refer to all the data, which should not stay in memory
+        return count() if count.func is count_components else count
 
-    def _counting(self, data: Input) -> tuple[bool, bool]:
-        """Return whether the data are centred, and whether signal takes unequal shares."""
+    def _counter(
+        self,
+        covariance: AbstractCovariance,
+        data: Input,
+        monitor: Monitor,
+        limit: int | None = None,
+        known: Any = None,
+    ) -> partial[int]:
+        """Return what counts components that stand out from noise, in the rows if at hand."""
         centred = data.mean is not None and bool(self.center)
-        return centred, self.noise == "per_feature" or bool(self.scale)
+        unequal = self.noise == "per_feature" or bool(self.scale)  # shares that signal takes
+        if data.observed is None:
+            rows = data.small_copy()
+            if rows is None:
+                return partial(count_components, covariance, centred, unequal, limit, known)
+            return partial(count_in_rows, rows, centred, unequal, limit)
+
+        def count(completed: Array) -> int:
+            if data.entries <= SETTINGS.piece:
+                return count_in_rows(completed[:, data.variances > 0], centred, unequal, limit)
+            found = from_matrix(completed, False, False).covariance
+            return count_components(found, centred, unequal, limit)
+
+        most = min(covariance.n_samples, covariance.n_features) if limit is None else limit
+        return partial(count_observed, data.observed, count, monitor, most)
 
     def _given_start(self, data: Input) -> Array:
         loadings = np.asarray(self.start, dtype=np.float64)
         p = data.covariance.n_features
-        if loadings.ndim != 2 or loadings.shape[0] != p or not np.isfinite(loadings).all():
+        if len(loadings) != p:
             raise ValueError(
                 f"start must hold finite loadings of shape (n_features, k) = ({p}, k), got shape "
                 f"{loadings.shape}"
@@ -371,15 +361,11 @@ class EBCD(Readable):
             raise ValueError(f"start has {loadings.shape[1]} columns, but n_components is {wanted}")
         return given_start(loadings, data.scale * data.covariance.unit)
 
-    def _decomposed(self, problem: Problem, data: Input, saved: dict[str, Any] | None) -> Fit:
-        if not problem.priors:
-            return nothing(problem)
+    def _start(self, data: Input) -> tuple[Any, np.random.Generator]:
+        """Return where a fit starts, and what turns starts at random."""
         start = self.start if isinstance(self.start, str) else self._given_start(data)
         start = "greedy" if self.n_components == "paper" else start
-        rng = as_generator(self.random_state, default=0)
-        if data.observed is not None:
-            return decompose_observed(problem, data.observed, start, rng, saved)
-        return decompose(problem, start, rng, saved)
+        return start, as_generator(self.random_state, default=0)
 
     def _store(self, fit: Fit, problem: Problem, data: Input) -> None:
         covariance, as_given = problem.covariance, isinstance(self.prior, list | tuple)
@@ -448,14 +434,6 @@ class EBCD(Readable):
                 f"{type(X).__name__}; give it one part of them after the other"
             )
         return imputed(self, X, rows)
-
-    def _takes_holes(self, rows: AbstractRows) -> bool:
-        return rows.matrix is not None and has_holes(rows.matrix)
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True
-        return tags
 
     @cached_property
     def n_signal_(self) -> int:
@@ -537,7 +515,7 @@ class EBCD(Readable):
         if self.n_components_ == 0:
             warn_user(
                 "no component was found: nothing stands out from noise. "
-                f"{self._advice()} to look at the strongest directions all the same",
+                f"{self._advice()} to look at the strongest directions all the same"
             )
         elif problem.noise.at_floor(fit.state.precision):
             self.converged_ = False
@@ -547,10 +525,7 @@ class EBCD(Readable):
                 ConvergenceWarning,
             )
         elif not fit.converged:
-            warn_user(
-                unfinished(self, fit, problem.tol),
-                ConvergenceWarning,
-            )
+            warn_user(unfinished(self, fit, problem.tol), ConvergenceWarning)
 
     def _advice(self) -> str:
         if isinstance(self.n_components, str):
@@ -563,6 +538,17 @@ class EBCD(Readable):
         b, noise, back = self._posterior
         noise = np.broadcast_to(noise, b.shape)[k]
         return self._working_priors[k], b[k], noise, back
+
+
+def _warn_of_copies(data: Input) -> None:
+    rows = data.small_copy() if data.observed is None else None
+    if rows is None or (distinct := len(distinct_rows(rows))) == len(rows):
+        return
+    copies = len(rows) - distinct
+    what = "row is a copy of another" if copies == 1 else "rows are copies of others"
+    warn_user(
+        f"{copies:,} {what}; the number of components is that of the {distinct:,} distinct ones"
+    )
 
 
 def _ordered(state: State, scale: Array, keep_order: bool) -> State:
@@ -578,21 +564,14 @@ def _ordered(state: State, scale: Array, keep_order: bool) -> State:
             signs[i], fitted[i] = -1.0, fitted[i].mirrored()
     noise, moments = state.noise, state.moments
     if moments is not None:
-        noise = noise[order]
-        pairs = np.ix_(order, order)
+        noise, pairs, both = noise[order], np.ix_(order, order), signs * signs.T
         second, weights, term, spread, seen = moments
         if seen is not None:
-            both = (signs * signs.T)[:, :, None]
-            seen = Seen(
-                both * seen.second[pairs], both * seen.spread[pairs], signs * seen.centre[order]
-            )
-        moments = Moments(
-            signs * second[pairs] * signs.T,
-            signs * weights[pairs] * signs.T,
-            term,
-            signs * spread[pairs] * signs.T,
-            seen,
-        )
+            each = both[:, :, None]
+            centre = signs * seen.centre[order]
+            seen = Seen(each * seen.second[pairs], each * seen.spread[pairs], centre)
+        turned = [both * matrix[pairs] for matrix in (second, weights, spread)]
+        moments = Moments(turned[0], turned[1], term, turned[2], seen)
     return state._replace(
         b=signs * state.b[order],
         mean=signs * state.mean[order],

@@ -13,16 +13,7 @@ _CELL = "text-align:left;vertical-align:top;padding:.2em .8em .2em 0"
 
 
 def components_table(model: Any, title: str, notes: Sequence[str]) -> str:
-    """Return an HTML table of the components of a fitted estimator.
-
-    Parameters
-    ----------
-    model : Readable
-    title : str
-        What was found, in a line.
-    notes : sequence of str
-        Lines below the table.
-    """
+    """Return an HTML table of the components of a fitted estimator, with lines above and below."""
     count = model.n_components_
     counted = "lfsr &lt; 0.05" if hasattr(model, "lfsr_") else "not zero"
     head = ["", "variance", f"loadings,<br>{counted}", "largest"]
@@ -45,6 +36,12 @@ def one_line(name: str) -> str:
     return " ".join(printable(name).split())
 
 
+def short(name: Any) -> str:
+    """Return a name on one line, cut off where it would leave no room for anything else."""
+    text = one_line(str(name))
+    return text if len(text) <= _NAME_LENGTH else text[: _NAME_LENGTH - 1] + "…"
+
+
 def _row(model: Any, k: int) -> str:
     used, _ = model._used(k)
     cells = [
@@ -60,9 +57,8 @@ def _row(model: Any, k: int) -> str:
 
 def _feature(feature: Any) -> str:
     error = "" if feature.sd is None else f" &plusmn; {feature.sd:.2g}"
-    name = one_line(feature.name)
-    short = name if len(name) <= _NAME_LENGTH else name[: _NAME_LENGTH - 1] + "…"
-    return f'{feature.loading:+.3g}{error} <span title="{escape(name)}">{escape(short)}</span>'
+    title, name = escape(one_line(feature.name)), escape(short(feature.name))
+    return f'{feature.loading:+.3g}{error} <span title="{title}">{name}</span>'
 
 
 def _cells(tag: str, contents: Sequence[str]) -> str:

@@ -110,10 +110,8 @@ class Readable(Decomposition):
         check_is_fitted(self)
         N_DRAWS.check("n", n)
         rng = as_generator(random_state)
-        draws = []
-        for k in range(self.n_components_):
-            prior, x, s, back = self._normal_means(k)
-            draws.append(prior.sample_posterior(x, s, n=n, random_state=rng) * back)
+        means = [self._normal_means(k) for k in range(self.n_components_)]
+        draws = [g.sample_posterior(x, s, n=n, random_state=rng) * back for g, x, s, back in means]
         return np.reshape(draws, (len(draws), n, self.n_features_in_)).swapaxes(0, 1)
 
     @available_if(lambda self: hasattr(self, "lfsr_"))
@@ -163,10 +161,9 @@ class Readable(Decomposition):
         prior, x, s, back = self._normal_means(k)
         back = np.broadcast_to(back, x.shape)[which]
         if prior.exchangeable:
-            lower, upper = posterior_interval(prior, x[which], s[which], probability)
-        else:
-            lower, upper = (e[which] for e in posterior_interval(prior, x, s, probability))
-        return lower * back, upper * back
+            x, s, which = x[which], s[which], slice(None)
+        lower, upper = posterior_interval(prior, x, s, probability)
+        return lower[which] * back, upper[which] * back
 
     def _shrinkage(self, k: int) -> Shrinkage:
         """Return the last shrinkage step of a component.
@@ -176,12 +173,11 @@ class Readable(Decomposition):
         prior, x, s, back = self._normal_means(k)
         # one unit for all features: that of the data, or of the scaled data
         unit = float(np.ravel(back / getattr(self, "scale_", 1.0))[0])
-        noise = float(np.median(s))
+        noise, alone = float(np.median(s)), prior.exchangeable
 
         def shrink(observed: Array) -> Array:
             return np.asarray(unit * prior.shrink(observed / unit, noise if alone else s))
 
-        alone = prior.exchangeable
         return Shrinkage(unit * x, shrink, unit * noise, "posterior mean", alone)
 
     def top_features(self, k: int = 0, n: int = 10, feature_names: Any = None) -> list[Feature]:
@@ -208,8 +204,9 @@ class Readable(Decomposition):
         integer(0).check("n", n)
         return self._features(k, self._largest(k, n), feature_names)
 
-    def _largest(self, k: int, n: int) -> NDArray[np.intp]:
-        return np.argsort(-np.abs(self.components_[k]), kind="stable")[:n]
+    def _largest(self, k: int, n: int, among: Any = True) -> NDArray[np.intp]:
+        sizes = np.where(among, np.abs(self.components_[k]), 0.0)
+        return np.argsort(-sizes, kind="stable")[:n]
 
     def _features(self, k: int, which: NDArray[np.intp], feature_names: Any) -> list[Feature]:
         columns = [self.components_[k, which]]
@@ -222,14 +219,7 @@ class Readable(Decomposition):
     def loadings_frame(self, feature_names: Any = None) -> Any:
         """Return the loadings as a pandas data frame: features in rows, components in columns.
 
-        Parameters
-        ----------
-        feature_names : array-like of length p, optional
-            Names of the features; by default those of the data, or x0, x1 and so on.
-
-        Returns
-        -------
-        pandas.DataFrame
+        Features have the given names, those of the data, or x0, x1 and so on.
         """
         check_is_fitted(self)
         return self._as_frame(self.components_, feature_names)
@@ -271,16 +261,12 @@ class Readable(Decomposition):
         ndarray of shape (k,)
             Share of the halves for each component, from 0 to 1.
 
-        See Also
-        --------
-        ebcd.plots.stability : Draws the shares.
-
         Notes
         -----
         Half of the rows show less than all of them, so that a share below one does not mean that a
         component is wrong; but one that is hardly ever found again should not be interpreted
         alone. Components that are alike in size may mix differently in every half, although
-        together they span the same space.
+        together they span the same space. `ebcd.plots.stability` draws the shares.
 
         Examples
         --------
@@ -303,10 +289,9 @@ class Readable(Decomposition):
         self.n_components_, self.n_samples_ = len(self.components_), data.covariance.n_samples
         self.scale_ = data.scale
         self._uneven = not self.scale and spread(data.variances) > UNEVEN
+        self.__dict__.pop("mean_", None)  # of an earlier fit
         if data.mean is not None:
             self.mean_ = data.mean
-        elif hasattr(self, "mean_"):
-            del self.mean_
 
     @property
     def _units(self) -> Array:
@@ -319,14 +304,7 @@ class Readable(Decomposition):
     def summary(self, feature_names: Any = None) -> str:
         """Summarise the fit in words.
 
-        Parameters
-        ----------
-        feature_names : array-like of length p, optional
-            Names of the features; by default those of the data, or x0, x1 and so on.
-
-        Returns
-        -------
-        str
+        Features have the given names, those of the data, or x0, x1 and so on.
         """
         check_is_fitted(self)
         self._feature_names(feature_names)  # a mistake should not wait for a component
@@ -335,19 +313,14 @@ class Readable(Decomposition):
             lines.append(f"  {self._why_nothing()}")
         for k in range(self.n_components_):
             lines += self._component_lines(k, feature_names)
-        lines.append(f"\n  {self._end()}")
-        if weak := self._weak_components():
-            lines.append(f"  {weak}")
-        if self._uneven:
-            lines.append(f"  hint: {HINT}")
-        return "\n".join([*lines, *(f"  {note}" for note in self._notes())])
+        return "\n".join([*lines, "", *(f"  {line}" for line in self._remarks("hint: "))])
 
-    def _notes(self) -> list[str]:
-        """Say which components are missing, and what uncertainties are about."""
-        notes = [self._dropped()] if self._dropped() else []
-        if self._scope is not None and self.n_components_:
-            notes.append(self._scope.line)
-        return notes
+    def _remarks(self, before_hint: str = "") -> list[str]:
+        """Say how the fit ended, what to beware of, and what uncertainties are about."""
+        hint = before_hint + HINT if self._uneven else ""
+        scope = self._scope.line if self._scope is not None and self.n_components_ else ""
+        lines = [self._end(), self._weak_components(), hint, self._dropped(), scope]
+        return [line for line in lines if line]
 
     @property
     def _scope(self) -> Scope | None:
@@ -368,9 +341,7 @@ class Readable(Decomposition):
         """Return a table of the components; before a fit, scikit-learn's diagram."""
         if not hasattr(self, "components_"):
             return str(super()._repr_html_inner())
-        lines = [self._end(), self._weak_components(), HINT if self._uneven else ""]
-        lines = [line for line in lines if line]
-        return components_table(self, self._title(), [*lines, *self._notes()])
+        return components_table(self, self._title(), self._remarks())
 
     def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
         bundle: dict[str, str] = super()._repr_mimebundle_(**kwargs)
@@ -419,8 +390,7 @@ class Readable(Decomposition):
 
     def _largest_used(self, k: int, n: int, feature_names: Any = None) -> list[Feature]:
         used, _ = self._used(k)
-        order = np.argsort(-np.abs(np.where(used, self.components_[k], 0.0)), kind="stable")
-        return self._features(k, order[: min(n, int(used.sum()))], feature_names)
+        return self._features(k, self._largest(k, min(n, used.sum()), used), feature_names)
 
     def _component_lines(self, k: int, feature_names: Any) -> list[str]:
         ratio = self.explained_variance_ratio_[k]

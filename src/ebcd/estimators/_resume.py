@@ -4,33 +4,28 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-import os
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from ebcd._parameters import NONE, instance, real, shown
 from ebcd.data import AbstractRows
 from ebcd.data._moments import Moments
 from ebcd.fitting._checkpoint import Checkpoint
 from ebcd.fitting._decompose import Fit
-from ebcd.fitting._progress import AbstractDisplay, Monitor
+from ebcd.fitting._progress import Monitor
 from ebcd.priors._family import as_prior
 from ebcd.priors._fitted import FittedPrior
 
-MAX_TIME = real("a number of seconds above 0", lambda seconds: seconds > 0) | NONE
-PATH = instance("the path of a file", str, os.PathLike) | NONE
 # Parameters on which the result does not depend; `max_iter` may grow.
 _FREE = ("checkpoint", "max_iter", "max_memory", "max_time", "verbose")
+_MOMENTS = ("count", "mean", "scatter", "unit")
 
 
-def monitor_for(model: BaseEstimator, display: AbstractDisplay | None) -> Monitor:
-    """Return what follows a fit, and knows of an earlier one if there is a checkpoint."""
-    path = as_path(model.checkpoint)
-    checkpoint = None if path is None else Checkpoint(path, settings_of(model), model.max_iter)
-    return Monitor(display, model.max_time, checkpoint)
+def checkpoint_of(model: BaseEstimator) -> Checkpoint:
+    """Return the file of a fit, which goes on from it if there is one."""
+    return Checkpoint(Path(model.checkpoint), settings_of(model), model.max_iter)
 
 
 def gather(monitor: Monitor, rows: AbstractRows) -> Moments:
@@ -40,44 +35,12 @@ def gather(monitor: Monitor, rows: AbstractRows) -> Moments:
         return rows.moments(cross=True)
     known = checkpoint.found.get("moments")
     if known is not None and known["stamp"] == stamp:  # otherwise maybe a copy: the numbers decide
-        return Moments(known["count"], known["mean"], known["scatter"], known["unit"])
+        return Moments(**{name: known[name] for name in _MOMENTS})
     found = rows.moments(cross=True)
-    stored = {
-        "stamp": stamp,
-        "count": found.count,
-        "mean": found.mean,
-        "scatter": found.scatter,
-        "unit": found.unit,
-    }
+    stored = {"stamp": stamp} | {name: getattr(found, name) for name in _MOMENTS}
     if known is None:
         monitor.note("moments", lambda: stored)
     return found
-
-
-def as_path(checkpoint: Any) -> Path | None:
-    """Return the path of a file that can be written, or None."""
-    PATH.check("checkpoint", checkpoint)
-    if checkpoint is None:
-        return None
-    path = Path(checkpoint)
-    try:
-        path.stat()
-    except FileNotFoundError:
-        pass
-    except (OSError, ValueError) as error:  # too long a name, or characters that none can have
-        raise ValueError(f"checkpoint: {shown(str(path))} is not a path: {error}") from None
-    if path.is_dir():
-        raise ValueError(f"checkpoint: {str(path)!r} is a folder; give the path of a file in it")
-    if path.exists() and not path.is_file():  # a device would be put out of its place
-        raise ValueError(f"checkpoint: {str(path)!r} is no ordinary file; give another path")
-    if not path.parent.is_dir():
-        raise ValueError(f"checkpoint: there is no folder {str(path.parent)!r}; make it first")
-    if not os.access(path.parent, os.W_OK):
-        raise ValueError(
-            f"checkpoint: nothing can be written to the folder {str(path.parent)!r}; give a path "
-            "in another one"
-        )
-    return path
 
 
 def settings_of(model: BaseEstimator) -> dict[str, str]:

@@ -10,16 +10,15 @@ import numpy as np
 from sklearn.base import clone
 
 from ebcd._numerics import Array
-from ebcd._parameters import MOST_TRIALS, N_JOBS, as_generator, integer
+from ebcd._parameters import N_JOBS, N_TRIALS, as_generator
 from ebcd.estimators._bootstrap import directions, in_parallel, rows_in_memory
 
 SAME = 0.8  # absolute cosine above which two components count as the same, as users are told
-_N_SPLITS = integer(1, MOST_TRIALS)
 
 
 def stability(model: Any, X: Any, n_splits: int, n_jobs: int | None, random_state: Any) -> Array:
     """Fit a model to halves of the rows; see `Readable.stability`."""
-    _N_SPLITS.check("n_splits", n_splits)
+    N_TRIALS.check("n_splits", n_splits)
     N_JOBS.check("n_jobs", n_jobs)
     matrix = rows_in_memory(model, X, "stability takes halves of the rows")
     if matrix.shape[0] < 4:

@@ -1,12 +1,13 @@
 """Plots of fitted estimators (need matplotlib: ``pip install "ebcd[plots]"``).
 
 Every function takes a fitted estimator of this package, draws on the axes given as ``ax`` or on a
-new figure, and returns the axes. Matplotlib is imported when the first plot is drawn.
+new figure, and returns the axes. Features have the names given as ``feature_names``, those seen in
+`fit`, or x0, x1 and so on. Colours are those of the report. Matplotlib is imported when the first
+plot is drawn.
 """
 
 from ebcd.plots._fit import elbo, explained_variance, shrinkage, stability
-from ebcd.plots._loadings import compare, components, heatmap
-from ebcd.plots._memberships import memberships
+from ebcd.plots._loadings import compare, components, heatmap, memberships
 from ebcd.plots._scores import biplot, scores
 
 __all__ = [

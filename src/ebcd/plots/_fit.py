@@ -35,13 +35,7 @@ def elbo(model: Any, *, ax: Any = None) -> Axes:
     Parameters
     ----------
     model : estimator
-        Any fitted estimator of this package.
     ax : Axes, optional
-        Axes to draw on; by default those of a new figure.
-
-    Returns
-    -------
-    Axes
 
     Examples
     --------
@@ -130,11 +124,6 @@ def shrinkage(model: Any, *, components: Sequence[int] | None = None, ax: Any = 
     components : sequence of int, optional
         Components to draw; by default all.
     ax : Axes, optional
-        Axes to draw on; by default those of a new figure.
-
-    Returns
-    -------
-    Axes
 
     Examples
     --------
@@ -148,10 +137,9 @@ def shrinkage(model: Any, *, components: Sequence[int] | None = None, ax: Any = 
         return _shrinkage_of_means(model, components, ax)
     style.check_model(model)
     which = style.checked_components(model, components)
-    axes = style.one_axes(ax, 5.4, 4.2)
+    axes = style.one_axes(ax, 5.4 + 1.4 * (len(which) // style.LABELLED), 4.2)
     if not which:
-        style.say_nothing_found(axes, model)
-        return axes
+        return style.say_nothing_found(axes, model)
     curves = {f"component {k}": model._shrinkage(k) for k in which}
     limit = max(map(_limit, curves.values()))
     axes.set_xlabel("observed loading" + (" (scaled data)" if getattr(model, "scale", 0) else ""))
@@ -184,7 +172,7 @@ def _draw_curves(axes: Axes, curves: dict[str, Shrinkage], low: float, high: flo
         axes.plot(at, one.shrink(at), line, color=colour, linewidth=1.6, label=name)
         axes.set_ylabel(one.result)
     axes.set(xlim=(low, high), ylim=(low, high))
-    axes.legend(frameon=False, fontsize="small", loc="center left", bbox_to_anchor=(1.0, 0.5))
+    style.legend_beside(axes)
     style.tidy(axes)
 
 
@@ -203,16 +191,10 @@ def explained_variance(model: Any, X: Any = None, *, ax: Any = None) -> Axes:
     Parameters
     ----------
     model : estimator
-        Any fitted estimator of this package.
     X : array-like, sparse matrix or data frame of shape (n, p), optional
         The training data. If given, the shares of as many principal components are drawn as well;
         no uncorrelated components explain more in total.
     ax : Axes, optional
-        Axes to draw on; by default those of a new figure.
-
-    Returns
-    -------
-    Axes
 
     Examples
     --------
@@ -227,8 +209,7 @@ def explained_variance(model: Any, X: Any = None, *, ax: Any = None) -> Axes:
     count = model.n_components_
     axes = style.one_axes(ax, 3.4 + 0.5 * min(max(count, 3), style.LABELLED), 3.6)
     if count == 0:
-        style.say_nothing_found(axes, model)
-        return axes
+        return style.say_nothing_found(axes, model)
     shares = {type(model).__name__: 100 * model.explained_variance_ratio_}
     if X is not None:
         shares["PCA"] = 100 * pca_variance_ratio(model, X)
@@ -237,10 +218,8 @@ def explained_variance(model: Any, X: Any = None, *, ax: Any = None) -> Axes:
         places = np.arange(values.size) + (i - 0.5 * (len(shares) - 1)) * width
         label = f"{name}: {values.sum():.1f}% in total"
         axes.bar(places, values, width=width, color=(style.BLUE, style.GREY)[i], label=label)
-    axes.set_xlabel("component")
-    axes.set_ylabel("% of the variance")
-    if count <= style.LABELLED:
-        axes.set_xticks(range(count))
+    axes.set(ylabel="% of the variance", xlim=(-0.6, max(count, 3) - 0.4))
+    style.number_components(axes, count)
     # above the bars, where nothing can be in the way
     axes.legend(frameon=False, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=1)
     style.tidy(axes)
@@ -253,15 +232,9 @@ def stability(model: Any, shares: Any, *, ax: Any = None) -> Axes:
     Parameters
     ----------
     model : estimator
-        Any fitted estimator of this package.
     shares : array-like of length k
         What ``model.stability(X)`` returned.
     ax : Axes, optional
-        Axes to draw on; by default those of a new figure.
-
-    Returns
-    -------
-    Axes
 
     Examples
     --------
@@ -276,15 +249,15 @@ def stability(model: Any, shares: Any, *, ax: Any = None) -> Axes:
     heights = checked_shares("shares", shares, model.n_components_)
     axes = style.one_axes(ax, 3.4 + 0.4 * min(max(heights.size, 3), 2 * style.LABELLED), 3.4)
     if heights.size == 0:
-        style.say_nothing_found(axes, model)
-        return axes
+        return style.say_nothing_found(axes, model)
     often = heights >= OFTEN
     axes.bar(range(heights.size), 100 * heights, color=np.where(often, style.BLUE, style.GREY))
     axes.axhline(100 * OFTEN, color=style.INK, linewidth=0.8, linestyle=":")
-    axes.set(xlabel="component", ylabel="% of halves of the rows", ylim=(0, 102))
+    axes.set(ylabel="% of halves of the rows", ylim=(0, 102))
+    axes.set_xlim(-0.6, max(heights.size, 3) - 0.4)
     axes.set_title(f"{often.sum()} of {heights.size} found again in {OFTEN:.0%} or more")
     axes.title.set_fontsize("medium")
-    style.locate_ticks(axes, integer=True)
+    style.number_components(axes, heights.size)
     style.tidy(axes)
     return axes
 

@@ -1,9 +1,10 @@
-"""Loadings: as bars with credible intervals, of several estimators, or all in a heat map."""
+"""Loadings as bars, of one estimator or several; all of them, or memberships, as colours."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from textwrap import fill
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +12,7 @@ from scipy.optimize import linear_sum_assignment
 
 from ebcd._numerics import Array
 from ebcd._parameters import COUNT, PROBABILITY
+from ebcd.estimators._binary import memberships as membership_probabilities
 from ebcd.estimators._bootstrap import directions
 from ebcd.plots import _style as style
 
@@ -40,7 +42,6 @@ def components(
     Parameters
     ----------
     model : estimator
-        Any fitted estimator of this package.
     component : int, sequence of int or None, default None
         The component to draw; several, one per panel; or None for all.
     n : int, default 20
@@ -50,7 +51,6 @@ def components(
     probability : float, default 0.95
         Posterior probability of the intervals.
     feature_names : array-like of length p, optional
-        Names of the features; by default those seen in `fit`, or x0, x1 and so on.
     ax : Axes or array of Axes, optional
         Axes to draw on, one for each component.
 
@@ -88,7 +88,7 @@ def components(
     for k, features, panel in zip(which, chosen, np.ravel(axes), strict=False):
         if hasattr(model, "lfsr_"):
             ends = model._intervals(k, features, probability)
-            panel.hlines(range(features.size), *ends, color=style.INK, linewidth=1.2)
+            _draw_intervals(panel, *ends)
         _draw_bars(panel, model.components_[k], features, _unclear(model, k, level))
         style.name_features(panel, names, features)
         panel.set_ylim(features.size - 0.4, -0.6)
@@ -138,6 +138,15 @@ def _draw_bars(
     _tidy_bars(ax)
 
 
+def _draw_intervals(ax: Axes, lower: Array, upper: Array) -> None:
+    """Draw lines with a pale rim, so that they stand out from the bars below."""
+    from matplotlib.patheffects import withStroke
+
+    rim = withStroke(linewidth=3.2, foreground="white", alpha=0.55)
+    lines = ax.hlines(range(lower.size), lower, upper, color=style.INK, linewidth=1.2)
+    lines.set_path_effects([rim])
+
+
 def _tidy_bars(ax: Axes) -> None:
     """Draw the line at zero, and remove what bars do not need."""
     ax.axvline(0, color=style.INK, linewidth=0.8)
@@ -175,7 +184,6 @@ def compare(
     level : float, default 0.05
         Local false sign rate above which a bar is grey.
     feature_names : array-like of length p, optional
-        Names of the features; by default those seen by the first estimator, or x0, x1 and so on.
     ax : array of Axes, optional
         Axes to draw on, one for each component and estimator.
 
@@ -197,31 +205,30 @@ def compare(
     first = next(iter(named.values()))
     which = style.checked_components(first, components)
     names = first._feature_names(feature_names)
-    matches = [_matches(first, model) for model in named.values()]
-    features = [_features([match[k] for match in matches], n) for k in which]
+    matches = [_matched(first, model) for model in named.values()]
+    features = [_features([loadings[k] for _, loadings, _ in matches], n) for k in which]
     axes = _grid(ax, names, features, len(named))
     for panel in axes.ravel() if not which else ():
         style.say(panel, "no component")
     for k, row, chosen in zip(which, axes, features, strict=False):
         for model, match, panel in zip(named.values(), matches, row, strict=True):
-            _draw(panel, model, match[k], chosen, level)
+            number, loadings, cosine = (part[k] for part in match)
+            if number < 0:
+                _tidy_bars(panel)
+                say = {"transform": panel.transAxes, "ha": "center", "color": style.GREY}
+                panel.text(0.5, 0.5, "none", **say)
+                continue
+            _draw_bars(panel, loadings, chosen, _unclear(model, number, level))
+            panel.set_title(f"component {number}, cosine {cosine:.2f}", fontsize="small")
         style.name_features(row[0], names, chosen)
         row[0].set_ylim(chosen.size - 0.4, -0.6)
         row[0].set_ylabel(f"component {k}")
     for name, panel in zip(named, axes[0], strict=True):
-        title = f"{style.short(name)}\n{panel.get_title()}"
+        title = f"{fill(style.short(name), 24)}\n{panel.get_title()}"
         panel.set_title(title, fontsize="medium", parse_math=False)
     for panel in axes[-1]:
         panel.set_xlabel("loading", fontsize="small")
     return axes
-
-
-class _Match(NamedTuple):
-    """The component of an estimator that matches one of the first, with the same sign."""
-
-    number: int
-    loadings: Array
-    cosine: float
 
 
 def _named(models: Any) -> dict[str, Any]:
@@ -245,19 +252,23 @@ def _named(models: Any) -> dict[str, Any]:
     return named
 
 
-def _matches(first: Any, model: Any) -> list[_Match | None]:
-    """Match each component of the first estimator; None if it has no counterpart."""
+def _matched(first: Any, model: Any) -> tuple[NDArray[np.intp], Array, Array]:
+    """Return what matches each component of the first estimator.
+
+    That is: its number, -1 if there is none; its loadings, with the same sign; and its cosine.
+    """
     cosines = directions(first.components_) @ directions(model.components_).T
-    found: list[_Match | None] = [None] * first.n_components_
-    for k, i in zip(*linear_sum_assignment(-np.abs(cosines)), strict=True):
-        sign = -1.0 if cosines[k, i] < 0 else 1.0
-        found[k] = _Match(int(i), sign * model.components_[i], abs(float(cosines[k, i])))
-    return found
+    mine, theirs = linear_sum_assignment(-np.abs(cosines))
+    numbers, loadings = np.full(len(cosines), -1), np.zeros(first.components_.shape)
+    numbers[mine], signs = theirs, np.where(cosines[mine, theirs] < 0, -1.0, 1.0)
+    loadings[mine] = signs[:, None] * model.components_[theirs]
+    nearest = np.zeros(len(cosines))
+    nearest[mine] = np.abs(cosines[mine, theirs])
+    return numbers, loadings, nearest
 
 
-def _features(matches: list[_Match | None], n: int) -> NDArray[np.intp]:
+def _features(loadings: list[Array], n: int) -> NDArray[np.intp]:
     """Return the features of a row of panels, in the order of the first estimator."""
-    loadings = [match.loadings for match in matches if match is not None]
     size = np.abs(loadings).max(axis=0)
     return _largest(np.where(size > _VISIBLE * size.max(), size, 0.0), loadings[0], n)
 
@@ -268,17 +279,6 @@ def _grid(ax: Any, names: Any, features: list[NDArray[np.intp]], columns: int) -
     size = 2.3 + space / columns, float(np.mean(heights))
     shape = len(heights), columns
     return style.panels(ax, shape, *size, height_ratios=heights, sharex="row", sharey="row")
-
-
-def _draw(
-    ax: Any, model: Any, match: _Match | None, features: NDArray[np.intp], level: float
-) -> None:
-    if match is None:
-        _tidy_bars(ax)
-        ax.text(0.5, 0.5, "none", transform=ax.transAxes, ha="center", color=style.GREY)
-        return
-    _draw_bars(ax, match.loadings, features, _unclear(model, match.number, level))
-    ax.set_title(f"component {match.number}, cosine {match.cosine:.2f}", fontsize="small")
 
 
 def heatmap(
@@ -298,20 +298,13 @@ def heatmap(
     Parameters
     ----------
     model : estimator
-        Any fitted estimator of this package.
     sort : bool, default True
         Whether to sort the features by the component in which they are largest, and by their
         loading there. Otherwise they keep the order of the data.
     level : float, default 0.05
         Local false sign rate up to which a feature counts as used, if there are more than 60.
     feature_names : array-like of length p, optional
-        Names of the features; by default those seen in `fit`, or x0, x1 and so on.
     ax : Axes, optional
-        Axes to draw on; by default those of a new figure.
-
-    Returns
-    -------
-    Axes
 
     Examples
     --------
@@ -329,26 +322,35 @@ def heatmap(
     width = 2.6 + 0.45 * min(model.n_components_, 20) + 1.4 * labelled
     axes = style.one_axes(ax, width, max(1.2 + 0.22 * rows.size, 3.0) if labelled else 6.0)
     if model.n_components_ == 0:
-        style.say_nothing_found(axes, model)
-        return axes
+        return style.say_nothing_found(axes, model)
     if rows.size == 0:
-        style.say(axes, f"no loading with lfsr <= {level:g}")
-        return axes
+        return style.say(axes, f"no loading with lfsr <= {level:g}")
     image, together = _strongest(model.components_.T[rows], axes.get_window_extent().height)
-    limit = _colour_limit(image, labelled)
-    colours: dict[str, Any] = {"cmap": "RdBu", "vmin": -limit, "vmax": limit}
-    drawn = axes.imshow(image, aspect="auto", interpolation="nearest", **colours)
-    extend = "neither" if labelled else "both"
-    axes.figure.colorbar(drawn, ax=axes, label="loading", extend=extend, shrink=0.8)
+    # a few loadings of many features may be beyond the end of the colours
+    limit = np.quantile(np.abs(image[image != 0]), 1.0 if labelled else 0.98)
+    _draw_image(axes, image, -limit, limit, ("negative", "middle", "positive"), "loading", labelled)
     if labelled:
         style.name_features(axes, names, rows)
     else:
         axes.set_yticks([])
         axes.set_ylabel(_which_features(model, rows.size, together, level, sort))
-    _label_components(axes, model)
-    axes.spines[:].set_visible(False)
-    axes.tick_params(length=0)
+    shares = 100 * model.explained_variance_ratio_
+    under = [f"{share:.3g}%" if share >= 0.1 else "< 0.1%" for share in shares]
+    style.number_components(axes, shares.size, [f"{k}\n{text}" for k, text in enumerate(under)])
+    axes.tick_params(axis="x", labelsize="small")
     return axes
+
+
+def _draw_image(
+    ax: Axes, image: Array, low: float, high: float, colours: Any, label: str, whole: bool = True
+) -> None:
+    """Draw numbers as colours, with a scale that says whether they are the whole range."""
+    look: dict[str, Any] = {"cmap": style.colour_map(*colours), "interpolation": "nearest"}
+    drawn = ax.imshow(image, aspect="auto", vmin=low, vmax=high, **look)
+    extend = "neither" if whole else "both"
+    ax.figure.colorbar(drawn, ax=ax, label=label, extend=extend, shrink=0.8)
+    ax.spines[:].set_visible(False)
+    ax.tick_params(length=0)
 
 
 def _heatmap_rows(model: Any, sort: bool, level: float) -> NDArray[np.intp]:
@@ -374,12 +376,6 @@ def _strongest(loadings: Array, pixels: float) -> tuple[Array, int]:
     return np.take_along_axis(blocks, largest, axis=1)[:, 0], together
 
 
-def _colour_limit(image: Array, labelled: bool) -> float:
-    """Return the limit of the colour scale, which a few loadings of many features may exceed."""
-    sizes = np.abs(image[image != 0])
-    return float(sizes.max() if labelled else np.quantile(sizes, 0.98))
-
-
 def _which_features(model: Any, count: int, together: int, level: float, sort: bool) -> str:
     kind = f"with lfsr ≤ {level:g}" if hasattr(model, "lfsr_") else "with loadings"
     text = f"{count:,} of {model.n_features_in_:,} features ({kind})"
@@ -388,12 +384,55 @@ def _which_features(model: Any, count: int, together: int, level: float, sort: b
     return text + (f"\n{together} per row, the strongest shown" if together > 1 else "")
 
 
-def _label_components(ax: Axes, model: Any) -> None:
-    count = model.n_components_
-    ax.set_xlabel("component")
-    if count <= style.LABELLED:
-        shares = 100 * model.explained_variance_ratio_
-        ax.set_xticks(range(count), [f"{k}\n{shares[k]:.3g}%" for k in range(count)])
-        ax.tick_params(axis="x", labelsize="small")
+def memberships(
+    model: Any, *, sort: bool = True, feature_names: Any = None, ax: Any = None
+) -> Axes:
+    """Draw the probability of each feature to belong to each component, one component per row.
+
+    Parameters
+    ----------
+    model : EBCD
+        A fitted estimator with priors, for example of `ebcd.gbcd`, whose features are samples.
+    sort : bool, default True
+        Whether to bring together features that belong to the same components. Otherwise they keep
+        the order of the data.
+    feature_names : array-like of length p, optional
+        Names of the features, drawn if there are at most 60; by default those seen in `fit`, or x0,
+        x1 and so on.
+    ax : Axes, optional
+
+    See Also
+    --------
+    ebcd.memberships : The probabilities.
+
+    Examples
+    --------
+    >>> import ebcd
+    >>> sea = ebcd.datasets.load_elnino()
+    >>> model = ebcd.EBCD(2, prior="generalized_binary").fit(sea.data)
+    >>> ax = ebcd.plots.memberships(model, feature_names=sea.feature_names, sort=False)
+    >>> [label.get_text() for label in ax.get_xticklabels()][:3]
+    ['Jan', 'Feb', 'Mar']
+    """
+    style.check_model(model)
+    found = membership_probabilities(model)
+    names = model._feature_names(feature_names)
+    k, p = found.shape
+    named = p <= _LABELLED
+    below = 0.08 * style.longest(names) if named else 0.0
+    axes = style.one_axes(ax, max(7.0, 2.0 + 0.17 * p * named), 1.4 + 0.35 * max(k, 2) + below)
+    if k == 0:
+        return style.say_nothing_found(axes, model)
+    order = np.arange(p)
+    if sort:  # by the first component, among its members by the second, and so on
+        order = np.lexsort([*-found[::-1], *-(found[::-1] > 0.5).astype(int)])
+    _draw_image(axes, found[:, order], 0.0, 1.0, ("middle", "positive"), "membership")
+    if named:
+        labels = [style.short(names[j]) for j in order]
+        axes.set_xticks(range(p), labels, rotation=90, parse_math=False)
     else:
-        style.locate_ticks(ax, integer=True)
+        axes.set_xticks([])
+        axes.set_xlabel(f"{p:,} features{', sorted' if sort else ''}")
+    axes.set_yticks(range(k))
+    axes.set_ylabel("component")
+    return axes

@@ -38,7 +38,6 @@ def scores(
     Parameters
     ----------
     model : estimator
-        Any fitted estimator of this package.
     X : array-like, sparse matrix or data frame of shape (n, p)
         The data, one sample per row.
     components : int or sequence of int, default (0, 1)
@@ -73,9 +72,7 @@ def scores(
         wanted = wanted[: model.n_components_]
     which = style.checked_components(model, wanted)
     if not which:
-        empty = style.one_axes(ax)
-        style.say_nothing_found(empty, model)
-        return np.array([empty])
+        return np.array([style.say_nothing_found(style.one_axes(ax), model)])
     values = _scores(model, X)[:, which]
     index = _dates_of(X) if index is None else _as_index(index, len(values))
     if index is None and len(which) == 2:
@@ -116,18 +113,13 @@ def biplot(
         A number or category for each sample, by which points are coloured; for example a column
         of a data frame that was not fitted.
     labels : array-like of length n, optional
-        Names of the samples; the 40 outermost ones are written beside their points.
+        Names of the samples; the 40 outermost ones are written beside their points, as far as
+        there is room.
     n : int, default 10
         Maximum number of arrows: the features with the largest loadings of the two. With
-        ``scale=True`` these are loadings of the scaled data.
+        ``scale=True`` these are loadings of the scaled data. Names find room up to about 20.
     feature_names : array-like of length p, optional
-        Names of the features; by default those seen in `fit`, or x0, x1 and so on.
     ax : Axes, optional
-        Axes to draw on; by default those of a new figure.
-
-    Returns
-    -------
-    Axes
 
     Examples
     --------
@@ -150,52 +142,64 @@ def biplot(
     names = model._feature_names(feature_names)
     values = _scores(model, X)[:, which]
     axes = _scatter(style.one_axes(ax, 7.0, 5.4), model, which, values, color_by, "color_by")
-    if labels is not None:
-        _label(axes, values, labels)
     arrows = (model.components_ / model._units)[which].T
     size = np.linalg.norm(arrows, axis=1)
     longest = np.argsort(-size, kind="stable")[: min(n, np.count_nonzero(size))]
     most = np.abs(arrows).max(axis=0, initial=1e-300)
     ends = arrows[longest] * np.min(0.85 * np.abs(values).max(axis=0, initial=0.0) / most)
-    _draw_arrows(axes, ends, [style.short(names[j]) for j in longest])
+    _draw_arrows(axes, ends)
+    room = style.Room(axes)
+    _name_arrows(axes, room, ends, [style.short(names[j]) for j in longest])
+    if labels is not None:
+        _label(axes, room, values, labels)
     return axes
 
 
-def _draw_arrows(ax: Axes, ends: Array, names: list[str]) -> None:
-    """Draw arrows with names, which move up where they would cover each other."""
+def _draw_arrows(ax: Axes, ends: Array) -> None:
     ax.margins(x=0.2, y=0.12)  # for the names
     ax.update_datalim(ends)
     ax.autoscale_view()
-    width, height = np.ptp(ax.get_xlim()), np.ptp(ax.get_ylim())
     arrow: dict[str, Any] = {"arrowstyle": "-|>", "color": style.INK, "shrinkA": 0, "shrinkB": 0}
-    ground = {"boxstyle": "round,pad=0.1", "fc": "white", "ec": "none", "alpha": 0.7}
-    placed: list[tuple[float, float]] = []
-    for i in np.argsort(ends[:, 1], kind="stable"):
-        (x, y), right = ends[i], ends[i, 0] >= 0
-        ax.annotate("", (x, y), (0, 0), arrowprops=arrow)
-        for over, up in placed:  # from below
-            if (over >= 0) == right and abs(over - x) < 0.25 * width and y < up + 0.045 * height:
-                y = up + 0.045 * height
-        placed.append((x, y))
-        look: dict[str, Any] = {"ha": "left" if right else "right", "va": "center"}
-        at = x + (0.01 if right else -0.01) * width
-        text = names[i].replace("$", r"\$")
-        ax.text(at, y, text, fontsize="small", color=style.INK, bbox=ground, **look)
+    for end in ends:
+        ax.annotate("", tuple(end), (0, 0), arrowprops=arrow)
 
 
-def _label(ax: Axes, values: Array, labels: Any) -> None:
-    """Write names beside the outermost points."""
-    texts = np.asarray(labels)
-    if texts.shape != (len(values),):
-        raise ValueError(
-            f"labels must have {len(values)} entries, one per sample, got {texts.shape}"
-        )
+def _name_arrows(ax: Axes, room: style.Room, ends: Array, names: list[str]) -> None:
+    """Write names beside the tips of arrows, above or below where others are in the way."""
+    from matplotlib.path import Path
+
+    look: dict[str, Any] = {"fontsize": "small", "color": style.INK, "ha": "center", "va": "center"}
+    look["bbox"] = {"boxstyle": "round,pad=0.1", "fc": "white", "ec": "none", "alpha": 0.7}
+    tips = ax.transData.transform(ends)
+    arrows = [Path([ax.transData.transform((0.0, 0.0)), tip]) for tip in tips]
+    steps = np.arange(1, 240) // 2 * np.resize([0.5, -0.5], 239)  # quarters of a line, up and down
+    right = np.column_stack([np.full(steps.size, 1.1), steps])
+    for end, tip, name in zip(ends, tips, names, strict=True):
+        text = ax.text(end[0], end[1], name, parse_math=False, **look)
+        box = room.put(text, tip, right * (1 if end[0] >= 0 else -1), arrows)
+        if box is not None and abs(tip[1] - (box.y0 + box.y1) / 2) > box.height:
+            near = ax.transData.inverted().transform(np.clip(tip, box.min, box.max))
+            line = np.array([end, near]).T
+            ax.plot(*line, color=style.GREY, linewidth=0.8, scalex=False, scaley=False, zorder=1)
+
+
+def _label(ax: Axes, room: style.Room, values: Array, labels: Any) -> None:
+    """Write names beside the outermost points, as far as there is room."""
+    texts = _one_per_sample("labels", labels, len(values))
+    look: dict[str, Any] = {"fontsize": "x-small", "ha": "center", "va": "center"}
+    around = np.array([(1, 1), (-1, 1), (1, -1), (-1, -1), (1, 0), (-1, 0), (0, 1), (0, -1)])
     outer = np.argsort(-(values**2).sum(axis=1), kind="stable")[:_NAMED]
-    for i in outer:
-        text = style.short(texts[i]).replace("$", r"\$")
-        at: Any = tuple(values[i])
-        offset: dict[str, Any] = {"textcoords": "offset points", "fontsize": "x-small"}
-        ax.annotate(text, at, (3.0, 3.0), color=style.INK, **offset)
+    for i, point in zip(outer, ax.transData.transform(values[outer]), strict=True):
+        name = style.short(texts[i])
+        text = ax.text(values[i, 0], values[i, 1], name, color=style.INK, parse_math=False, **look)
+        room.put(text, point, 1.2 * around)
+
+
+def _one_per_sample(name: str, values: Any, count: int) -> NDArray[Any]:
+    array = np.asarray(values)
+    if array.shape != (count,):
+        raise ValueError(f"{name} must have {count} entries, one per sample, got {array.shape}")
+    return array
 
 
 def _scores(model: Any, X: Any) -> Array:
@@ -225,8 +229,7 @@ def _as_index(index: Any, count: int) -> NDArray[Any]:
             raise ValueError(
                 f"index must contain dates, such as 2006-01, or numbers, got {values.ravel()[0]!r}"
             ) from None
-    if values.shape != (count,):
-        raise ValueError(f"index must have {count} entries, one per sample, got {values.shape}")
+    _one_per_sample("index", values, count)
     if values.dtype.kind not in "Miuf":
         raise TypeError(f"index must contain dates or numbers, got {values.dtype}")
     return values
@@ -270,16 +273,13 @@ def _scatter(
 
 
 def _coloured(ax: Axes, values: Array, color: Any, look: dict[str, Any], name: str) -> None:
-    given = np.asarray(color)
-    if given.shape != (len(values),):
-        raise ValueError(
-            f"{name} must have {len(values)} entries, one per sample, got {given.shape}"
-        )
+    given = _one_per_sample(name, color, len(values))
     if given.dtype.kind == "O":
         given = np.array([cell_text(cell) or "missing" for cell in given.tolist()])
     categories, place = np.unique(given, return_inverse=True)
     if given.dtype.kind in "iuf" and categories.size > _CATEGORIES:
-        drawn = ax.scatter(values[:, 0], values[:, 1], c=given, cmap="viridis", **look)
+        look["cmap"] = style.colour_map("low", "high")
+        drawn = ax.scatter(values[:, 0], values[:, 1], c=given, **look)
         bar: Any = ax.figure.colorbar(drawn, ax=ax)
         bar.solids.set_alpha(1)
         return
@@ -288,14 +288,10 @@ def _coloured(ax: Axes, values: Array, color: Any, look: dict[str, Any], name: s
             f"{name} has {categories.size} categories; at most {_CATEGORIES} can be distinguished"
         )
     for i, category in enumerate(categories):
-        ax.scatter(
-            values[place == i, 0],
-            values[place == i, 1],
-            color=style.PALETTE[i % len(style.PALETTE)],
-            marker=_MARKERS[i // len(style.PALETTE)],
-            label=style.short(category).replace("$", r"\$"),
-            **look,
-        )
-    legend = ax.legend(frameon=False, loc="center left", bbox_to_anchor=(1.0, 0.5))
+        turn, colour = divmod(i, len(style.PALETTE))
+        look |= {"color": style.PALETTE[colour], "marker": _MARKERS[turn]}
+        label = style.short(category).replace("$", r"\$")
+        ax.scatter(values[place == i, 0], values[place == i, 1], label=label, **look)
+    legend = style.legend_beside(ax)
     for handle in filter(None, legend.legend_handles):
         handle.set(alpha=1, sizes=[28])

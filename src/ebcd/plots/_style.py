@@ -9,18 +9,27 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from ebcd._axes import BLUE, GREY, INK, one_axes, pyplot, tidy
-from ebcd.estimators._html import _NAME_LENGTH, one_line
+from ebcd._axes import BLUE, COLOURS, GREY, INK, one_axes, pyplot, tidy
+from ebcd._numerics import Array
+from ebcd.estimators._html import short
 from ebcd.estimators._readable import Readable
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.text import Text
 
-__all__ = ["BLUE", "GREY", "INK", "one_axes", "tidy"]  # from below
+__all__ = ["BLUE", "GREY", "INK", "one_axes", "short", "tidy"]  # from below
 
-POSITIVE, NEGATIVE = "#56B4E9", "#E69F00"  # light, so that intervals are visible on top of them
-PALETTE = (BLUE, "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#333333")
+POSITIVE, NEGATIVE = COLOURS["positive"], COLOURS["negative"]
+PALETTE = tuple(COLOURS[f"g{i}"] for i in range(9))
 LABELLED = 16  # components up to which each has a label of its own
+
+
+def colour_map(*names: str) -> Any:
+    """Return colours between those with the given names."""
+    from matplotlib.colors import LinearSegmentedColormap
+
+    return LinearSegmentedColormap.from_list("-".join(names), [COLOURS[name] for name in names])
 
 
 def check_model(model: Any) -> None:
@@ -74,12 +83,6 @@ def share(model: Any, k: int) -> str:
     return f"component {k} ({100 * model.explained_variance_ratio_[k]:.1f}% of variance)"
 
 
-def short(name: Any) -> str:
-    """Return a label on one line, cut off where it would leave no room for the plot."""
-    text = one_line(str(name))
-    return text if len(text) <= _NAME_LENGTH else text[: _NAME_LENGTH - 1] + "…"
-
-
 def longest(names: Iterable[Any]) -> int:
     """Return the length of the longest label."""
     return max((len(short(name)) for name in names), default=20)
@@ -90,15 +93,32 @@ def name_features(ax: Axes, names: Any, which: NDArray[np.intp]) -> None:
     ax.set_yticks(range(which.size), [short(names[j]) for j in which], parse_math=False)
 
 
-def say(ax: Axes, text: str) -> None:
+def number_components(ax: Axes, count: int, labels: list[str] | None = None) -> None:
+    """Write the numbers of components below them, or longer labels if they are few."""
+    ax.set_xlabel("component")
+    if count <= LABELLED:
+        ax.set_xticks(range(count), labels)
+    else:
+        locate_ticks(ax, integer=True)
+
+
+def legend_beside(ax: Axes) -> Any:
+    """Draw a legend to the right of the axes, in as many columns as entries need."""
+    count = len(ax.get_legend_handles_labels()[1])
+    place: dict[str, Any] = {"loc": "center left", "bbox_to_anchor": (1.0, 0.5)}
+    return ax.legend(frameon=False, fontsize="small", ncols=-(-count // LABELLED), **place)
+
+
+def say(ax: Axes, text: str) -> Axes:
     """Write a message in place of the plot."""
     ax.text(0.5, 0.5, text, ha="center", va="center", transform=ax.transAxes, color=INK)
     ax.set_axis_off()
+    return ax
 
 
-def say_nothing_found(ax: Axes, model: Any) -> None:
+def say_nothing_found(ax: Axes, model: Any) -> Axes:
     """Explain why there is no component to draw."""
-    say(ax, f"no component: {model._why_nothing()}")
+    return say(ax, f"no component: {model._why_nothing()}")
 
 
 def locate_ticks(ax: Axes, **options: Any) -> None:
@@ -106,3 +126,40 @@ def locate_ticks(ax: Axes, **options: Any) -> None:
     from matplotlib.ticker import MaxNLocator
 
     ax.xaxis.set_major_locator(MaxNLocator(**options))
+
+
+class Room:
+    """The room that axes have for texts which must not cover each other, in pixels."""
+
+    def __init__(self, ax: Axes) -> None:
+        canvas: Any = ax.figure.canvas
+        canvas.figure.draw_without_rendering()  # so that everything has its final size
+        self._ax, self._inside, self._taken = ax, ax.get_window_extent(), list[Any]()
+
+    def put(self, text: Text, at: Array, offsets: Array, lines: Sequence[Any] = ()) -> Any:
+        """Move a text to a free place near a point and return its box; remove it if there is none.
+
+        Offsets from the point are in multiples of half the text's size, the best first. Lines
+        (paths) are crossed only if other places are much farther away.
+        """
+        from matplotlib.transforms import Bbox
+
+        size = np.asarray(text.get_window_extent().padded(2.0).size)
+        low, high = self._inside.min + size / 2, self._inside.max - size / 2
+        best, least = None, np.inf
+        for i, offset in enumerate(offsets):
+            centre = np.clip(at + offset * size / 2, low, high)
+            box = Bbox([centre - size / 2, centre + size / 2])
+            if i >= least or box.count_overlaps(self._taken):
+                continue
+            crossed = sum(line.intersects_bbox(box, filled=False) for line in lines)
+            cost = i + 24 * crossed  # 24 steps up and down are three lines of text
+            if cost < least:
+                best, least = box, cost
+        if best is None:
+            text.remove()
+            return None
+        x, y = self._ax.transData.inverted().transform(best.min + size / 2)
+        text.set_position((x, y))
+        self._taken.append(best)
+        return best

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 import ebcd
+from ebcd._axes import COLOURS
 from ebcd.estimators._bootstrap import directions
 from ebcd.report import _words
 from ebcd.report._encode import Block, order_of
@@ -63,7 +64,7 @@ def _filled(facts: Facts, n_features: int) -> str:
         "title": html.escape(facts.title),
         "source": f"<p class=source>{html.escape(facts.source)}</p>" if facts.source else "",
         "digest": digest,
-        "style": _template("report.css"),
+        "style": _style(),
         "script": script,
         "data": _items([*facts.notes, *_words.data(facts)], "notes"),
         "opening": _text(_words.opening(facts)),
@@ -88,13 +89,18 @@ def table_page(title: str, notes: Iterable[str], rows: list[list[str]], legend: 
     ]
     slots = {
         "title": html.escape(title),
-        "style": _template("report.css"),
+        "style": _style(),
         "notes": _items(notes, "notes"),
         "table": "".join(f"<tr>{line}</tr>" for line in lines),
         "legend": _items(legend, "notes"),
         "version": html.escape(ebcd.__version__),
     }
     return _SLOT.sub(lambda slot: slots[slot[1]], _template("table.html"))
+
+
+def _style() -> str:
+    colours = " ".join(f"--{name}: {colour};" for name, colour in COLOURS.items())
+    return _template("report.css").replace("/* colours of ebcd.plots */", colours)
 
 
 def _template(name: str) -> str:
