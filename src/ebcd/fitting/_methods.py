@@ -18,7 +18,7 @@ import numpy as np
 from ebcd._numerics import Array
 from ebcd.data import AbstractCovariance
 from ebcd.fitting._alternate import Fit, alternate
-from ebcd.fitting._deflation import Deflated, without_direction, without_scores
+from ebcd.fitting._deflation import Deflated
 from ebcd.fitting._rotation import multiply, orthonormal_rows, polar
 from ebcd.fitting._shrinkers import NormalMeansShrinker
 from ebcd.penalties import L0, L1, SCAD, AbstractPenalty
@@ -139,13 +139,13 @@ class Method:
     rotation : callable
         From the covariance and loadings to ``B``.
     deflation : callable, optional
-        From the covariance, the weights of a component's scores and its ``B`` to what is left for
-        the next component; None if components are found together.
+        From what is left of the covariance, the weights of a component's scores and its ``B`` to
+        what is left for the next component; None if components are found together.
     """
 
     shrinkage: Callable[..., Any]
     rotation: Callable[[AbstractCovariance, Array], Array]
-    deflation: Callable[[AbstractCovariance, Array, Array], Deflated] | None = None
+    deflation: Callable[[Deflated, Array, Array], Deflated] | None = None
 
     def fit(
         self,
@@ -171,7 +171,7 @@ class Method:
         self,
         covariance: AbstractCovariance,
         count: int,
-        prepare: Callable[[int, AbstractCovariance], tuple[tuple[Any, ...], Array]],
+        prepare: Callable[[int, Deflated], tuple[tuple[Any, ...], Array]],
         *,
         tol: float,
         max_iter: int,
@@ -183,7 +183,7 @@ class Method:
         """
         if self.deflation is None:
             raise ValueError("this method has no deflation")
-        left = covariance
+        left = Deflated(covariance)
         loadings, weights, observed = np.zeros((3, count, covariance.n_features))
         paths, converged = list[Array](), True
         for k in range(count):
@@ -196,7 +196,7 @@ class Method:
             if size < NEGLIGIBLE:
                 continue
             loadings[k], w = v * size, v / size
-            weights[k] = left.undeflated(w) if isinstance(left, Deflated) else w
+            weights[k] = left.undeflated(w)
             left = self.deflation(left, w, product / size)
         path = np.concatenate(paths)
         return Components(loadings, weights, observed, path, path.size, converged, np.zeros(count))
@@ -205,9 +205,9 @@ class Method:
 METHODS = {
     "EBCD": Method(NormalMeansShrinker, polar),  # in a loop of its own
     "PenalizedPCA": Method(proximal_map, polar),
-    "SPC": Method(l1_ball, polar, without_scores),
+    "SPC": Method(l1_ball, polar, Deflated.without_scores),
     "GPower": Method(scaled_threshold, polar),
-    "GPower, one by one": Method(scaled_threshold, polar, without_direction),
+    "GPower, one by one": Method(scaled_threshold, polar, Deflated.without_direction),
     "ITSPCA": Method(orthonormal_threshold, multiply),  # the rotation is the QR decomposition
     "USLPCA": Method(largest, polar),
 }

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import partial
 from itertools import combinations
 from typing import Any, NamedTuple
 
@@ -12,9 +11,9 @@ import numpy as np
 
 from ebcd._numerics import Array
 from ebcd.data import AbstractCovariance, from_matrix, is_sparse
-from ebcd.fitting._alternate import Index, Progress, alternate
+from ebcd.fitting._alternate import Fit, Index, Progress, alternate
 from ebcd.fitting._methods import METHODS, Components, Strength, best_of, unit_rows
-from ebcd.fitting._rotation import inverse_root, multiply, polar_product, rotate
+from ebcd.fitting._rotation import inverse_root, rotate
 from ebcd.fitting._starts import svd_start
 from ebcd.penalties import AbstractPenalty
 
@@ -47,21 +46,17 @@ def fit_penalized(
     Gains are compared with `tol` as shares of half the sum of squares of the data. The path has
     what the criterion falls by; the detail of a component is its strength.
     """
-    n, tol = covariance.n_samples, max(tol, 50 * np.finfo(np.float64).eps)
+    tol = max(tol, 50 * np.finfo(np.float64).eps)
     alpha = np.full(starts.shape[1], alpha)
-    method = METHODS["PenalizedPCA"]
-    parameters = penalty, alpha[:, None], np.sqrt(n) * covariance.unit, n
-    run = partial(
-        alternate,
-        lambda loadings, _: method.rotation(covariance, loadings),
-        lambda b, _: method.shrinkage(b, *parameters),
-        tol=tol,
-        max_iter=max_iter,
-        momentum=True,
-        progress=progress,
-    )
-    half = 0.5 * n * covariance.trace()
-    best = best_of(run(starts, size=np.full(len(starts), half)))
+    options = {"tol": tol, "max_iter": max_iter, "progress": progress}
+
+    def run(stack: Array, **more: Any) -> list[Fit]:
+        which = np.zeros(len(stack), dtype=np.intp)
+        strengths = np.tile(alpha, (len(stack), 1))
+        return fit_stack([covariance], stack, penalty, which, strengths, **options, **more)
+
+    best = best_of(run(starts))
+    half = 0.5 * covariance.n_samples * covariance.trace()
     path = best.path
     while True:
         near = oriented(penalty, np.array(list(_neighbours(best.loadings))))
@@ -69,7 +64,7 @@ def fit_penalized(
         if near.size == 0:
             break
         enough = path[-1] + tol * half
-        found = run(near, size=np.full(len(near), half), rival=enough)
+        found = run(near, rival=enough)
         # a fit that ends after one iteration has not been compared yet
         better = [fit for fit in found if fit.path[-1] > enough]
         if not better:
@@ -162,7 +157,16 @@ def held_out_errors(
         parts = [tasks[tasks[:, 1] == a] for a in range(alphas.size)]
     for part in parts:
         which, strength = part[:, 0], alphas[part[:, 1]]
-        loadings = _fit_together(folds, starts[which], penalty, which, strength, tol, max_iter)
+        fits = fit_stack(
+            [fold.covariance for fold in folds],
+            starts[which],
+            penalty,
+            which,
+            strength[:, None],
+            tol=tol,
+            max_iter=max_iter,
+        )
+        loadings = np.array([fit.loadings for fit in fits])
         if warm_path:
             starts = loadings
         for f in np.unique(which):
@@ -171,45 +175,38 @@ def held_out_errors(
     return errors
 
 
-def _fit_together(
-    folds: list[Fold],
+def fit_stack(
+    covariances: list[AbstractCovariance],
     starts: Array,
     penalty: AbstractPenalty,
     which: Index,
     alpha: Array,
-    tol: float,
-    max_iter: int,
-) -> Array:
-    """Fit a stack: each fit has a fold, given by its number in increasing order, and a strength."""
-    covariances = [fold.covariance for fold in folds]
+    **options: Any,
+) -> list[Fit]:
+    """Fit a stack: each fit has a covariance and its strengths, one for each component or for all.
+
+    `which` are the numbers of the covariances, increasing; `options` are those of `alternate`.
+    """
     n = np.array([covariances[f].n_samples for f in which])
     length = np.sqrt(n) * np.array([covariances[f].unit for f in which])
     total = n * np.array([covariances[f].trace() for f in which])
-    shrinkage = METHODS["PenalizedPCA"].shrinkage
+    method = METHODS["PenalizedPCA"]
 
     def rotate_each(loadings: Array, fits: Index) -> Array:
-        product = np.empty_like(loadings)
-        ends = np.searchsorted(which[fits], np.arange(len(folds) + 1))
+        b = np.empty_like(loadings)
+        ends = np.searchsorted(which[fits], np.arange(len(covariances) + 1))
         for covariance, begin, end in zip(covariances, ends, ends[1:], strict=False):
             if begin < end:
-                multiply(covariance, loadings[begin:end], out=product[begin:end])
-        return polar_product(loadings, product)
+                b[begin:end] = method.rotation(covariance, loadings[begin:end])
+        return b
 
     def shrink_each(b: Array, fits: Index) -> tuple[Array, Array]:
-        scale = alpha[fits, None, None], length[fits, None, None]
-        found: tuple[Array, Array] = shrinkage(b, penalty, *scale, n[fits])
+        scale = alpha[fits, :, None], length[fits, None, None]
+        found: tuple[Array, Array] = method.shrinkage(b, penalty, *scale, n[fits])
         return found
 
-    fits = alternate(
-        rotate_each,
-        shrink_each,
-        starts,
-        tol=tol,
-        max_iter=max_iter,
-        size=0.5 * np.where(total > 0, total, 1.0),
-        momentum=True,
-    )
-    return np.array([fit.loadings for fit in fits])
+    size = 0.5 * np.where(total > 0, total, 1.0)
+    return alternate(rotate_each, shrink_each, starts, size=size, momentum=True, **options)
 
 
 def _left_over(test: Array, loadings: Array) -> Array:

@@ -63,22 +63,16 @@ def polar(covariance: AbstractCovariance, loadings: Array) -> Array:
 
     The scores nearest to ``X L'`` are those that leave the smallest residual.
     """
-    return polar_product(loadings, multiply(covariance, loadings))
-
-
-def polar_product(loadings: Array, product: Array) -> Array:
-    """Rotate as `polar` does, given the `product` of the loadings with the covariance."""
+    product = multiply(covariance, loadings)
     # as inner products of rows: small matrices of a stack would be multiplied without BLAS
     gram = np.vecdot(loadings[..., :, None, :], product[..., None, :, :])
     return np.asarray(inverse_root(gram) @ product)
 
 
-def multiply(covariance: AbstractCovariance, rows: Array, out: Array | None = None) -> Array:
+def multiply(covariance: AbstractCovariance, rows: Array) -> Array:
     """Multiply the rows of a matrix, or of a stack of matrices, by ``S``."""
-    out = np.empty(rows.shape) if out is None else out
-    flat = (-1, rows.shape[-1])
-    out.reshape(flat)[:] = covariance.matmul(rows.reshape(flat).T).T
-    return out
+    flat = rows.reshape(-1, rows.shape[-1])
+    return np.ascontiguousarray(covariance.matmul(flat.T).T).reshape(rows.shape)
 
 
 def orthonormal_rows(rows: Array) -> Array:

@@ -131,11 +131,10 @@ class SPC(SparseDecomposition):
         x = _working_data(data, covariance) if choose else np.empty((0, 0))
         rng = as_generator(self.random_state, default=0)
 
-        def prepare(k: int, left: AbstractCovariance) -> tuple[tuple[Any, ...], Array]:
+        def prepare(k: int, left: Deflated) -> tuple[tuple[Any, ...], Array]:
             start = left.leading(1)[1].T if k else principal[:1]
             if choose:
-                rest = left.deflate(x) if isinstance(left, Deflated) else x
-                sums[k] = best_sumabs(rest, start[0], self.cv, rng)
+                sums[k] = best_sumabs(left.deflate(x), start[0], self.cv, rng)
             return (sums[k],), start[None]
 
         found = method.fit_one_by_one(
