@@ -8,6 +8,7 @@ from scipy import optimize, special
 from ebcd._numerics import Array
 from ebcd.data import AbstractCovariance, from_matrix
 from ebcd.data._settings import SETTINGS
+from ebcd.fitting._rotation import NEGLIGIBLE
 
 # The Tracy-Widom distribution of order one: 99 % quantile, mean and variance (Bejan 2005).
 _TRACY_WIDOM_99, _TRACY_WIDOM_MEAN, _TRACY_WIDOM_VARIANCE = 2.0234, -1.2065, 1.6078
@@ -16,7 +17,6 @@ _SPARE = 5  # directions beside those that are tested, for accuracy
 _FACTOR_STEPS = 4
 _SMALLEST_SHARE = 0.05  # of a feature's variance that is noise
 _CLEAR = 3.0  # standard errors by which lengths of rows spread more than Gaussian ones
-_ROUNDING = 1e-12  # of the variance
 
 
 class Standardized(AbstractCovariance):
@@ -271,7 +271,7 @@ class _Sample:
         squares, back = self._squares(k), self._rows.T @ (self._rows @ vectors)
         products = self._products - 2 * (back**2).sum() + ((vectors.T @ back) ** 2).sum()
         total = float(squares.sum())
-        if total <= _ROUNDING * (self._rows**2).sum():
+        if total <= NEGLIGIBLE * (self._rows**2).sum():
             return True
         expected = 2 * (products - (squares**2).sum()) * n / (n - 1) / total**2
         expected = max(expected, 2 / self._rows.shape[1])  # as if all variances were equal
@@ -312,11 +312,13 @@ class _Left:
         alive, unit = diagonal > 0, n_samples / (n - k)
         taken = vectors[alive, :k] ** 2
         self._n, self._p, self._divided = n - k, int(alive.sum()) - k, divided
-        self._freedom = np.maximum(1 - taken.sum(axis=1), _ROUNDING)
+        self._freedom = np.maximum(1 - taken.sum(axis=1), NEGLIGIBLE)
         self._variances = unit * np.maximum(diagonal[alive] - taken @ values[:k], 0.0)
         self._total = unit * float(diagonal.sum() - values[:k].sum())
         self._largest = unit * float(values[k]) if k < values.size else 0.0
-        self._is_rounding = self._total <= _ROUNDING * unit * diagonal.sum() * self._p / alive.sum()
+        self._is_rounding = (
+            self._total <= NEGLIGIBLE * unit * diagonal.sum() * self._p / alive.sum()
+        )
 
     def stands_out(self) -> bool:
         """Compare with either kind of noise."""
@@ -357,7 +359,7 @@ class _Left:
         Of noise with one larger variance, the former gains a chi-square of p - 1 directions and the
         latter one of p - 2 variances; so 2 % of the first alone are about 1 % of the difference.
         """
-        p, floor = self._p, _ROUNDING * self._total
+        p, floor = self._p, NEGLIGIBLE * self._total
         if p < 2 or self._largest <= floor:
             return False
         rest = max(self._total - self._largest, floor) / (p - 1)

@@ -19,11 +19,9 @@ from ebcd._numerics import Array
 from ebcd.data import AbstractCovariance
 from ebcd.fitting._alternate import Fit, alternate
 from ebcd.fitting._deflation import Deflated
-from ebcd.fitting._rotation import multiply, orthonormal_rows, polar
+from ebcd.fitting._rotation import NEGLIGIBLE, multiply, orthonormal_rows, polar
 from ebcd.fitting._shrinkers import NormalMeansShrinker
 from ebcd.penalties import L0, L1, SCAD, AbstractPenalty
-
-NEGLIGIBLE = 1e-12  # of a size or a variance in working units: what is left of it by rounding
 
 
 class Strength:

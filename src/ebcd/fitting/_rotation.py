@@ -11,7 +11,7 @@ from scipy.linalg import lapack
 from ebcd._numerics import Array
 from ebcd.data import AbstractCovariance
 
-_THIN = 1e-12  # what a row adds to those before it, relative to its length: rounding
+NEGLIGIBLE = 1e-12  # of a size or a variance: what is left of it by rounding
 
 
 def eigenpairs(matrix: Array) -> tuple[Array, Array]:
@@ -82,7 +82,7 @@ def orthonormal_rows(rows: Array) -> Array:
     while kept.any():
         q, r = np.linalg.qr(rows[kept].T)
         diagonal = np.diagonal(r)
-        thin = np.abs(diagonal) <= _THIN * np.linalg.norm(rows[kept], axis=1)
+        thin = np.abs(diagonal) <= NEGLIGIBLE * np.linalg.norm(rows[kept], axis=1)
         if not thin.any():
             found[kept] = (q * np.where(diagonal < 0, -1.0, 1.0)).T
             break
