@@ -22,12 +22,8 @@ _CLEAR = 3.0  # standard errors by which lengths of rows spread more than Gaussi
 class Standardized(AbstractCovariance):
     """A covariance whose features are divided by standard deviations of their own.
 
-    Parameters
-    ----------
-    covariance : AbstractCovariance
-    variances : array of length p, optional
-        Squares of what the features are divided by; by default their variances, which makes this
-        the correlation matrix.
+    By default `variances`, their squares, are those of the features, which makes this the
+    correlation matrix.
     """
 
     def __init__(self, covariance: AbstractCovariance, variances: Array | None = None) -> None:
@@ -233,16 +229,7 @@ def distinct_rows(rows: Array) -> Array:
 
 
 class _Sample:
-    """Rows with weights.
-
-    Parameters
-    ----------
-    rows : array, n x p
-    weights : array of length n
-        Inverse standard deviations of the rows, up to a factor.
-    centred : bool
-        Whether their mean is subtracted.
-    """
+    """Rows with weights: inverse standard deviations of the rows, up to a factor."""
 
     def __init__(self, rows: Array, weights: Array, centred: bool) -> None:
         mean = weights**2 @ rows / (weights @ weights)
@@ -295,14 +282,8 @@ class _Sample:
 class _Left:
     """What `k` components leave of the data, and its largest eigenvalue.
 
-    Parameters
-    ----------
-    pairs : eigenvalues, eigenvectors and diagonal of a covariance of `n_samples` rows
-    k, n_samples : int
-    n : int
-        Degrees of freedom of the rows.
-    divided : bool
-        Whether each feature was divided by its noise.
+    `pairs` are eigenvalues, eigenvectors and diagonal of a covariance of `n_samples` rows with `n`
+    degrees of freedom; `divided`, if each feature was divided by its noise.
     """
 
     def __init__(
@@ -345,10 +326,8 @@ class _Left:
         if spread <= by_chance:
             return True
         variances = 1 + np.sqrt(1 - by_chance / spread) * (variances - 1)
-        shape, size = (
-            (self._n - 0.5, self._p - 0.5),
-            self._largest * self._n * self._p / self._total,
-        )
+        shape = self._n - 0.5, self._p - 0.5
+        size = self._largest * self._n * self._p / self._total
         if size > float(variances.max()) * even_edge(*shape):  # clear without further computation
             return True
         return bool(size > uneven_edge(*shape, variances))

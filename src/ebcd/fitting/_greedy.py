@@ -34,22 +34,14 @@ class GreedySettings:
 
 
 class Begin(NamedTuple):
-    """Components to begin with.
+    """Components to begin with."""
 
-    Attributes
-    ----------
-    loadings : array, k x p
-    fitted : list of FittedPrior, optional
-        None if they are not known.
-    precision : array, 1 or p
-    b : array, k x p, optional
-        The data rotated to their scores; by default those that fit the loadings best.
-    """
-
-    loadings: Array
-    fitted: list[Any] | None
-    precision: Array
-    b: Array | None = None
+    loadings: Array  # k x p
+    fitted: list[Any] | None  # their priors, None if they are not known
+    precision: Array  # 1 or p
+    b: Array | None = (
+        None  # k x p, the data rotated to their scores; by default those that fit best
+    )
 
 
 def greedy_components(

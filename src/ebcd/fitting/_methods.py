@@ -128,21 +128,14 @@ class Components(NamedTuple):
 
 @dataclass(frozen=True)
 class Method:
-    """A sparse PCA method.
+    """A sparse PCA method."""
 
-    Attributes
-    ----------
-    shrinkage : callable
-        From ``B`` (fits x k x p) and the method's parameters to loadings and their criterion.
-    rotation : callable
-        From the covariance and loadings to ``B``.
-    deflation : callable, optional
-        From what is left of the covariance, the weights of a component's scores and its ``B`` to
-        what is left for the next component; None if components are found together.
-    """
-
+    # from B (fits x k x p) and the method's parameters to loadings and their criterion
     shrinkage: Callable[..., Any]
+    # from the covariance and loadings to B
     rotation: Callable[[AbstractCovariance, Array], Array]
+    # from what is left of the covariance, the weights of a component's scores and its B to what is
+    # left for the next component; None if components are found together
     deflation: Callable[[Deflated, Array, Array], Deflated] | None = None
 
     def fit(

@@ -29,6 +29,7 @@ from scipy.optimize import minimize_scalar
 from ebcd._numerics import Array
 from ebcd.data import column_moments, is_sparse, working_unit
 from ebcd.data._moments import row_pieces
+from ebcd.data._rows import back_from, scores_of
 from ebcd.fitting._noise import FLOOR
 from ebcd.priors._family import PRIORS, AbstractPriorFamily
 from ebcd.priors._fitted import FittedPrior, FlatPrior
@@ -54,7 +55,7 @@ class Observations:
     counts: tuple[Array, Array]
 
     def __init__(self, x: Any, mean: Array, unit: float) -> None:
-        self._x, self._mean, self._unit = x, mean / unit, unit
+        self._x, self._mean, self._unit = x, mean, unit
         n, p = self.shape = x.shape
         own, variances = column_moments(x, True)
         by_feature = n * (variances / unit / unit + ((own - mean) / unit) ** 2)
@@ -63,14 +64,8 @@ class Observations:
 
     def product(self, side: int, rows: Array) -> Array:
         """Multiply the data by vectors of the other side; missing entries count as zero."""
-        x = self._x if side == 0 else self._x.T
-        product = np.ascontiguousarray(np.asarray(x @ (rows / self._unit).T).T)
-        if self._mean.any():
-            if side == 0:
-                product -= (rows @ self._mean)[:, None]
-            else:
-                product -= np.outer(rows.sum(axis=1), self._mean)
-        return product
+        multiply = scores_of if side == 0 else back_from
+        return multiply(self._x, rows / self._unit, self._mean)
 
     def total(self, side: int, rows: Array) -> Array:
         """Sum up `rows`, of the other side, over the entries that are observed.
