@@ -94,7 +94,7 @@ class Keep:
 
 
 def climb(covariance, shrinkage, starts, **options):
-    return alternate(lambda loadings, _: polar(covariance, loadings), shrinkage, starts, **options)
+    return alternate(lambda loadings: polar(covariance, loadings), shrinkage, starts, **options)
 
 
 class TestLoop:

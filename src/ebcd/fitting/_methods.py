@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -149,7 +150,7 @@ class Method:
     ) -> Fit:
         """Alternate from several starts, which compete, and return the best fit."""
         fits = alternate(
-            lambda loadings, _: self.rotation(covariance, loadings),
+            partial(self.rotation, covariance),
             lambda b, _: self.shrinkage(b, *parameters),
             starts,
             tol=tol,

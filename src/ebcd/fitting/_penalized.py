@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from itertools import combinations
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from ebcd._numerics import Array
+from ebcd._numerics import Array, chunks
 from ebcd.data import AbstractCovariance, from_matrix, is_sparse
 from ebcd.fitting._alternate import Fit, Index, Progress, alternate
 from ebcd.fitting._methods import METHODS, Components, Strength, best_of, unit_rows
@@ -24,7 +25,7 @@ class PenalizedSettings:
 
     overlap: float = 0.05  # angle between components (radians) that may be handed over
     turn: float = 0.3  # radians, enough to leave the neighbourhood of a saddle
-    largest_stack: int = 4_000_000  # entries that are held at once: loadings, rows of folds
+    largest_stack: int = 4_000_000  # entries of loadings that are held at once
     fold_tol: float = 1e-8  # errors of held-out rows need fewer digits than loadings
 
 
@@ -48,13 +49,9 @@ def fit_penalized(
     """
     tol = max(tol, 50 * np.finfo(np.float64).eps)
     alpha = np.full(starts.shape[1], alpha)
-    options = {"tol": tol, "max_iter": max_iter, "progress": progress}
-
-    def run(stack: Array, **more: Any) -> list[Fit]:
-        which = np.zeros(len(stack), dtype=np.intp)
-        strengths = np.tile(alpha, (len(stack), 1))
-        return fit_stack([covariance], stack, penalty, which, strengths, **options, **more)
-
+    run = partial(
+        fit_stack, covariance, penalty, alpha, tol=tol, max_iter=max_iter, progress=progress
+    )
     best = best_of(run(starts))
     half = 0.5 * covariance.n_samples * covariance.trace()
     path = best.path
@@ -134,79 +131,54 @@ def make_fold(
 
 
 def held_out_errors(
-    folds: list[Fold],
-    starts: Array,
+    fold: Fold,
+    start: Array,
     penalty: AbstractPenalty,
     alphas: Array,
     *,
-    tol: float,
-    max_iter: int,
     warm_path: bool = False,
+    **options: Any,
 ) -> Array:
     """Compute squared errors of test rows projected on the loadings, in units of the data.
 
-    Every strength, in increasing order, is tried on the training rows of every fold, all at once or
-    (`warm_path`) each from where the one before it ended. `starts` are folds x k x p, in working
-    units of each fold; the result is folds x alphas.
+    Every strength, in increasing order, is tried on the training rows, all at once or (`warm_path`)
+    each from where the one before it ended. The `start` is k x p, in working units of the fold.
     """
-    errors = np.empty((len(folds), alphas.size))
-    tasks = np.array([(f, a) for f in range(len(folds)) for a in range(alphas.size)])
-    size = max(1, SETTINGS.largest_stack // max(starts[0].size, 1))
-    parts = [tasks[i : i + size] for i in range(0, len(tasks), size)]
-    if warm_path:
-        parts = [tasks[tasks[:, 1] == a] for a in range(alphas.size)]
-    for part in parts:
-        which, strength = part[:, 0], alphas[part[:, 1]]
-        fits = fit_stack(
-            [fold.covariance for fold in folds],
-            starts[which],
-            penalty,
-            which,
-            strength[:, None],
-            tol=tol,
-            max_iter=max_iter,
-        )
+    errors = []
+    at_once = 1 if warm_path else max(1, SETTINGS.largest_stack // max(start.size, 1))
+    for part in chunks(alphas.size, at_once):
+        strengths = alphas[part, None]
+        starts = np.tile(start, (len(strengths), 1, 1))
+        fits = fit_stack(fold.covariance, penalty, strengths, starts, **options)
         loadings = np.array([fit.loadings for fit in fits])
+        errors.append(_left_over(fold.test, loadings))
         if warm_path:
-            starts = loadings
-        for f in np.unique(which):
-            error = _left_over(folds[f].test, loadings[which == f])
-            errors[f, part[which == f, 1]] = error * folds[f].covariance.unit ** 2
-    return errors
+            start = loadings[0]
+    return np.concatenate(errors) * fold.covariance.unit**2
 
 
 def fit_stack(
-    covariances: list[AbstractCovariance],
-    starts: Array,
+    covariance: AbstractCovariance,
     penalty: AbstractPenalty,
-    which: Index,
     alpha: Array,
+    starts: Array,
     **options: Any,
 ) -> list[Fit]:
-    """Fit a stack: each fit has a covariance and its strengths, one for each component or for all.
+    """Fit from every start, with strengths `alpha` that broadcast to fits x k.
 
-    `which` are the numbers of the covariances, increasing; `options` are those of `alternate`.
+    Gains are relative to half the sum of squares of the data; `options` are those of `alternate`.
     """
-    n = np.array([covariances[f].n_samples for f in which])
-    length = np.sqrt(n) * np.array([covariances[f].unit for f in which])
-    total = n * np.array([covariances[f].trace() for f in which])
-    method = METHODS["PenalizedPCA"]
-
-    def rotate_each(loadings: Array, fits: Index) -> Array:
-        b = np.empty_like(loadings)
-        ends = np.searchsorted(which[fits], np.arange(len(covariances) + 1))
-        for covariance, begin, end in zip(covariances, ends, ends[1:], strict=False):
-            if begin < end:
-                b[begin:end] = method.rotation(covariance, loadings[begin:end])
-        return b
-
-    def shrink_each(b: Array, fits: Index) -> tuple[Array, Array]:
-        scale = alpha[fits, :, None], length[fits, None, None]
-        found: tuple[Array, Array] = method.shrinkage(b, penalty, *scale, n[fits])
-        return found
-
-    size = 0.5 * np.where(total > 0, total, 1.0)
-    return alternate(rotate_each, shrink_each, starts, size=size, momentum=True, **options)
+    n, method = covariance.n_samples, METHODS["PenalizedPCA"]
+    alpha = np.broadcast_to(alpha, starts.shape[:2])[:, :, None]
+    length, half = np.sqrt(n) * covariance.unit, 0.5 * n * covariance.trace()
+    return alternate(
+        partial(method.rotation, covariance),
+        lambda b, fits: method.shrinkage(b, penalty, alpha[fits], length, n),
+        starts,
+        size=half or 1.0,
+        momentum=True,
+        **options,
+    )
 
 
 def _left_over(test: Array, loadings: Array) -> Array:
