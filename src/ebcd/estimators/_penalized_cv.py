@@ -20,16 +20,12 @@ from ebcd._parameters import (
     list_of,
 )
 from ebcd._warnings import warn_user
-from ebcd.data import Input
+from ebcd.data import Input, from_matrix
+from ebcd.data._moments import as_dense
 from ebcd.estimators._penalized import PenalizedDecomposition
 from ebcd.fitting._alternate import Index
-from ebcd.fitting._penalized import (
-    SETTINGS,
-    emptying_strengths,
-    held_out_errors,
-    make_fold,
-    oriented,
-)
+from ebcd.fitting._penalized import SETTINGS, emptying_strengths, held_out_errors, oriented
+from ebcd.fitting._starts import svd_start
 from ebcd.penalties import AbstractPenalty, as_penalty
 
 
@@ -191,18 +187,16 @@ class PenalizedPCACV(PenalizedDecomposition):
         return np.asarray(errors / counts / X.shape[1])
 
     def _fold_errors(self, X: Any, train: Index, test: Index, penalty: AbstractPenalty) -> Array:
-        fold = make_fold(
-            X,
-            train,
-            test,
-            center=self.center,
-            scale=self.scale,
-            k=self.n_components,
-            n_fits=len(self.alphas_),
-        )
+        data = from_matrix(X[train], self.center, self.scale)
+        k = self.n_components
+        covariance = data.covariance.best_route(k * len(self.alphas_))
+        unit = data.scale * covariance.unit
+        found = svd_start(covariance, min(k, covariance.n_samples, covariance.n_features))
+        principal = np.vstack([found, np.zeros((k - len(found), X.shape[1]))])
         return held_out_errors(
-            fold,
-            oriented(penalty, self._starts(fold.principal, fold.divisor)[0]),
+            covariance,
+            (as_dense(X[test]) - data.mean) / unit,
+            oriented(penalty, self._starts(principal, unit)[0]),
             penalty,
             self.alphas_,
             warm_path=self.warm_path,

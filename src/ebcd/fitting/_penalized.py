@@ -6,16 +6,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from itertools import combinations
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from ebcd._numerics import Array, chunks
-from ebcd.data import AbstractCovariance, from_matrix, is_sparse
-from ebcd.fitting._alternate import Fit, Index, Progress, alternate
+from ebcd.data import AbstractCovariance
+from ebcd.fitting._alternate import Fit, Progress, alternate
 from ebcd.fitting._methods import METHODS, Components, Strength, best_of, unit_rows
 from ebcd.fitting._rotation import inverse_root, rotate
-from ebcd.fitting._starts import svd_start
 from ebcd.penalties import AbstractPenalty
 
 
@@ -106,32 +105,9 @@ def _turned(loadings: Array, i: int, j: int, angle: float) -> Array:
     return turned
 
 
-class Fold(NamedTuple):
-    """One split of the data."""
-
-    covariance: AbstractCovariance  # of the training rows
-    test: Array  # rows, centred and scaled by the training rows, in units of the covariance
-    divisor: Array  # what the features were divided by
-    principal: Array  # k x p, principal components of the training rows
-
-
-def make_fold(
-    x: Any, train: Index, test: Index, *, center: bool, scale: bool, k: int, n_fits: int
-) -> Fold:
-    """Centre and scale training rows by themselves, test rows by the training rows."""
-    data = from_matrix(x[train], center, scale, None)
-    covariance = data.covariance.best_route(k * n_fits)
-    divisor = data.scale * covariance.unit
-    rows = x[test].toarray() if is_sparse(x) else x[test]
-    mean = 0.0 if data.mean is None else data.mean
-    left_out = (np.asarray(rows, dtype=np.float64) - mean) / divisor
-    found = svd_start(covariance, min(k, covariance.n_samples, covariance.n_features))
-    principal = np.vstack([found, np.zeros((k - len(found), x.shape[1]))])
-    return Fold(covariance, left_out, divisor, principal)
-
-
 def held_out_errors(
-    fold: Fold,
+    covariance: AbstractCovariance,
+    test: Array,
     start: Array,
     penalty: AbstractPenalty,
     alphas: Array,
@@ -141,20 +117,21 @@ def held_out_errors(
 ) -> Array:
     """Compute squared errors of test rows projected on the loadings, in units of the data.
 
-    Every strength, in increasing order, is tried on the training rows, all at once or (`warm_path`)
-    each from where the one before it ended. The `start` is k x p, in working units of the fold.
+    Every strength, in increasing order, is tried on the covariance of the training rows, all at
+    once or (`warm_path`) each from where the one before it ended. The `start` (k x p) and the test
+    rows are in working units of the covariance.
     """
     errors = []
     at_once = 1 if warm_path else max(1, SETTINGS.largest_stack // max(start.size, 1))
     for part in chunks(alphas.size, at_once):
         strengths = alphas[part, None]
         starts = np.tile(start, (len(strengths), 1, 1))
-        fits = fit_stack(fold.covariance, penalty, strengths, starts, **options)
+        fits = fit_stack(covariance, penalty, strengths, starts, **options)
         loadings = np.array([fit.loadings for fit in fits])
-        errors.append(_left_over(fold.test, loadings))
+        errors.append(_left_over(test, loadings))
         if warm_path:
             start = loadings[0]
-    return np.concatenate(errors) * fold.covariance.unit**2
+    return np.concatenate(errors) * covariance.unit**2
 
 
 def fit_stack(

@@ -8,7 +8,8 @@ import numpy as np
 
 from ebcd._numerics import Array
 from ebcd._parameters import as_generator, choice, integer, or_list, real
-from ebcd.data import AbstractCovariance, Input, is_sparse
+from ebcd.data import AbstractCovariance, Input
+from ebcd.data._moments import as_dense
 from ebcd.estimators._sparse import SparseDecomposition
 from ebcd.fitting._deflation import Deflated
 from ebcd.fitting._methods import METHODS, Components, threshold_for_sum, unit_rows
@@ -182,5 +183,4 @@ def _working_data(data: Input, covariance: AbstractCovariance) -> Array:
             'sumabs="cv" needs the data themselves, to hold out entries; with a covariance or '
             "another stand-in for the data give sumabs as a number"
         )
-    x = np.asarray(X.toarray() if is_sparse(X) else X, dtype=np.float64)
-    return np.asarray((x - np.asarray(data.mean)) / (data.scale * covariance.unit))
+    return np.asarray((as_dense(X) - data.mean) / (data.scale * covariance.unit), dtype=np.float64)
