@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from itertools import count
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -23,7 +22,7 @@ from ebcd.peers._ebmf_model import (
     side_of,
     working_priors,
 )
-from ebcd.peers._ebmf_search import Progress, Search, improve_scores, remember, scores_of
+from ebcd.peers._ebmf_search import Search, improve_scores, remember, scores_of
 from ebcd.peers._whole_data import WholeDataDecomposition
 from ebcd.priors._family import as_priors
 from ebcd.priors._fitted import FittedPrior
@@ -153,22 +152,22 @@ class EBMF(WholeDataDecomposition):
         data, mean, unit = observe(X, bool(self.center))
         noise = Noise(data, NOISE_SIDES[self.noise])
         priors = as_priors(self.scores_prior), as_priors(self.loadings_prior)
-        progress = _printer(data.counts[0].sum() * np.log(unit)) if self.verbose else None
+        shift = data.counts[0].sum() * np.log(unit)
         search = Search(
             data,
             noise,
             working_priors(*priors, unit),
             tol=self.tol,
             max_iter=self.max_iter,
-            progress=progress,
+            shift=shift if self.verbose else None,
         )
         if data.squares[0].any():
             search.run(self.n_components)
-        self._store(search, mean, unit)
+        self._store(search, mean, unit, shift)
         self._warn(search)
         return self
 
-    def _store(self, search: Search, mean: Array, unit: float) -> None:
+    def _store(self, search: Search, mean: Array, unit: float, shift: float) -> None:
         model = self._ordered(search.model)
         model.sides[0].family = model.sides[0].prior  # fixed from now on
         improve_scores(model, self.max_iter)
@@ -189,7 +188,6 @@ class EBMF(WholeDataDecomposition):
         variance = unit**2 / model.precision
         self.noise_variance_ = variance if variance.ndim else float(variance)
         self._store_variances(unit**2 * float((model.data.squares[1] / model.data.counts[1]).sum()))
-        shift = float(model.data.counts[0].sum()) * np.log(unit)
         # the last step of the scores may be lost in rounding
         path = np.maximum.accumulate([*search.path, model.value])
         self.elbo_path_ = path - shift
@@ -252,7 +250,8 @@ class EBMF(WholeDataDecomposition):
 
     def _normal_means(self, k: int) -> tuple[FittedPrior, Array, Array, Array]:
         factor = self._fitted.factors[k]
-        return factor.prior[1], *factor.problem(), self._size[k] * self._unit
+        b, s = factor.observed[1]
+        return factor.prior[1], b, np.broadcast_to(s, b.shape), self._size[k] * self._unit
 
     def _feature_noise(self) -> Any:
         """Noise variance of a new sample; the mean one if samples differ."""
@@ -300,19 +299,6 @@ def _checked_data(estimator: Any, X: Any, reset: bool) -> Any:
 
 def _rescaled(priors: Iterable[FittedPrior], factors: Array) -> list[FittedPrior]:
     return [prior.rescaled(float(c)) for prior, c in zip(priors, factors, strict=True)]
-
-
-def _printer(shift: float) -> Progress:
-    """Return what prints a line for every iteration, with the ELBO in the units of the data."""
-    numbers = count(1)
-
-    def show(stage: str, model: Model) -> None:
-        print(  # noqa: T201 - asked for by verbose
-            f"iteration {next(numbers):5d}   {stage:8s}   {model.size} components   "
-            f"ELBO {model.value - shift:16.4f}"
-        )
-
-    return show
 
 
 def _exchangeable(given: Any) -> Any:

@@ -7,7 +7,7 @@ not known: the next iteration replaces them, whatever they are, and shows what t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,14 +23,13 @@ _ROUGH = 1e-2  # tolerance of a factor that is worth having: it is fitted again 
 _LONGEST = 1e4  # times the last step: without a maximum of the ELBO steps would grow for ever
 _SETTLED = 1e-11  # relative change of the scores of fixed loadings at which they are final
 
-Progress = Callable[[str, Model], None]
-
 
 class Search:
     """A fit in progress: the model, its ELBO after every iteration, and how many there were.
 
     `priors` are those of scores and of loadings, one for each factor in the order in which they are
-    added; the last serves all further ones.
+    added; the last serves all further ones. Iterations are printed if there is a `shift`, what the
+    unit of the data adds to the ELBO.
     """
 
     def __init__(
@@ -41,13 +40,13 @@ class Search:
         *,
         tol: float,
         max_iter: int,
-        progress: Progress | None = None,
+        shift: float | None = None,
     ) -> None:
         empty = [np.empty((0, size)) for size in data.shape]
         self.model = Model(data, noise, started([[], []], empty, empty))
         self.path, self._priors = [self.model.value], priors
         self.n_iter, self.converged = 0, True
-        self._tol, self._max_iter, self._progress = tol, max_iter, progress
+        self._tol, self._max_iter, self._shift, self._shown = tol, max_iter, shift, 0
 
     def run(self, most: int) -> None:
         """Add factors until one is useless or there are `most`, then fit them together."""
@@ -105,8 +104,12 @@ class Search:
             ratio = np.sqrt(gain / last) if 0 < last < np.inf else 0.0
             before, model = model, new
             path.append(model.value)
-            if self._progress is not None:
-                self._progress(stage, model)
+            if self._shift is not None:
+                self._shown += 1
+                print(  # noqa: T201 - asked for by verbose
+                    f"iteration {self._shown:5d}   {stage:8s}   {model.size} components   "
+                    f"ELBO {model.value - self._shift:16.4f}"
+                )
             tol = max(_ROUGH, self._tol) if model.value > enough else self._tol
             quiet = quiet + 1 if gain < tol else 0
             if quiet == 2 or not alive(model, which):
@@ -233,11 +236,6 @@ class Factor:
     observed: tuple[tuple[Array, Array], tuple[Array, Array]]  # b and s of (1)
     evidence: tuple[float, float] = (0.0, 0.0)
     product: None = None
-
-    def problem(self) -> tuple[Array, Array]:
-        """Return the normal means problem of the loadings, with a deviation for each entry."""
-        b, s = self.observed[1]
-        return b, np.broadcast_to(s, b.shape)
 
 
 @dataclass(frozen=True)
