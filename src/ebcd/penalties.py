@@ -19,6 +19,20 @@ from numpy.typing import ArrayLike
 from ebcd._numerics import Array
 from ebcd._parameters import check_options, instance, real, shown, unknown_name
 
+__all__ = [
+    "L0",
+    "L1",
+    "MCP",
+    "PENALTIES",
+    "SCAD",
+    "AbstractPenalty",
+    "ElasticNet",
+    "NoPenalty",
+    "NonNegative",
+    "as_penalty",
+    "make_penalty",
+]
+
 
 class AbstractPenalty(ABC):
     """A penalty on loadings, a sum over entries; any object with `value` and `prox` may be one."""
