@@ -39,7 +39,6 @@ class AbstractPenalty(ABC):
 
     name: ClassVar[str] = ""
     one_sided: ClassVar[bool] = False  # whether only non-negative entries are allowed
-    homogeneous: ClassVar[bool] = False  # whether value(c v) = c value(v) for every c > 0
 
     @abstractmethod
     def value(self, v: ArrayLike) -> Array:
@@ -78,7 +77,6 @@ class NoPenalty(AbstractPenalty):
     """
 
     name: ClassVar[str] = "none"
-    homogeneous: ClassVar[bool] = True
 
     def value(self, v: ArrayLike) -> Array:
         """Return zeros."""
@@ -101,7 +99,6 @@ class L1(AbstractPenalty):
     """
 
     name: ClassVar[str] = "l1"
-    homogeneous: ClassVar[bool] = True
 
     def value(self, v: ArrayLike) -> Array:
         """Return magnitudes."""

@@ -29,23 +29,19 @@ class Strength:
     """A penalty of given strengths (..., 1), on arguments in units of some length."""
 
     def __init__(self, penalty: AbstractPenalty, alpha: Array, length: Array | float) -> None:
-        # any threshold serves a homogeneous penalty: one that saves multiplications
-        threshold = np.asarray(length) if penalty.homogeneous else penalty.threshold(alpha)
+        threshold = penalty.threshold(alpha)
         self._penalty = penalty
         self._step = alpha / threshold
         self._factor = np.asarray(length / threshold)
-        self._plain = bool((self._factor == 1).all())
         self._weight = np.squeeze(self._step / self._factor**2, axis=-1)
 
     def prox(self, v: Array) -> Array:
         """Minimise ``(u - v)^2 / 2`` plus the penalty, both in units of the squared length."""
-        if self._plain:
-            return self._penalty.prox(v, self._step)
         return self._penalty.prox(v * self._factor, self._step) / self._factor
 
     def value(self, v: Array) -> Array:
         """Compute the penalty of each row of `v`, in units of the squared length."""
-        values = self._penalty.value(v if self._plain else v * self._factor)
+        values = self._penalty.value(v * self._factor)
         return np.asarray(values.sum(axis=-1) * self._weight)
 
 
