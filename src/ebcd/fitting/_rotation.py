@@ -48,12 +48,9 @@ def score_map(
     return weights.T, b
 
 
-def rotate(
-    covariance: AbstractCovariance, directions: Array, product: Array | None = None
-) -> tuple[Array, Array]:
+def rotate(covariance: AbstractCovariance, directions: Array) -> tuple[Array, Array]:
     """Return ``W = (D S D')^(-1/2) D`` and ``W S``: the scores ``X W'`` are nearest ``X D'``."""
-    if product is None:
-        product = multiply(covariance, directions)
+    product = multiply(covariance, directions)
     root = inverse_root(directions @ product.T)
     return root @ directions, root @ product
 
