@@ -18,7 +18,7 @@ import numpy as np
 import ebcd
 
 SOURCE = Path(ebcd.__file__).parent
-CORE = ("priors", "penalties", "data", "fitting", "estimators")
+CORE = ("priors", "penalties.py", "data", "fitting", "estimators")
 # Where the normal-means problems of a fit are solved: one by one, or those of a stack of starts.
 NORMAL_MEANS = ("solve_columns", "evaluate_two_groups")
 # Comprehensions are frames in Python 3.11 and no longer in 3.12.
@@ -33,9 +33,10 @@ class Fit(NamedTuple):
 
 
 def sources(*packages: str) -> list[Path]:
-    """Return the Python files of the package, or of some of its packages."""
+    """Return the Python files of the package, or of some of its packages and modules."""
     roots = [SOURCE / package for package in packages] or [SOURCE]
-    return sorted(path for root in roots for path in root.rglob("*.py"))
+    found = [[root] if root.is_file() else root.rglob("*.py") for root in roots]
+    return sorted(path for paths in found for path in paths)
 
 
 def count_lines(*packages: str) -> int:

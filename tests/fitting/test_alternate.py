@@ -5,7 +5,7 @@ import pytest
 
 from ebcd.data import CovarianceMatrix
 from ebcd.fitting._alternate import alternate
-from ebcd.fitting._deflation import Selected, without_direction, without_scores
+from ebcd.fitting._deflation import Deflated, Selected
 from ebcd.fitting._rotation import polar
 from ebcd.peers._starts import joint_starts, separate_features
 
@@ -21,13 +21,13 @@ def deflated(kind, p=90):
     X = X / covariance.unit
     v = np.random.default_rng(1).normal(size=p)
     w = v / np.linalg.norm(X @ v) * np.sqrt(50)
-    ours = kind(covariance, w, covariance.matmul(w[:, None])[:, 0])
+    ours = kind(Deflated(covariance), w, covariance.matmul(w[:, None])[:, 0])
     v, z = v / np.linalg.norm(v), X @ w
-    left = X - (np.outer(z, z @ X) / 50 if kind is without_scores else np.outer(X @ v, v))
+    left = X - (np.outer(z, z @ X) / 50 if kind is Deflated.without_scores else np.outer(X @ v, v))
     return ours, left
 
 
-@pytest.mark.parametrize("kind", [without_scores, without_direction])
+@pytest.mark.parametrize("kind", [Deflated.without_scores, Deflated.without_direction])
 class TestDeflation:
     @pytest.mark.parametrize("p", [20, 90])
     def test_is_the_covariance_of_deflated_data(self, kind, p):
@@ -58,7 +58,7 @@ class TestDeflation:
         once, left = deflated(kind)
         v = np.eye(90)[3]
         left = left - np.outer(left @ v, v)
-        twice = without_direction(once, v, once.matmul(v[:, None])[:, 0])
+        twice = once.without_direction(v, once.matmul(v[:, None])[:, 0])
         np.testing.assert_allclose(twice.matmul(np.eye(90)), left.T @ left / 50, atol=1e-10)
 
 
@@ -67,7 +67,7 @@ def test_nothing_is_left():
     only[0, 0] = 100.0
     covariance = CovarianceMatrix(only, 50)
     b = np.sqrt(covariance.diagonal())
-    values, vectors = without_scores(covariance, np.eye(100)[0] / b[0], b).leading(1)
+    values, vectors = Deflated(covariance).without_scores(np.eye(100)[0] / b[0], b).leading(1)
     assert values == pytest.approx([0.0])
     assert np.isfinite(vectors).all()
 
@@ -94,7 +94,7 @@ class Keep:
 
 
 def climb(covariance, shrinkage, starts, **options):
-    return alternate(lambda loadings, _: polar(covariance, loadings), shrinkage, starts, **options)
+    return alternate(lambda loadings: polar(covariance, loadings), shrinkage, starts, **options)
 
 
 class TestLoop:

@@ -5,7 +5,7 @@ import pytest
 
 from ebcd import PenalizedPCA
 from ebcd.fitting import _methods
-from ebcd.fitting._deflation import without_direction, without_scores
+from ebcd.fitting._deflation import Deflated
 from ebcd.fitting._rotation import multiply, polar
 from ebcd.peers import ITSPCA, SPC, USLPCA, GPower
 
@@ -24,9 +24,9 @@ def test_rows():
     assert table == {
         "EBCD": (polar, None),
         "PenalizedPCA": (polar, None),
-        "SPC": (polar, without_scores),
+        "SPC": (polar, Deflated.without_scores),
         "GPower": (polar, None),
-        "GPower, one by one": (polar, without_direction),
+        "GPower, one by one": (polar, Deflated.without_direction),
         "ITSPCA": (multiply, None),
         "USLPCA": (polar, None),
     }

@@ -16,8 +16,8 @@ class Recorder(AbstractDisplay):
     def __init__(self):
         self.stages = []
 
-    def stage(self, words, number=1, of=1, tol=None):
-        self.stages.append(((words, number, of, tol), []))
+    def stage(self, words, tol=None):
+        self.stages.append(((words, tol), []))
 
     def iteration(self, number, elbo, n_components):
         self.stages[-1][1].append((number, elbo, n_components))
@@ -42,7 +42,7 @@ def test_every_iteration_is_told(options):
     model, stages = recorded(X, **options)
     words = [stage[0] for stage, _ in stages]
     assert words == ["counting components", "looking for a start", "fitting"]
-    assert [stage[3] is None for stage, _ in stages] == [True, True, False]
+    assert [stage[1] is None for stage, _ in stages] == [True, True, False]
     for _, told in stages:
         assert [number for number, *_ in told] == list(range(1, len(told) + 1)), told
     told = stages[-1][1]
@@ -95,11 +95,11 @@ def test_lines_for_the_verbose(capsys, monkeypatch):
     monkeypatch.setattr(_progress, "now", lambda: time)
     printer = Printer()
     printer.stage("reading")  # nothing to tell of it
-    printer.stage("start 1 of 2", 1, 2)
+    printer.stage("start 1 of 2")
     printer.iteration(2, -9.0, 3)
     time = 1.0
     printer.iteration(3, -8.0, 3)
-    printer.stage("start 2 of 2", 2, 2)
+    printer.stage("start 2 of 2")
     time = 4.0  # long ago
     printer.iteration(1, None, 1)
     printer.iteration(2, None, 1)

@@ -113,13 +113,6 @@ class TestContract:
         for row, step, one in zip(v, steps[:, 0], together, strict=True):
             np.testing.assert_array_equal(penalty.prox(row, step), one)
 
-    def test_homogeneous(self, penalty):
-        v = np.array([0.0, 0.3, 1.0, 2.0, 40.0])
-        same = all(
-            np.allclose(penalty.value(c * v), c * penalty.value(v)) for c in (0.1, 2.0, 30.0)
-        )
-        assert penalty.homogeneous <= same
-
     def test_thresholds_of_strengths(self, penalty):
         """Written out, a penalty of strength alpha is alpha t P(v / t)."""
         thresholds = penalty.threshold(np.array([0.0, 0.5, 3.0]))

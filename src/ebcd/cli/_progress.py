@@ -31,7 +31,7 @@ class Display(AbstractDisplay):
         """Set a limit of seconds from now, if there is one."""
         self._end = math.inf if seconds is None else monotonic() + seconds
 
-    def stage(self, words: str, number: int = 1, of: int = 1, tol: float | None = None) -> None:
+    def stage(self, words: str, tol: float | None = None) -> None:
         """Show what is being done now."""
         self._words, self._tol, self._elbos = words, tol, deque[float](maxlen=_ELBOS)
         self._began = monotonic()

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from joblib import Parallel, delayed, effective_n_jobs
+from joblib import Parallel, delayed
 
 from ebcd._numerics import Array
 from ebcd._parameters import (
@@ -20,16 +20,12 @@ from ebcd._parameters import (
     list_of,
 )
 from ebcd._warnings import warn_user
-from ebcd.data import Input
+from ebcd.data import Input, from_matrix
+from ebcd.data._moments import as_dense
 from ebcd.estimators._penalized import PenalizedDecomposition
 from ebcd.fitting._alternate import Index
-from ebcd.fitting._penalized import (
-    SETTINGS,
-    emptying_strengths,
-    held_out_errors,
-    make_fold,
-    oriented,
-)
+from ebcd.fitting._penalized import SETTINGS, emptying_strengths, held_out_errors, oriented
+from ebcd.fitting._starts import svd_start
 from ebcd.penalties import AbstractPenalty, as_penalty
 
 
@@ -69,7 +65,7 @@ class PenalizedPCACV(PenalizedDecomposition):
     max_iter : int, default 2000
         Largest number of iterations from a start.
     n_jobs : int or None, default None
-        Number of processes that share the folds. Without any, folds are fitted all at once.
+        Number of processes that share the folds.
     random_state : int, Generator or None, default None
         Not used: every start is deterministic.
     verbose : int, default 0
@@ -185,32 +181,27 @@ class PenalizedPCACV(PenalizedDecomposition):
         splits = [tuple(_as_rows(rows, X.shape[0]) for rows in pair) for pair in pairs]
         if any(train.size == 0 or test.size == 0 for train, test in splits) or not splits:
             raise ValueError("cv must give splits with training and test rows")
-        jobs = effective_n_jobs(self.n_jobs)
-        size = max(train.size for train, _ in splits) * X.shape[1]
-        together = max(1, min(-(-len(splits) // jobs), SETTINGS.largest_stack // size))
-        groups = [splits[i : i + together] for i in range(0, len(splits), together)]
-        tasks = (delayed(self._group_errors)(X, group, penalty) for group in groups)
-        errors = np.vstack(Parallel(n_jobs=self.n_jobs)(tasks))
+        tasks = (delayed(self._fold_errors)(X, train, test, penalty) for train, test in splits)
+        errors = np.transpose(Parallel(n_jobs=self.n_jobs)(tasks))
         counts = np.array([test.size for _, test in splits])
-        return np.asarray(errors.T / counts / X.shape[1])
+        return np.asarray(errors / counts / X.shape[1])
 
-    def _group_errors(
-        self, X: Any, splits: list[tuple[Index, Index]], penalty: AbstractPenalty
-    ) -> Array:
-        k, n_fits = self.n_components, len(self.alphas_)
-        folds = [
-            make_fold(X, *split, center=self.center, scale=self.scale, k=k, n_fits=n_fits)
-            for split in splits
-        ]
-        starts = [self._starts(fold.principal, fold.divisor)[0] for fold in folds]
+    def _fold_errors(self, X: Any, train: Index, test: Index, penalty: AbstractPenalty) -> Array:
+        data = from_matrix(X[train], self.center, self.scale)
+        k = self.n_components
+        covariance = data.covariance.best_route(k * len(self.alphas_))
+        unit = data.scale * covariance.unit
+        found = svd_start(covariance, min(k, covariance.n_samples, covariance.n_features))
+        principal = np.vstack([found, np.zeros((k - len(found), X.shape[1]))])
         return held_out_errors(
-            folds,
-            oriented(penalty, np.array(starts)),
+            covariance,
+            (as_dense(X[test]) - data.mean) / unit,
+            oriented(penalty, self._starts(principal, unit)[0]),
             penalty,
             self.alphas_,
+            warm_path=self.warm_path,
             tol=max(self.tol, SETTINGS.fold_tol),
             max_iter=self.max_iter,
-            warm_path=self.warm_path,
         )
 
     def _warn_at_edge(self, best: int) -> None:

@@ -1,7 +1,7 @@
 """The plain alternating loop of sparse PCA: rotate the scores, shrink the loadings, repeat.
 
 Several fits run together as one stack of loadings, fits x k x p, so that an iteration is a few
-large products: several starts of one fit, or every strength of a penalty on every fold.
+large products: several starts of one fit, or every strength of a penalty.
 """
 
 from __future__ import annotations
@@ -16,9 +16,10 @@ from numpy.typing import NDArray
 from ebcd._numerics import Array
 
 Index = NDArray[np.integer[Any]]
-# From loadings to ``B = X'Z / n``, for the given fits of a stack.
-Rotate = Callable[[Array, Index], Array]
-# From ``B`` to loadings and the criterion, to be large; None if the method has no criterion.
+# From loadings to ``B = X'Z / n``.
+Rotate = Callable[[Array], Array]
+# From ``B`` to loadings and the criterion, to be large, for the given fits of a stack; None if the
+# method has no criterion.
 Shrink = Callable[[Array, Index], tuple[Array, Array | None]]
 Progress = Callable[[int, Array, Array], None]
 
@@ -75,7 +76,7 @@ def alternate(
     *,
     tol: float,
     max_iter: int,
-    size: Array | None = None,
+    size: float | None = None,
     momentum: bool = False,
     compete: bool = False,
     rival: float = -np.inf,
@@ -90,7 +91,7 @@ def alternate(
     ----------
     starts : array, fits x k x p
         Loadings to start from.
-    size : array, one for each fit, optional
+    size : float, optional
         What gains are relative to; by default the criterion itself.
     momentum : bool
         Whether to lengthen iterations by part of the one before. A step that lowers the criterion
@@ -113,7 +114,7 @@ def alternate(
     ended: dict[int, tuple[Array, Array, int, bool]] = {}
     values = np.full(count, -np.inf)
     for iteration in range(1, max_iter + 1):
-        observed = rotate(stack.proposal, stack.fits)
+        observed = rotate(stack.proposal)
         path, rising = _move(stack, *shrink(observed, stack.fits), tol, size, momentum)
         paths.append(np.full(count, np.nan))
         paths[-1][stack.fits] = path
@@ -144,7 +145,7 @@ def _move(
     new: Array,
     criterion: Array | None,
     tol: float,
-    size: Array | None,
+    size: float | None,
     momentum: bool,
 ) -> tuple[Array, NDArray[np.bool_]]:
     """Move to new loadings, in place; return what goes on the paths, and which fits still rise."""
@@ -156,7 +157,7 @@ def _move(
     if overshot.any():
         new = np.where(overshot[:, None, None], stack.loadings, new)
         criterion = np.where(overshot, stack.value, criterion)
-    unit = np.abs(criterion) if size is None else size[stack.fits]
+    unit = np.abs(criterion) if size is None else size
     gain = criterion - stack.value
     proposal = new
     if momentum:

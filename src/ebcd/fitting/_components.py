@@ -8,6 +8,7 @@ from scipy import optimize, special
 from ebcd._numerics import Array
 from ebcd.data import AbstractCovariance, from_matrix
 from ebcd.data._settings import SETTINGS
+from ebcd.fitting._rotation import NEGLIGIBLE
 
 # The Tracy-Widom distribution of order one: 99 % quantile, mean and variance (Bejan 2005).
 _TRACY_WIDOM_99, _TRACY_WIDOM_MEAN, _TRACY_WIDOM_VARIANCE = 2.0234, -1.2065, 1.6078
@@ -16,18 +17,13 @@ _SPARE = 5  # directions beside those that are tested, for accuracy
 _FACTOR_STEPS = 4
 _SMALLEST_SHARE = 0.05  # of a feature's variance that is noise
 _CLEAR = 3.0  # standard errors by which lengths of rows spread more than Gaussian ones
-_ROUNDING = 1e-12  # of the variance
 
 
 class Standardized(AbstractCovariance):
     """A covariance whose features are divided by standard deviations of their own.
 
-    Parameters
-    ----------
-    covariance : AbstractCovariance
-    variances : array of length p, optional
-        Squares of what the features are divided by; by default their variances, which makes this
-        the correlation matrix.
+    By default `variances`, their squares, are those of the features, which makes this the
+    correlation matrix.
     """
 
     def __init__(self, covariance: AbstractCovariance, variances: Array | None = None) -> None:
@@ -233,16 +229,7 @@ def distinct_rows(rows: Array) -> Array:
 
 
 class _Sample:
-    """Rows with weights.
-
-    Parameters
-    ----------
-    rows : array, n x p
-    weights : array of length n
-        Inverse standard deviations of the rows, up to a factor.
-    centred : bool
-        Whether their mean is subtracted.
-    """
+    """Rows with weights: inverse standard deviations of the rows, up to a factor."""
 
     def __init__(self, rows: Array, weights: Array, centred: bool) -> None:
         mean = weights**2 @ rows / (weights @ weights)
@@ -271,7 +258,7 @@ class _Sample:
         squares, back = self._squares(k), self._rows.T @ (self._rows @ vectors)
         products = self._products - 2 * (back**2).sum() + ((vectors.T @ back) ** 2).sum()
         total = float(squares.sum())
-        if total <= _ROUNDING * (self._rows**2).sum():
+        if total <= NEGLIGIBLE * (self._rows**2).sum():
             return True
         expected = 2 * (products - (squares**2).sum()) * n / (n - 1) / total**2
         expected = max(expected, 2 / self._rows.shape[1])  # as if all variances were equal
@@ -295,14 +282,8 @@ class _Sample:
 class _Left:
     """What `k` components leave of the data, and its largest eigenvalue.
 
-    Parameters
-    ----------
-    pairs : eigenvalues, eigenvectors and diagonal of a covariance of `n_samples` rows
-    k, n_samples : int
-    n : int
-        Degrees of freedom of the rows.
-    divided : bool
-        Whether each feature was divided by its noise.
+    `pairs` are eigenvalues, eigenvectors and diagonal of a covariance of `n_samples` rows with `n`
+    degrees of freedom; `divided`, if each feature was divided by its noise.
     """
 
     def __init__(
@@ -312,11 +293,13 @@ class _Left:
         alive, unit = diagonal > 0, n_samples / (n - k)
         taken = vectors[alive, :k] ** 2
         self._n, self._p, self._divided = n - k, int(alive.sum()) - k, divided
-        self._freedom = np.maximum(1 - taken.sum(axis=1), _ROUNDING)
+        self._freedom = np.maximum(1 - taken.sum(axis=1), NEGLIGIBLE)
         self._variances = unit * np.maximum(diagonal[alive] - taken @ values[:k], 0.0)
         self._total = unit * float(diagonal.sum() - values[:k].sum())
         self._largest = unit * float(values[k]) if k < values.size else 0.0
-        self._is_rounding = self._total <= _ROUNDING * unit * diagonal.sum() * self._p / alive.sum()
+        self._is_rounding = (
+            self._total <= NEGLIGIBLE * unit * diagonal.sum() * self._p / alive.sum()
+        )
 
     def stands_out(self) -> bool:
         """Compare with either kind of noise."""
@@ -343,10 +326,8 @@ class _Left:
         if spread <= by_chance:
             return True
         variances = 1 + np.sqrt(1 - by_chance / spread) * (variances - 1)
-        shape, size = (
-            (self._n - 0.5, self._p - 0.5),
-            self._largest * self._n * self._p / self._total,
-        )
+        shape = self._n - 0.5, self._p - 0.5
+        size = self._largest * self._n * self._p / self._total
         if size > float(variances.max()) * even_edge(*shape):  # clear without further computation
             return True
         return bool(size > uneven_edge(*shape, variances))
@@ -357,7 +338,7 @@ class _Left:
         Of noise with one larger variance, the former gains a chi-square of p - 1 directions and the
         latter one of p - 2 variances; so 2 % of the first alone are about 1 % of the difference.
         """
-        p, floor = self._p, _ROUNDING * self._total
+        p, floor = self._p, NEGLIGIBLE * self._total
         if p < 2 or self._largest <= floor:
             return False
         rest = max(self._total - self._largest, floor) / (p - 1)

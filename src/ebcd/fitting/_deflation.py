@@ -29,9 +29,12 @@ class Derived(AbstractCovariance):
 class Deflated(Derived):
     """Covariance of ``X P`` with ``P = I - A C'``; `a` and `c` are p x number of deflations."""
 
-    def __init__(self, covariance: AbstractCovariance, a: Array, c: Array) -> None:
+    def __init__(
+        self, covariance: AbstractCovariance, a: Array | None = None, c: Array | None = None
+    ) -> None:
         super().__init__(covariance, covariance.n_features)
-        self._a, self._c = a, c
+        none = np.empty((covariance.n_features, 0))
+        self._a, self._c = none if a is None else a, none if c is None else c
 
     def matmul(self, v: Array) -> Array:
         """Compute ``P'S P v``."""
@@ -44,10 +47,15 @@ class Deflated(Derived):
         taken = self._c * (2 * image - self._c @ (self._a.T @ image))
         return np.asarray(np.maximum(self._covariance.diagonal() - taken.sum(axis=1), 0.0))
 
-    def further(self, a: Array, c: Array) -> Deflated:
-        """Deflate once more, by ``I - a c'``."""
-        directions = np.column_stack([self._a, self.undeflated(a)])
-        return Deflated(self._covariance, directions, np.column_stack([self._c, c]))
+    def without_scores(self, w: Array, b: Array) -> Deflated:
+        """Project scores ``z = X w`` out of the data, ``X - z z'X / n``, with ``b = X'z / n``."""
+        directions = np.column_stack([self._a, self.undeflated(w)])
+        return Deflated(self._covariance, directions, np.column_stack([self._c, b]))
+
+    def without_direction(self, w: Array, b: Array) -> Deflated:
+        """Project the direction of `w` out of the features, ``X - (X v) v'``."""
+        v = w / np.linalg.norm(w)
+        return self.without_scores(v, v)  # of the same form, I - v v'
 
     def deflate(self, x: Array) -> Array:
         """Compute ``X P``."""
@@ -56,19 +64,6 @@ class Deflated(Derived):
     def undeflated(self, weights: Array) -> Array:
         """Compute ``P w``: weights for the data of scores of the deflated data."""
         return np.asarray(weights - self._a @ (self._c.T @ weights))
-
-
-def without_scores(covariance: AbstractCovariance, w: Array, b: Array) -> Deflated:
-    """Project scores ``z = X w`` out of the data, ``X - z z'X / n``, with ``b = X'z / n``."""
-    if isinstance(covariance, Deflated):
-        return covariance.further(w, b)
-    return Deflated(covariance, w[:, None], b[:, None])
-
-
-def without_direction(covariance: AbstractCovariance, w: Array, b: Array) -> Deflated:
-    """Project the direction of `w` out of the features, ``X - (X v) v'``."""
-    v = w / np.linalg.norm(w)
-    return without_scores(covariance, v, v)  # of the same form, I - v v'
 
 
 class Selected(Derived):

@@ -13,13 +13,14 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.sparse.linalg import LinearOperator, eigsh
 
 from ebcd._numerics import Array
 from ebcd.data import AbstractCovariance
+from ebcd.fitting._deflation import Derived
 from ebcd.fitting._noise import AbstractNoise
-from ebcd.fitting._rotation import rotate
+from ebcd.fitting._rotation import NEGLIGIBLE, rotate
 from ebcd.fitting._shrinkers import NormalMeansShrinker
+from ebcd.fitting._starts import svd_start
 from ebcd.priors._solve import Prior
 
 
@@ -29,29 +30,18 @@ class GreedySettings:
 
     tol: float = 1e-6  # nats an iteration
     steps: int = 500
-    accuracy: float = 1e-9  # of the leading singular vector, so that all kinds of input start alike
-    exact_up_to: int = 50  # features up to which all eigenvectors cost next to nothing
-    least: float = 1e-13  # share of the variance below which nothing is left to explain
     largest_share: float = 0.8  # of a loading that is posterior variance: bounds over-relaxation
 
 
 class Begin(NamedTuple):
-    """Components to begin with.
+    """Components to begin with."""
 
-    Attributes
-    ----------
-    loadings : array, k x p
-    fitted : list of FittedPrior, optional
-        None if they are not known.
-    precision : array, 1 or p
-    b : array, k x p, optional
-        The data rotated to their scores; by default those that fit the loadings best.
-    """
-
-    loadings: Array
-    fitted: list[Any] | None
-    precision: Array
-    b: Array | None = None
+    loadings: Array  # k x p
+    fitted: list[Any] | None  # their priors, None if they are not known
+    precision: Array  # 1 or p
+    b: Array | None = (
+        None  # k x p, the data rotated to their scores; by default those that fit best
+    )
 
 
 def greedy_components(
@@ -90,18 +80,18 @@ def _next_component(
     """Return loadings, prior and precision after another component; None if it is empty."""
     shrinker = NormalMeansShrinker([prior])
     b_found = rotate(covariance, loadings * precision)[1]
-    unexplained = covariance.diagonal() + (loadings * (loadings - 2 * b_found)).sum(axis=0)
-    loading = _leading_residual(covariance, loadings, b_found, precision, settings)
+    left = _Residual(covariance, loadings, b_found, precision)
+    loading = svd_start(left, 1)[0] / left.scale
     loading = loading * shrinker.oriented(loading[None])[0]
     fitted, value = np.full((1, 1), None, dtype=object), -np.inf
     for step in range(settings.steps):
-        b = _rotated(covariance, loading * precision, b_found, settings.least)
+        b = _rotated(covariance, loading * precision, b_found)
         s = np.sqrt(1 / (noise.n_samples * precision))
         shrunk = shrinker.shrink(b[None, None], s[None, None], fitted)
         mean, fitted = shrunk.mean[0, 0], shrunk.priors
         if not mean.any():
             return None
-        residual = np.maximum(unexplained + shrunk.fit[0], 0.0)
+        residual = np.maximum(left.variances + shrunk.fit[0], 0.0)
         precision = noise.precision(residual)
         old, value = value, float(noise.value(precision, residual) + shrunk.objective[0])
         if value - old < settings.tol or stop(step + 1, len(loadings) + 1):
@@ -113,39 +103,34 @@ def _next_component(
     return mean, fitted[0, 0], precision
 
 
-def _rotated(
-    covariance: AbstractCovariance, direction: Array, b_found: Array, least: float
-) -> Array:
+def _rotated(covariance: AbstractCovariance, direction: Array, b_found: Array) -> Array:
     product = covariance.matmul(direction[:, None])[:, 0]
     product = product - b_found.T @ (b_found @ direction)
     energy = float(direction @ product)
-    if energy <= least * float(direction @ direction) * covariance.trace():
+    if energy <= NEGLIGIBLE * float(direction @ direction) * covariance.trace():
         return np.zeros_like(direction)  # the components so far explain all there is
     return np.asarray(product / np.sqrt(energy))
 
 
-def _leading_residual(
-    covariance: AbstractCovariance,
-    loadings: Array,
-    b_found: Array,
-    precision: Array,
-    settings: GreedySettings,
-) -> Array:
-    """Leading singular vector of the residual, times its singular value over sqrt(n)."""
-    p = covariance.n_features
-    scale = np.broadcast_to(np.sqrt(precision), (p,))  # one for all, or the noise is divided out
+class _Residual(Derived):
+    """What components leave of the data, each feature divided by the deviation of its noise."""
 
-    def product(v: Array) -> Array:
-        v = scale * v.ravel()
-        along_l, along_b = loadings @ v, b_found @ v
-        image = covariance.matmul(v[:, None])[:, 0]
-        return np.asarray(scale * (image - b_found.T @ along_l + loadings.T @ (along_l - along_b)))
+    def __init__(
+        self, covariance: AbstractCovariance, loadings: Array, b: Array, precision: Array
+    ) -> None:
+        super().__init__(covariance, covariance.n_features)
+        self._loadings, self._b = loadings, b
+        self.scale = np.broadcast_to(np.sqrt(precision), covariance.n_features)
+        self.variances = covariance.diagonal() + (loadings * (loadings - 2 * b)).sum(axis=0)
 
-    if p <= settings.exact_up_to:
-        matrix = np.array([product(row) for row in np.eye(p)])
-        values, vectors = np.linalg.eigh(0.5 * (matrix + matrix.T))
-    else:
-        start = np.random.default_rng(0).standard_normal(p)
-        operator = LinearOperator((p, p), matvec=product, dtype=np.float64)
-        values, vectors = eigsh(operator, k=1, which="LA", v0=start, tol=settings.accuracy)
-    return np.asarray(np.sqrt(max(values[-1], 0.0)) * vectors[:, -1] / scale)
+    def matmul(self, v: Array) -> Array:
+        """Multiply by ``D``, divided."""
+        scale, loadings, b = self.scale[:, None], self._loadings, self._b
+        v = scale * v
+        along_l, along_b = loadings @ v, b @ v
+        image = self._covariance.matmul(v) - b.T @ along_l + loadings.T @ (along_l - along_b)
+        return np.asarray(scale * image)
+
+    def diagonal(self) -> Array:
+        """Return the variances that are left, divided."""
+        return np.asarray(self.scale**2 * self.variances)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,35 +19,29 @@ import numpy as np
 from ebcd._numerics import Array
 from ebcd.data import AbstractCovariance
 from ebcd.fitting._alternate import Fit, alternate
-from ebcd.fitting._deflation import Deflated, without_direction, without_scores
-from ebcd.fitting._rotation import multiply, orthonormal_rows, polar
+from ebcd.fitting._deflation import Deflated
+from ebcd.fitting._rotation import NEGLIGIBLE, multiply, orthonormal_rows, polar
 from ebcd.fitting._shrinkers import NormalMeansShrinker
 from ebcd.penalties import L0, L1, SCAD, AbstractPenalty
-
-NEGLIGIBLE = 1e-12  # of a size or a variance in working units: what is left of it by rounding
 
 
 class Strength:
     """A penalty of given strengths (..., 1), on arguments in units of some length."""
 
     def __init__(self, penalty: AbstractPenalty, alpha: Array, length: Array | float) -> None:
-        # any threshold serves a homogeneous penalty: one that saves multiplications
-        threshold = np.asarray(length) if penalty.homogeneous else penalty.threshold(alpha)
+        threshold = penalty.threshold(alpha)
         self._penalty = penalty
         self._step = alpha / threshold
         self._factor = np.asarray(length / threshold)
-        self._plain = bool((self._factor == 1).all())
         self._weight = np.squeeze(self._step / self._factor**2, axis=-1)
 
     def prox(self, v: Array) -> Array:
         """Minimise ``(u - v)^2 / 2`` plus the penalty, both in units of the squared length."""
-        if self._plain:
-            return self._penalty.prox(v, self._step)
         return self._penalty.prox(v * self._factor, self._step) / self._factor
 
     def value(self, v: Array) -> Array:
         """Compute the penalty of each row of `v`, in units of the squared length."""
-        values = self._penalty.value(v if self._plain else v * self._factor)
+        values = self._penalty.value(v * self._factor)
         return np.asarray(values.sum(axis=-1) * self._weight)
 
 
@@ -130,22 +125,15 @@ class Components(NamedTuple):
 
 @dataclass(frozen=True)
 class Method:
-    """A sparse PCA method.
+    """A sparse PCA method."""
 
-    Attributes
-    ----------
-    shrinkage : callable
-        From ``B`` (fits x k x p) and the method's parameters to loadings and their criterion.
-    rotation : callable
-        From the covariance and loadings to ``B``.
-    deflation : callable, optional
-        From the covariance, the weights of a component's scores and its ``B`` to what is left for
-        the next component; None if components are found together.
-    """
-
+    # from B (fits x k x p) and the method's parameters to loadings and their criterion
     shrinkage: Callable[..., Any]
+    # from the covariance and loadings to B
     rotation: Callable[[AbstractCovariance, Array], Array]
-    deflation: Callable[[AbstractCovariance, Array, Array], Deflated] | None = None
+    # from what is left of the covariance, the weights of a component's scores and its B to what is
+    # left for the next component; None if components are found together
+    deflation: Callable[[Deflated, Array, Array], Deflated] | None = None
 
     def fit(
         self,
@@ -158,7 +146,7 @@ class Method:
     ) -> Fit:
         """Alternate from several starts, which compete, and return the best fit."""
         fits = alternate(
-            lambda loadings, _: self.rotation(covariance, loadings),
+            partial(self.rotation, covariance),
             lambda b, _: self.shrinkage(b, *parameters),
             starts,
             tol=tol,
@@ -171,7 +159,7 @@ class Method:
         self,
         covariance: AbstractCovariance,
         count: int,
-        prepare: Callable[[int, AbstractCovariance], tuple[tuple[Any, ...], Array]],
+        prepare: Callable[[int, Deflated], tuple[tuple[Any, ...], Array]],
         *,
         tol: float,
         max_iter: int,
@@ -183,7 +171,7 @@ class Method:
         """
         if self.deflation is None:
             raise ValueError("this method has no deflation")
-        left = covariance
+        left = Deflated(covariance)
         loadings, weights, observed = np.zeros((3, count, covariance.n_features))
         paths, converged = list[Array](), True
         for k in range(count):
@@ -196,7 +184,7 @@ class Method:
             if size < NEGLIGIBLE:
                 continue
             loadings[k], w = v * size, v / size
-            weights[k] = left.undeflated(w) if isinstance(left, Deflated) else w
+            weights[k] = left.undeflated(w)
             left = self.deflation(left, w, product / size)
         path = np.concatenate(paths)
         return Components(loadings, weights, observed, path, path.size, converged, np.zeros(count))
@@ -205,9 +193,9 @@ class Method:
 METHODS = {
     "EBCD": Method(NormalMeansShrinker, polar),  # in a loop of its own
     "PenalizedPCA": Method(proximal_map, polar),
-    "SPC": Method(l1_ball, polar, without_scores),
+    "SPC": Method(l1_ball, polar, Deflated.without_scores),
     "GPower": Method(scaled_threshold, polar),
-    "GPower, one by one": Method(scaled_threshold, polar, without_direction),
+    "GPower, one by one": Method(scaled_threshold, polar, Deflated.without_direction),
     "ITSPCA": Method(orthonormal_threshold, multiply),  # the rotation is the QR decomposition
     "USLPCA": Method(largest, polar),
 }

@@ -11,7 +11,7 @@ import numpy as np
 from ebcd._numerics import Array
 
 # The ELBO is unbounded when components fit the data exactly, so the noise has a floor.
-_FLOOR = 1e-10  # of the mean variance
+FLOOR = 1e-10  # of the mean variance
 _PSEUDO_SHARE = 0.2  # of the number of samples
 
 
@@ -31,7 +31,7 @@ class AbstractNoise(ABC):
     def __init__(self, n_samples: Any, variances: Array) -> None:
         self.n_samples, self.variances = n_samples, variances
         mean = float(variances.mean())
-        self.floor: Array = np.asarray(_FLOOR * mean if mean > 0 else 1.0)
+        self.floor: Array = np.asarray(FLOOR * mean if mean > 0 else 1.0)
 
     @abstractmethod
     def precision(self, residual: Array) -> Array:
@@ -82,7 +82,7 @@ class PerFeatureNoise(AbstractNoise):
         super().__init__(n_samples, variances)
         self._pseudo = _PSEUDO_SHARE * self.n_samples
         constant = self.variances <= 0
-        self.floor = np.where(constant, self.floor, _FLOOR * self.variances)
+        self.floor = np.where(constant, self.floor, FLOOR * self.variances)
         self._prior = np.maximum(self.variances, self.floor)
 
     def precision(self, residual: Array) -> Array:

@@ -6,16 +6,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from itertools import combinations
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from ebcd._numerics import Array
-from ebcd.data import AbstractCovariance, from_matrix, is_sparse
-from ebcd.fitting._alternate import Index, Progress, alternate
+from ebcd._numerics import Array, chunks
+from ebcd.data import AbstractCovariance
+from ebcd.fitting._alternate import Fit, Progress, alternate
 from ebcd.fitting._methods import METHODS, Components, Strength, best_of, unit_rows
-from ebcd.fitting._rotation import inverse_root, multiply, polar_product, rotate
-from ebcd.fitting._starts import svd_start
+from ebcd.fitting._rotation import inverse_root, rotate
 from ebcd.penalties import AbstractPenalty
 
 
@@ -25,7 +24,7 @@ class PenalizedSettings:
 
     overlap: float = 0.05  # angle between components (radians) that may be handed over
     turn: float = 0.3  # radians, enough to leave the neighbourhood of a saddle
-    largest_stack: int = 4_000_000  # entries that are held at once: loadings, rows of folds
+    largest_stack: int = 4_000_000  # entries of loadings that are held at once
     fold_tol: float = 1e-8  # errors of held-out rows need fewer digits than loadings
 
 
@@ -47,21 +46,13 @@ def fit_penalized(
     Gains are compared with `tol` as shares of half the sum of squares of the data. The path has
     what the criterion falls by; the detail of a component is its strength.
     """
-    n, tol = covariance.n_samples, max(tol, 50 * np.finfo(np.float64).eps)
+    tol = max(tol, 50 * np.finfo(np.float64).eps)
     alpha = np.full(starts.shape[1], alpha)
-    method = METHODS["PenalizedPCA"]
-    parameters = penalty, alpha[:, None], np.sqrt(n) * covariance.unit, n
     run = partial(
-        alternate,
-        lambda loadings, _: method.rotation(covariance, loadings),
-        lambda b, _: method.shrinkage(b, *parameters),
-        tol=tol,
-        max_iter=max_iter,
-        momentum=True,
-        progress=progress,
+        fit_stack, covariance, penalty, alpha, tol=tol, max_iter=max_iter, progress=progress
     )
-    half = 0.5 * n * covariance.trace()
-    best = best_of(run(starts, size=np.full(len(starts), half)))
+    best = best_of(run(starts))
+    half = 0.5 * covariance.n_samples * covariance.trace()
     path = best.path
     while True:
         near = oriented(penalty, np.array(list(_neighbours(best.loadings))))
@@ -69,7 +60,7 @@ def fit_penalized(
         if near.size == 0:
             break
         enough = path[-1] + tol * half
-        found = run(near, size=np.full(len(near), half), rival=enough)
+        found = run(near, rival=enough)
         # a fit that ends after one iteration has not been compared yet
         better = [fit for fit in found if fit.path[-1] > enough]
         if not better:
@@ -114,102 +105,57 @@ def _turned(loadings: Array, i: int, j: int, angle: float) -> Array:
     return turned
 
 
-class Fold(NamedTuple):
-    """One split of the data."""
-
-    covariance: AbstractCovariance  # of the training rows
-    test: Array  # rows, centred and scaled by the training rows, in units of the covariance
-    divisor: Array  # what the features were divided by
-    principal: Array  # k x p, principal components of the training rows
-
-
-def make_fold(
-    x: Any, train: Index, test: Index, *, center: bool, scale: bool, k: int, n_fits: int
-) -> Fold:
-    """Centre and scale training rows by themselves, test rows by the training rows."""
-    data = from_matrix(x[train], center, scale, None)
-    covariance = data.covariance.best_route(k * n_fits)
-    divisor = data.scale * covariance.unit
-    rows = x[test].toarray() if is_sparse(x) else x[test]
-    mean = 0.0 if data.mean is None else data.mean
-    left_out = (np.asarray(rows, dtype=np.float64) - mean) / divisor
-    found = svd_start(covariance, min(k, covariance.n_samples, covariance.n_features))
-    principal = np.vstack([found, np.zeros((k - len(found), x.shape[1]))])
-    return Fold(covariance, left_out, divisor, principal)
-
-
 def held_out_errors(
-    folds: list[Fold],
-    starts: Array,
+    covariance: AbstractCovariance,
+    test: Array,
+    start: Array,
     penalty: AbstractPenalty,
     alphas: Array,
     *,
-    tol: float,
-    max_iter: int,
     warm_path: bool = False,
+    **options: Any,
 ) -> Array:
     """Compute squared errors of test rows projected on the loadings, in units of the data.
 
-    Every strength, in increasing order, is tried on the training rows of every fold, all at once or
-    (`warm_path`) each from where the one before it ended. `starts` are folds x k x p, in working
-    units of each fold; the result is folds x alphas.
+    Every strength, in increasing order, is tried on the covariance of the training rows, all at
+    once or (`warm_path`) each from where the one before it ended. The `start` (k x p) and the test
+    rows are in working units of the covariance.
     """
-    errors = np.empty((len(folds), alphas.size))
-    tasks = np.array([(f, a) for f in range(len(folds)) for a in range(alphas.size)])
-    size = max(1, SETTINGS.largest_stack // max(starts[0].size, 1))
-    parts = [tasks[i : i + size] for i in range(0, len(tasks), size)]
-    if warm_path:
-        parts = [tasks[tasks[:, 1] == a] for a in range(alphas.size)]
-    for part in parts:
-        which, strength = part[:, 0], alphas[part[:, 1]]
-        loadings = _fit_together(folds, starts[which], penalty, which, strength, tol, max_iter)
+    errors = []
+    at_once = 1 if warm_path else max(1, SETTINGS.largest_stack // max(start.size, 1))
+    for part in chunks(alphas.size, at_once):
+        strengths = alphas[part, None]
+        starts = np.tile(start, (len(strengths), 1, 1))
+        fits = fit_stack(covariance, penalty, strengths, starts, **options)
+        loadings = np.array([fit.loadings for fit in fits])
+        errors.append(_left_over(test, loadings))
         if warm_path:
-            starts = loadings
-        for f in np.unique(which):
-            error = _left_over(folds[f].test, loadings[which == f])
-            errors[f, part[which == f, 1]] = error * folds[f].covariance.unit ** 2
-    return errors
+            start = loadings[0]
+    return np.concatenate(errors) * covariance.unit**2
 
 
-def _fit_together(
-    folds: list[Fold],
-    starts: Array,
+def fit_stack(
+    covariance: AbstractCovariance,
     penalty: AbstractPenalty,
-    which: Index,
     alpha: Array,
-    tol: float,
-    max_iter: int,
-) -> Array:
-    """Fit a stack: each fit has a fold, given by its number in increasing order, and a strength."""
-    covariances = [fold.covariance for fold in folds]
-    n = np.array([covariances[f].n_samples for f in which])
-    length = np.sqrt(n) * np.array([covariances[f].unit for f in which])
-    total = n * np.array([covariances[f].trace() for f in which])
-    shrinkage = METHODS["PenalizedPCA"].shrinkage
+    starts: Array,
+    **options: Any,
+) -> list[Fit]:
+    """Fit from every start, with strengths `alpha` that broadcast to fits x k.
 
-    def rotate_each(loadings: Array, fits: Index) -> Array:
-        product = np.empty_like(loadings)
-        ends = np.searchsorted(which[fits], np.arange(len(folds) + 1))
-        for covariance, begin, end in zip(covariances, ends, ends[1:], strict=False):
-            if begin < end:
-                multiply(covariance, loadings[begin:end], out=product[begin:end])
-        return polar_product(loadings, product)
-
-    def shrink_each(b: Array, fits: Index) -> tuple[Array, Array]:
-        scale = alpha[fits, None, None], length[fits, None, None]
-        found: tuple[Array, Array] = shrinkage(b, penalty, *scale, n[fits])
-        return found
-
-    fits = alternate(
-        rotate_each,
-        shrink_each,
+    Gains are relative to half the sum of squares of the data; `options` are those of `alternate`.
+    """
+    n, method = covariance.n_samples, METHODS["PenalizedPCA"]
+    alpha = np.broadcast_to(alpha, starts.shape[:2])[:, :, None]
+    length, half = np.sqrt(n) * covariance.unit, 0.5 * n * covariance.trace()
+    return alternate(
+        partial(method.rotation, covariance),
+        lambda b, fits: method.shrinkage(b, penalty, alpha[fits], length, n),
         starts,
-        tol=tol,
-        max_iter=max_iter,
-        size=0.5 * np.where(total > 0, total, 1.0),
+        size=half or 1.0,
         momentum=True,
+        **options,
     )
-    return np.array([fit.loadings for fit in fits])
 
 
 def _left_over(test: Array, loadings: Array) -> Array:

@@ -19,18 +19,8 @@ class AbstractDisplay(ABC):
     """Shows people how far a fit is."""
 
     @abstractmethod
-    def stage(self, words: str, number: int = 1, of: int = 1, tol: float | None = None) -> None:
-        """Begin a stage.
-
-        Parameters
-        ----------
-        words : str
-            What is done in it.
-        number, of : int
-            Its number among those that take about equally long.
-        tol : float, optional
-            Gain of the ELBO in an iteration at which the stage ends; only in the last one.
-        """
+    def stage(self, words: str, tol: float | None = None) -> None:
+        """Begin a stage; the last one has the gain of the ELBO in an iteration at which it ends."""
 
     @abstractmethod
     def iteration(self, number: int, elbo: float | None, n_components: int) -> None:
@@ -81,7 +71,7 @@ class Monitor:
         self._searching = tol is None
         self._number = 0 if self._searching else len(self.path)
         if self._display is not None:
-            self._display.stage(words, tol=tol)
+            self._display.stage(words, tol)
 
     def __call__(self, states: States) -> bool:
         """Note an iteration; return whether time is up."""
@@ -123,7 +113,7 @@ class Printer(AbstractDisplay):
         self._began = self._spoke = now()
         self._stage, self._last, self._elbo, self._line = "", False, np.nan, ""
 
-    def stage(self, words: str, number: int = 1, of: int = 1, tol: float | None = None) -> None:
+    def stage(self, words: str, tol: float | None = None) -> None:
         """Print where the stage before this one ended."""
         self._print()
         self._stage, self._last, self._elbo = words, tol is not None, np.nan

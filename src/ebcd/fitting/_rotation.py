@@ -11,7 +11,7 @@ from scipy.linalg import lapack
 from ebcd._numerics import Array
 from ebcd.data import AbstractCovariance
 
-_THIN = 1e-12  # what a row adds to those before it, relative to its length: rounding
+NEGLIGIBLE = 1e-12  # of a size or a variance: what is left of it by rounding
 
 
 def eigenpairs(matrix: Array) -> tuple[Array, Array]:
@@ -48,12 +48,9 @@ def score_map(
     return weights.T, b
 
 
-def rotate(
-    covariance: AbstractCovariance, directions: Array, product: Array | None = None
-) -> tuple[Array, Array]:
+def rotate(covariance: AbstractCovariance, directions: Array) -> tuple[Array, Array]:
     """Return ``W = (D S D')^(-1/2) D`` and ``W S``: the scores ``X W'`` are nearest ``X D'``."""
-    if product is None:
-        product = multiply(covariance, directions)
+    product = multiply(covariance, directions)
     root = inverse_root(directions @ product.T)
     return root @ directions, root @ product
 
@@ -63,22 +60,16 @@ def polar(covariance: AbstractCovariance, loadings: Array) -> Array:
 
     The scores nearest to ``X L'`` are those that leave the smallest residual.
     """
-    return polar_product(loadings, multiply(covariance, loadings))
-
-
-def polar_product(loadings: Array, product: Array) -> Array:
-    """Rotate as `polar` does, given the `product` of the loadings with the covariance."""
+    product = multiply(covariance, loadings)
     # as inner products of rows: small matrices of a stack would be multiplied without BLAS
     gram = np.vecdot(loadings[..., :, None, :], product[..., None, :, :])
     return np.asarray(inverse_root(gram) @ product)
 
 
-def multiply(covariance: AbstractCovariance, rows: Array, out: Array | None = None) -> Array:
+def multiply(covariance: AbstractCovariance, rows: Array) -> Array:
     """Multiply the rows of a matrix, or of a stack of matrices, by ``S``."""
-    out = np.empty(rows.shape) if out is None else out
-    flat = (-1, rows.shape[-1])
-    out.reshape(flat)[:] = covariance.matmul(rows.reshape(flat).T).T
-    return out
+    flat = rows.reshape(-1, rows.shape[-1])
+    return np.ascontiguousarray(covariance.matmul(flat.T).T).reshape(rows.shape)
 
 
 def orthonormal_rows(rows: Array) -> Array:
@@ -88,7 +79,7 @@ def orthonormal_rows(rows: Array) -> Array:
     while kept.any():
         q, r = np.linalg.qr(rows[kept].T)
         diagonal = np.diagonal(r)
-        thin = np.abs(diagonal) <= _THIN * np.linalg.norm(rows[kept], axis=1)
+        thin = np.abs(diagonal) <= NEGLIGIBLE * np.linalg.norm(rows[kept], axis=1)
         if not thin.any():
             found[kept] = (q * np.where(diagonal < 0, -1.0, 1.0)).T
             break

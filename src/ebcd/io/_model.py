@@ -11,8 +11,7 @@ from typing import Any
 
 from ebcd import _store, estimators, peers
 from ebcd._version import __version__
-from ebcd.peers._ebmf_model import Factor
-from ebcd.peers._ebmf_search import Fitted
+from ebcd.peers._ebmf_search import Factor, Fitted
 from ebcd.peers._ebpca_amp import JointPrior
 from ebcd.penalties import PENALTIES, AbstractPenalty
 from ebcd.priors import PRIORS, AbstractPriorFamily, FittedPrior, make_family, make_prior

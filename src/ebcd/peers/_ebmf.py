@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Iterable
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -15,7 +15,6 @@ from ebcd._warnings import warn_user
 from ebcd.data import checked_sparse, comes_in_chunks, is_sparse, refuse_queries
 from ebcd.peers._ebmf_model import (
     NOISE_SIDES,
-    Factor,
     Model,
     Noise,
     observe,
@@ -23,7 +22,7 @@ from ebcd.peers._ebmf_model import (
     side_of,
     working_priors,
 )
-from ebcd.peers._ebmf_search import Search, improve_scores, remember, scores_of, with_fixed_priors
+from ebcd.peers._ebmf_search import Search, improve_scores, remember, scores_of
 from ebcd.peers._whole_data import WholeDataDecomposition
 from ebcd.priors._family import as_priors
 from ebcd.priors._fitted import FittedPrior
@@ -153,57 +152,64 @@ class EBMF(WholeDataDecomposition):
         data, mean, unit = observe(X, bool(self.center))
         noise = Noise(data, NOISE_SIDES[self.noise])
         priors = as_priors(self.scores_prior), as_priors(self.loadings_prior)
-        model = Model(data, noise, working_priors(*priors, unit))
-        model.settle()
-        progress = _Printer(data.counts[0].sum() * np.log(unit)) if self.verbose else None
-        search = Search(model, tol=self.tol, max_iter=self.max_iter, progress=progress)
+        shift = data.counts[0].sum() * np.log(unit)
+        search = Search(
+            data,
+            noise,
+            working_priors(*priors, unit),
+            tol=self.tol,
+            max_iter=self.max_iter,
+            shift=shift if self.verbose else None,
+        )
         if data.squares[0].any():
             search.run(self.n_components)
-        self._store(search, mean, unit)
+        self._store(search, mean, unit, shift)
         self._warn(search)
         return self
 
-    def _store(self, search: Search, mean: Array, unit: float) -> None:
-        model = with_fixed_priors(self._ordered(search.model))
+    def _store(self, search: Search, mean: Array, unit: float, shift: float) -> None:
+        model = self._ordered(search.model)
+        model.sides[0].family = model.sides[0].prior  # fixed from now on
         improve_scores(model, self.max_iter)
+        model.multiply()
+        model.settle(keep_precision=True)
         self._fitted, self._unit, self.mean_ = remember(model), unit, mean
-        k, (n, p) = len(model.factors), model.data.shape
-        scores = model.stacked(0).T
-        self._size = np.sqrt(np.mean(scores**2, axis=0))
-        self.scores_ = scores / self._size
+        scores, loadings = model.sides
+        self._size = np.sqrt(np.mean(scores.mean**2, axis=1))
         back = (self._size * unit)[:, None]
-        self.components_ = model.stacked(1) * back
-        spread = [np.sqrt(factor.variances[1]) for factor in model.factors]
-        self.components_sd_ = np.reshape(spread, (k, p)) * back
-        rates = [factor.found(1).posterior(*factor.problem(1)).lfsr for factor in model.factors]
-        self.lfsr_ = np.reshape(rates, (k, p))
-        self.priors_ = [
-            factor.found(1).rescaled(float(c))
-            for factor, c in zip(model.factors, back[:, 0], strict=True)
-        ]
-        self.scores_priors_ = [
-            factor.found(0).rescaled(1 / float(size))
-            for factor, size in zip(model.factors, self._size, strict=True)
-        ]
+        self.scores_ = scores.mean.T / self._size
+        self.components_ = loadings.mean * back
+        self.components_sd_ = np.sqrt(loadings.variance) * back
+        problems = zip(loadings.prior, loadings.b, loadings.s, strict=True)
+        rates = [prior.posterior(b, s).lfsr for prior, b, s in problems]
+        self.lfsr_ = np.reshape(rates, loadings.mean.shape)
+        self.priors_ = _rescaled(loadings.prior, back[:, 0])
+        self.scores_priors_ = _rescaled(scores.prior, 1 / self._size)
         variance = unit**2 / model.precision
         self.noise_variance_ = variance if variance.ndim else float(variance)
         self._store_variances(unit**2 * float((model.data.squares[1] / model.data.counts[1]).sum()))
-        shift = float(model.data.counts[0].sum()) * np.log(unit)
         # the last step of the scores may be lost in rounding
         path = np.maximum.accumulate([*search.path, model.value])
         self.elbo_path_ = path - shift
         proper = all(prior.proper for prior in [*self.priors_, *self.scores_priors_])
         self.elbo_ = float(self.elbo_path_[-1]) if proper else np.nan
         self.n_iter_, self.converged_ = search.n_iter, search.converged
-        self.n_components_, self.n_samples_ = k, n
+        self.n_components_, self.n_samples_ = model.size, model.data.shape[0]
 
     def _ordered(self, model: Model) -> Model:
         """Sort by explained variance and make the largest loading positive."""
-        factors = [_signed(factor) for factor in model.factors]
+        model = model.copy()
+        scores, loadings = model.sides
+        for k, row in enumerate(loadings.mean):
+            one_sided = any(side_of(side.prior[k]) for side in model.sides)
+            if row[np.abs(row).argmax()] <= 0 and not one_sided:
+                for side in model.sides:
+                    side.mirror(k)
         given = self.loadings_prior, self.scores_prior
-        if not any(isinstance(priors, list | tuple) for priors in given):
-            factors.sort(key=lambda f: -float(np.mean(f.mean[0] ** 2) * np.sum(f.mean[1] ** 2)))
-        return replace(model, factors=factors)
+        if any(isinstance(priors, list | tuple) for priors in given):
+            return model
+        sizes = np.mean(scores.mean**2, axis=1) * np.sum(loadings.mean**2, axis=1)
+        return model.copy(np.argsort(-sizes, kind="stable"))
 
     def _warn(self, search: Search) -> None:
         if self.n_components_ and search.model.noise.at_floor(search.model.precision):
@@ -244,7 +250,8 @@ class EBMF(WholeDataDecomposition):
 
     def _normal_means(self, k: int) -> tuple[FittedPrior, Array, Array, Array]:
         factor = self._fitted.factors[k]
-        return factor.found(1), *factor.problem(1), self._size[k] * self._unit
+        b, s = factor.observed[1]
+        return factor.prior[1], b, np.broadcast_to(s, b.shape), self._size[k] * self._unit
 
     def _feature_noise(self) -> Any:
         """Noise variance of a new sample; the mean one if samples differ."""
@@ -290,34 +297,8 @@ def _checked_data(estimator: Any, X: Any, reset: bool) -> Any:
     return X
 
 
-def _signed(factor: Factor) -> Factor:
-    """Make the largest loading positive, unless a prior lies on one side."""
-    loadings = factor.mean[1]
-    one_sided = any(map(side_of, factor.prior))
-    if loadings[np.abs(loadings).argmax()] > 0 or one_sided:
-        return factor
-    (b, s), (c, t) = factor.observed
-    return replace(
-        factor,
-        mean=(-factor.mean[0], -factor.mean[1]),
-        prior=(factor.found(0).mirrored(), factor.found(1).mirrored()),
-        observed=((-b, s), (-c, t)),
-        product=None,
-    )
-
-
-class _Printer:
-    """Print a line for every iteration, with the ELBO in the units of the data."""
-
-    def __init__(self, shift: float) -> None:
-        self._shift, self._count = shift, 0
-
-    def __call__(self, stage: str, model: Model) -> None:
-        self._count += 1
-        print(  # noqa: T201 - asked for by verbose
-            f"iteration {self._count:5d}   {stage:8s}   {len(model.factors)} components   "
-            f"ELBO {model.value - self._shift:16.4f}"
-        )
+def _rescaled(priors: Iterable[FittedPrior], factors: Array) -> list[FittedPrior]:
+    return [prior.rescaled(float(c)) for prior, c in zip(priors, factors, strict=True)]
 
 
 def _exchangeable(given: Any) -> Any:

@@ -18,25 +18,23 @@ and ``k x p`` loadings.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar
+from copy import copy
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
 
 from ebcd._numerics import Array
 from ebcd.data import column_moments, is_sparse, working_unit
 from ebcd.data._moments import row_pieces
+from ebcd.data._rows import back_from, scores_of
+from ebcd.fitting._noise import FLOOR
 from ebcd.priors._family import PRIORS, AbstractPriorFamily
 from ebcd.priors._fitted import FittedPrior, FlatPrior
 from ebcd.priors._solve import Prior, solve_columns
 
-T = TypeVar("T")
-
-
-# The ELBO is unbounded when factors fit the data exactly, so the noise has a floor, as a share of
-# the mean square of the data.
-_FLOOR = 1e-10
 # Logarithms of scales among which that of a prior is looked for, about a first guess.
 _LOG_SCALES = np.linspace(-5.0, 5.0, 21)
 NOISE_SIDES: dict[str, int | None] = {"constant": None, "per_sample": 0, "per_feature": 1}
@@ -57,7 +55,7 @@ class Observations:
     counts: tuple[Array, Array]
 
     def __init__(self, x: Any, mean: Array, unit: float) -> None:
-        self._x, self._mean, self._unit = x, mean / unit, unit
+        self._x, self._mean, self._unit = x, mean, unit
         n, p = self.shape = x.shape
         own, variances = column_moments(x, True)
         by_feature = n * (variances / unit / unit + ((own - mean) / unit) ** 2)
@@ -66,25 +64,15 @@ class Observations:
 
     def product(self, side: int, rows: Array) -> Array:
         """Multiply the data by vectors of the other side; missing entries count as zero."""
-        x = self._x if side == 0 else self._x.T
-        product = np.ascontiguousarray(np.asarray(x @ (rows / self._unit).T).T)
-        if self._mean.any():
-            if side == 0:
-                product -= (rows @ self._mean)[:, None]
-            else:
-                product -= np.outer(rows.sum(axis=1), self._mean)
-        return product
+        multiply = scores_of if side == 0 else back_from
+        return multiply(self._x, rows / self._unit, self._mean)
 
-    def total(self, side: int, row: Array) -> Array:
-        """Sum up `row`, of the other side, over the entries that are observed.
+    def total(self, side: int, rows: Array) -> Array:
+        """Sum up `rows`, of the other side, over the entries that are observed.
 
         One number for each place on `side`, or a single one if they are all the same.
         """
-        return np.asarray(row.sum())
-
-    def fitted_along(self, side: int, rows: Array, row: Array, target: Array) -> Array:
-        """Multiply the low-rank matrix of `rows` and `target` by `row` of the other side."""
-        return np.asarray((rows @ row) @ target)
+        return np.asarray(rows.sum(axis=-1, keepdims=True))
 
     def residual(self, side: int, mean: tuple[Array, Array], product: Array) -> Array:
         """Compute sums of squared residuals of the product of means, for each place on `side`.
@@ -112,13 +100,9 @@ class IncompleteObservations(Observations):
         """Multiply the observed data by vectors of the other side."""
         return np.asarray(rows @ (self._filled.T if side == 0 else self._filled))
 
-    def total(self, side: int, row: Array) -> Array:
-        """Sum up `row` over the entries that are observed, for each place on `side`."""
-        return np.asarray(row @ (self._seen.T if side == 0 else self._seen))
-
-    def fitted_along(self, side: int, rows: Array, row: Array, target: Array) -> Array:
-        """Multiply the observed low-rank matrix by `row` of the other side."""
-        return np.asarray((self.total(side, rows * row) * target).sum(axis=0))
+    def total(self, side: int, rows: Array) -> Array:
+        """Sum up `rows` over the entries that are observed, for each place on `side`."""
+        return np.asarray(rows @ (self._seen.T if side == 0 else self._seen))
 
     def residual(self, side: int, mean: tuple[Array, Array], product: Array) -> Array:
         """Compute sums of squared residuals of the entries that are observed."""
@@ -236,55 +220,81 @@ def moments_of(prior: FittedPrior) -> tuple[float, float]:
     return float(nothing_known.mean[0]), float(nothing_known.sd[0])
 
 
-def side_of(prior: Prior | UpToScale | None) -> int:
+def side_of(prior: Prior | UpToScale) -> int:
     """Return the side of zero on which a prior lies; 0 if on both."""
-    if prior is None:
-        return 0
     return PRIORS[prior.name if isinstance(prior, AbstractPriorFamily) else prior.family].side
 
 
-_NONE: Array = np.array([])
+@dataclass
+class Side:
+    """Posteriors of all factors on one side; arrays have a row or an entry for each."""
 
-
-@dataclass(frozen=True)
-class Factor:
-    """Posterior of one factor; pairs are of scores and loadings."""
-
-    mean: tuple[Array, Array]
-    second: tuple[Array, Array]  # means of the squares
-    number: int  # place in the order in which factors were added
-    prior: tuple[FittedPrior | None, FittedPrior | None] = (None, None)
-    # The normal means problems (1), b and s, that the posterior solves.
-    observed: tuple[tuple[Array, Array], tuple[Array, Array]] = ((_NONE, _NONE), (_NONE, _NONE))
-    evidence: tuple[float, float] = (0.0, 0.0)  # minus the divergence from the prior
-    # Of the data with the means of the side where residuals are not summed up, if it is known.
-    product: Array | None = None
+    family: NDArray[Any]  # families or fixed priors, as they were asked for
+    prior: NDArray[Any]  # priors that were found, None before the first update
+    mean: Array
+    variance: Array
+    # The normal means problems (1) that the posteriors solve.
+    b: Array
+    s: Array
+    evidence: Array  # minus the divergences from the priors
 
     @property
-    def alive(self) -> bool:
-        """Whether both sides differ from zero."""
-        return bool(self.mean[0].any() and self.mean[1].any())
+    def second(self) -> Array:
+        """Means of the squares."""
+        return np.asarray(self.mean**2 + self.variance)
 
-    @property
-    def variances(self) -> tuple[Array, Array]:
-        """Posterior variances of scores and loadings."""
-        scores, loadings = (
-            np.maximum(second - mean**2, 0.0)
-            for second, mean in zip(self.second, self.mean, strict=True)
+    def rows(self, which: Any) -> Side:
+        """Copy some of the factors, in the order of their numbers."""
+        return Side(*(array[which] for array in vars(self).values()))
+
+    def solve(self, k: int, b: Array, s: Array) -> None:
+        """Solve (1) for a factor, in place; keep the old posterior if the new one is not better.
+
+        Solvers that maximise something else, or start afresh each time, may lower the ELBO.
+        """
+        family, start = self.family[k], self.prior[k]
+        if isinstance(family, UpToScale):
+            family = family.fitted(b, s, start)
+        fit = solve_columns(b[None], np.squeeze(s), [family], [start])
+        mean, variance, found = fit.mean[0], fit.variance[0], float(fit.log_likelihood[0])
+        if found + _surprise(b, s, self.mean[k], self.variance[k]) < self.evidence[k]:
+            return
+        self.prior[k], self.mean[k], self.variance[k] = fit.priors[0], mean, variance
+        self.b[k], self.s[k] = b, s
+        self.evidence[k] = found + _surprise(b, s, mean, variance)
+
+    def mirror(self, k: int) -> None:
+        """Change the sign of a factor, in place."""
+        self.mean[k], self.b[k], self.prior[k] = -self.mean[k], -self.b[k], self.prior[k].mirrored()
+
+
+def started(
+    families: Sequence[Any], means: Sequence[Array], variances: Sequence[Array]
+) -> tuple[Side, Side]:
+    """Return factors, one a row, that solve no normal means problem: any update is better.
+
+    They get the signs under which most of them is on the sides of zero where their priors are.
+    """
+    kept = np.ones((2, len(means[0])))
+    for i, sign in enumerate((1, -1)):
+        for family, mean in zip(families, means, strict=True):
+            sides = np.array([sign * side_of(prior) for prior in family])
+            inside = np.linalg.norm(np.maximum(sides[:, None] * mean, 0.0), axis=1)
+            kept[i] *= np.where(sides == 0, 1.0, inside)
+    signs = np.where(kept[0] >= kept[1], 1.0, -1.0)[:, None]
+    scores, loadings = (
+        Side(
+            np.array(family, dtype=object),
+            np.full(len(mean), None, dtype=object),
+            signs * mean,
+            variance,
+            np.zeros_like(mean),
+            np.zeros_like(mean),
+            np.full(len(mean), -np.inf),
         )
-        return scores, loadings
-
-    def found(self, side: int) -> FittedPrior:
-        """Return the prior of one side of a factor that has been fitted."""
-        prior = self.prior[side]
-        if prior is None:
-            raise RuntimeError("this factor is a start and has no prior yet")
-        return prior
-
-    def problem(self, side: int) -> tuple[Array, Array]:
-        """Return the normal means problem of one side, with a standard deviation for each entry."""
-        b, s = self.observed[side]
-        return b, np.broadcast_to(s, b.shape)
+        for family, mean, variance in zip(families, means, variances, strict=True)
+    )
+    return scores, loadings
 
 
 class Noise:
@@ -297,7 +307,7 @@ class Noise:
         self.counts = np.asarray(counts.sum()) if side is None else counts
         self.squares = np.asarray(squares.sum()) if side is None else squares
         size = float(data.squares[0].sum() / data.counts[0].sum())
-        self.floor = _FLOOR * size if size > 0 else 1.0
+        self.floor = FLOOR * size if size > 0 else 1.0
 
     def precision(self, residual: Array) -> Array:
         """Compute the precisions that maximise the ELBO from sums of expected squared residuals."""
@@ -314,35 +324,51 @@ class Noise:
         return bool(((1 / precision <= 1.01 * self.floor) & varies).any())
 
 
-@dataclass
 class Model:
-    """Factors, precisions and the ELBO; what does not change while a fit runs."""
+    """Factors, precisions and the ELBO.
 
-    data: Observations
-    noise: Noise
-    # Families or fixed priors of scores and loadings, one for each factor in the order in which
-    # they are added; the last serves all further ones.
-    priors: tuple[Sequence[Prior | UpToScale], Sequence[Prior | UpToScale]]
-    factors: list[Factor] = field(default_factory=list)
-    precision: Array = field(default_factory=lambda: np.empty(0))
-    value: float = -np.inf
-    # Updates that would have lowered the ELBO and were not done; solvers that maximise something
-    # else, or start afresh each time, can have some.
-    rejected: int = 0
+    Attributes
+    ----------
+    sides : tuple of Side
+        Scores and loadings.
+    product : array
+        The data times the means of the side where residuals are not summed up, as they were when
+        the other side was updated last.
+    """
 
-    def prior(self, side: int, number: int) -> Prior | UpToScale:
-        """Return the prior of a factor, as it was asked for."""
-        return self.priors[side][min(number, len(self.priors[side]) - 1)]
+    def __init__(self, data: Observations, noise: Noise, sides: tuple[Side, Side]) -> None:
+        self.data, self.noise, self.sides = data, noise, sides
+        self.precision: Array = np.ones(noise.counts.shape)
+        self.multiply()
+        self.settle()
 
-    def stacked(self, side: int) -> Array:
-        """Stack the posterior means of all factors, one a row."""
-        if not self.factors:
-            return np.empty((0, self.data.shape[side]))
-        return np.stack([factor.mean[side] for factor in self.factors])
+    @property
+    def size(self) -> int:
+        """Number of factors."""
+        return len(self.sides[0].mean)
 
-    def copy(self) -> Model:
-        """Return a copy; factors are never changed in place."""
-        return replace(self, factors=list(self.factors))
+    def multiply(self) -> None:
+        """Multiply the data by the means of the side where residuals are not summed up."""
+        side = self.noise.reported
+        self.product = self.data.product(side, self.sides[1 - side].mean)
+
+    def copy(self, which: Any = None) -> Model:
+        """Return a copy, perhaps of some of the factors only."""
+        model, which = copy(self), np.arange(self.size) if which is None else which
+        model.sides = self.sides[0].rows(which), self.sides[1].rows(which)
+        model.product = self.product[which]
+        return model
+
+    def with_factor(self, families: Sequence[Any], means: Sequence[Array]) -> Model:
+        """Return the model with one more factor, given by vectors of scores and loadings."""
+        model, rows = self.copy(), [mean[None] for mean in means]
+        new = started([[family] for family in families], rows, [0 * row for row in rows])
+        for side, added in zip(model.sides, new, strict=True):
+            for name, array in vars(added).items():
+                setattr(side, name, np.concatenate([getattr(side, name), array]))
+        model.multiply()
+        model.settle()
+        return model
 
     def weights(self, side: int) -> tuple[Array, Array]:
         """Split the precision into a part on `side` and one on the other side."""
@@ -352,75 +378,36 @@ class Model:
     def update(self, side: int, which: Sequence[int]) -> None:
         """Update factors on one side, in turn."""
         here, there = self.weights(side)
-        other = self.stacked(1 - side)
-        weighted = other * there
-        product = self.data.product(side, weighted[list(which)])
-        means = self.stacked(side)
-        for i, k in enumerate(which):
-            factor = self.factors[k]
-            others = np.arange(len(self.factors)) != k
-            fitted = self.data.fitted_along(side, weighted[others], other[k], means[others])
-            known = self.data.total(side, there * factor.second[1 - side])
+        mine, other = self.sides[side], self.sides[1 - side]
+        weighted, second = other.mean * there, other.second
+        product = self.data.product(side, weighted[which])
+        for row, k in zip(product, which, strict=True):
+            overlap = self.data.total(side, weighted * other.mean[k])
+            overlap[k] = 0.0
+            known = self.data.total(side, there * second[k])
             # where nothing is known, next to nothing: the prior decides
             known = np.maximum(known, np.finfo(np.float64).eps ** 2 * known.max() + 1e-300)
-            b, s = (product[i] - fitted) / known, np.sqrt(1 / (here * known))
-            solved = self._solved(factor, side, b, s)
-            means[k] = solved.mean[side]
-            # on the side of the residuals the weights of the product are all one
-            used = product[i] if side == self.noise.reported else None
-            self.factors[k] = replace(solved, product=used)
-
-    def _solved(self, factor: Factor, side: int, b: Array, s: Array) -> Factor:
-        """Solve (1); keep the old posterior if the new one is not better."""
-        start = factor.prior[side]
-        family = self.prior(side, factor.number)
-        if isinstance(family, UpToScale):
-            family = family.fitted(b, s, start)
-        fit = solve_columns(b[None], s, [family], [start])
-        old = _surprise(b, s, factor.mean[side], factor.variances[side])
-        if start is not None and fit.log_likelihood[0] < factor.evidence[side] - old:
-            self.rejected += 1
-            return factor
-        mean, variance = fit.mean[0], fit.variance[0]
-        evidence = float(fit.log_likelihood[0]) + _surprise(b, s, mean, variance)
-        return replace(
-            factor,
-            mean=_put(factor.mean, side, mean),
-            second=_put(factor.second, side, mean**2 + variance),
-            prior=_put(factor.prior, side, fit.priors[0]),
-            observed=_put(factor.observed, side, (b, s)),
-            evidence=_put(factor.evidence, side, evidence),
-        )
+            b = (row - (overlap * mine.mean).sum(axis=0)) / known
+            mine.solve(k, b, np.sqrt(1 / (here * known)))
+        if side == self.noise.reported:  # where the weights of the product are all one
+            self.product[which] = product
 
     def residual(self) -> Array:
         """Compute the sums of expected squared residuals, as the noise model wants them."""
         side = self.noise.reported
-        means = self.stacked(0), self.stacked(1)
-        total = self.data.residual(side, means, self._products())
-        for factor in self.factors:
-            here, there = (factor.mean[t] for t in (side, 1 - side))
-            total = total + (
-                factor.second[side] * self.data.total(side, factor.second[1 - side])
-                - here**2 * self.data.total(side, there**2)
-            )
+        here, there = self.sides[side], self.sides[1 - side]
+        total = self.data.residual(side, (self.sides[0].mean, self.sides[1].mean), self.product)
+        spread = here.second * self.data.total(side, there.second)
+        spread -= here.mean**2 * self.data.total(side, there.mean**2)
+        total = total + spread.sum(axis=0)
         return np.asarray(total.sum()) if self.noise.side is None else total
-
-    def _products(self) -> Array:
-        """Multiply the data by the means of the side where residuals are not summed up."""
-        side = self.noise.reported
-        for k, factor in enumerate(self.factors):
-            if factor.product is None:
-                product = self.data.product(side, factor.mean[1 - side][None])[0]
-                self.factors[k] = replace(factor, product=product)
-        rows = [factor.product for factor in self.factors if factor.product is not None]
-        return np.stack(rows) if rows else np.empty((0, self.data.shape[side]))
 
     def settle(self, keep_precision: bool = False) -> None:
         """Update the precision, unless it is to be kept, and the ELBO."""
         residual = self.residual()
         if not keep_precision:
             self.precision = self.noise.precision(residual)
-        evidence = sum(sum(factor.evidence) for factor in self.factors)
+        evidence = float(sum(side.evidence.sum() for side in self.sides))
         self.value = self.noise.value(self.precision, residual) + evidence
 
     def iterate(self, which: Sequence[int]) -> float:
@@ -431,21 +418,9 @@ class Model:
         self.settle()
         return self.value - before
 
-    def without(self, k: int) -> Model:
-        """Return the model without one factor."""
-        model = self.copy()
-        del model.factors[k]
-        model.settle()
-        return model
-
 
 def _surprise(b: Array, s: Array, mean: Array, variance: Array) -> float:
     """Compute minus the expectation of ``log N(b; l, s^2)``."""
     squared = s * s
     parts = ((b - mean) ** 2 + variance) / squared + np.log(2 * np.pi * squared)
     return 0.5 * float(parts.sum())
-
-
-def _put(pair: tuple[T, T], side: int, value: T) -> tuple[T, T]:
-    """Replace one of a pair."""
-    return (value, pair[1]) if side == 0 else (pair[0], value)

@@ -7,8 +7,9 @@ not known: the next iteration replaces them, whatever they are, and shows what t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -16,40 +17,50 @@ from ebcd._numerics import Array
 from ebcd.data import AbstractCovariance
 from ebcd.fitting._deflation import ACCURATE
 from ebcd.fitting._starts import varimax_start
-from ebcd.peers._ebmf_model import Factor, Model, Noise, Observations, moments_of, side_of
+from ebcd.peers._ebmf_model import Model, Noise, Observations, moments_of, started
 
 _ROUGH = 1e-2  # tolerance of a factor that is worth having: it is fitted again with the others
 _LONGEST = 1e4  # times the last step: without a maximum of the ELBO steps would grow for ever
 _SETTLED = 1e-11  # relative change of the scores of fixed loadings at which they are final
 
-Progress = Callable[[str, Model], None]
-
 
 class Search:
-    """A fit in progress: the model, its ELBO after every iteration, and how many there were."""
+    """A fit in progress: the model, its ELBO after every iteration, and how many there were.
+
+    `priors` are those of scores and of loadings, one for each factor in the order in which they are
+    added; the last serves all further ones. Iterations are printed if there is a `shift`, what the
+    unit of the data adds to the ELBO.
+    """
 
     def __init__(
-        self, model: Model, *, tol: float, max_iter: int, progress: Progress | None = None
+        self,
+        data: Observations,
+        noise: Noise,
+        priors: Sequence[Sequence[Any]],
+        *,
+        tol: float,
+        max_iter: int,
+        shift: float | None = None,
     ) -> None:
-        self.model, self.path = model, [model.value]
+        empty = [np.empty((0, size)) for size in data.shape]
+        self.model = Model(data, noise, started([[], []], empty, empty))
+        self.path, self._priors = [self.model.value], priors
         self.n_iter, self.converged = 0, True
-        self._tol, self._max_iter, self._progress = tol, max_iter, progress
+        self._tol, self._max_iter, self._shift, self._shown = tol, max_iter, shift, 0
 
     def run(self, most: int) -> None:
         """Add factors until one is useless or there are `most`, then fit them together."""
-        while len(self.model.factors) < most and self.add():
+        while self.model.size < most and self.add():
             pass
         self.backfit()
 
     def add(self) -> bool:
         """Add a factor to the residual and fit it alone; return whether it is worth having."""
-        trial, before = self.model.copy(), self.model.value
-        number = len(trial.factors)
-        trial.factors.append(oriented(self.model, leading_factor(self.model, number)))
-        trial.settle()
-        trial.value = -np.inf  # a start has no divergence yet, so its ELBO means nothing
+        before, number = self.model.value, self.model.size
+        families = [priors[min(number, len(priors) - 1)] for priors in self._priors]
+        trial = self.model.with_factor(families, leading_vectors(self.model))
         trial, path = self._ascend(trial, [number], "greedy", before)
-        if not (trial.factors[-1].alive and trial.value > before + self._tol):
+        if not (alive(trial, [number]) and trial.value > before + self._tol):
             return False
         self.model = trial
         self.path += [value for value in path if value > before]
@@ -58,9 +69,8 @@ class Search:
     def backfit(self) -> None:
         """Fit all factors together and drop those without which the ELBO is higher."""
         self._rotate()
-        while self.model.factors:
-            everything = range(len(self.model.factors))
-            self.model, path = self._ascend(self.model, everything, "backfit")
+        while self.model.size:
+            self.model, path = self._ascend(self.model, range(self.model.size), "backfit")
             self.path += path
             if not (self._drop_useless() or self._rotate()):
                 return
@@ -81,7 +91,7 @@ class Search:
         while n_iter < self._max_iter:
             stretch = min(longest, ratio / (1 - ratio)) if ratio < 1 else longest
             last, n_iter = gain, n_iter + 1
-            new = extrapolated(before, model, stretch) if stretch > 0 else model.copy()
+            new = extrapolated(before, model, which, stretch) if stretch > 0 else model.copy()
             gain = new.iterate(which)
             if stretch > 0 and not gain > 0:
                 longest, n_iter = longest / 4, n_iter + 1
@@ -94,11 +104,15 @@ class Search:
             ratio = np.sqrt(gain / last) if 0 < last < np.inf else 0.0
             before, model = model, new
             path.append(model.value)
-            if self._progress is not None:
-                self._progress(stage, model)
+            if self._shift is not None:
+                self._shown += 1
+                print(  # noqa: T201 - asked for by verbose
+                    f"iteration {self._shown:5d}   {stage:8s}   {model.size} components   "
+                    f"ELBO {model.value - self._shift:16.4f}"
+                )
             tol = max(_ROUGH, self._tol) if model.value > enough else self._tol
             quiet = quiet + 1 if gain < tol else 0
-            if quiet == 2 or not all(model.factors[k].alive for k in which):
+            if quiet == 2 or not alive(model, which):
                 break
         else:
             self.converged = False
@@ -107,7 +121,9 @@ class Search:
 
     def _drop_useless(self) -> bool:
         """Drop the factor whose loss raises the ELBO most, or that is empty, if there is one."""
-        trials = [self.model.without(k) for k in range(len(self.model.factors))]
+        trials = [self.model.copy(np.arange(self.model.size) != k) for k in range(self.model.size)]
+        for trial in trials:
+            trial.settle()
         best = max(trials, key=lambda trial: trial.value)
         return best.value >= self.model.value and self._move_to(best)
 
@@ -117,10 +133,10 @@ class Search:
         Rotation is the slow direction of coordinate ascent: along it the residuals hardly
         change, and thousands of iterations can pass before the priors take hold.
         """
-        if len(self.model.factors) < 2:
+        if self.model.size < 2:
             return False
         trial = rotated(self.model)
-        trial.iterate(range(len(trial.factors)))
+        trial.iterate(range(trial.size))
         self.n_iter += 1
         return trial.value > self.model.value + self._tol and self._move_to(trial)
 
@@ -147,9 +163,9 @@ class _Residual(AbstractCovariance):
         """Multiply the residual by vectors of the other side."""
         data, rows = self._model.data, rows * self.roots[1 - side]
         product = data.product(side, rows)
-        there, here = self._model.stacked(1 - side), self._model.stacked(side)
+        there, here = self._model.sides[1 - side].mean, self._model.sides[side].mean
         for i, row in enumerate(rows):
-            product[i] -= data.fitted_along(side, there, row, here)
+            product[i] -= (data.total(side, there * row) * here).sum(axis=0)
         return np.asarray(product * self.roots[side])
 
     def matmul(self, v: Array) -> Array:
@@ -161,8 +177,8 @@ class _Residual(AbstractCovariance):
         return np.diagonal(self.matmul(np.eye(self.n_features)))
 
 
-def leading_factor(model: Model, number: int) -> Factor:
-    """Compute leading singular vectors of the standardised residual as a factor.
+def leading_vectors(model: Model) -> tuple[Array, Array]:
+    """Compute leading singular vectors of the standardised residual, as scores and loadings.
 
     Scores have mean square one.
     """
@@ -173,70 +189,53 @@ def leading_factor(model: Model, number: int) -> Factor:
     pair = vector[0] / roots[side], image[0] / roots[1 - side]
     scores, loadings = pair if side == 0 else (pair[1], pair[0])
     size = float(np.sqrt(np.mean(scores**2))) or 1.0
-    scores, loadings = scores / size, loadings * size
-    return Factor((scores, loadings), (scores**2, loadings**2), number)
+    return scores / size, loadings * size
 
 
-def extrapolated(old: Model, new: Model, stretch: float) -> Model:
-    """Go on from `new` in the direction that led there, `stretch` times as far.
+def alive(model: Model, which: Sequence[int]) -> bool:
+    """Whether both sides of factors differ from zero."""
+    return all(side.mean[which].any(axis=1).all() for side in model.sides)
+
+
+def extrapolated(old: Model, new: Model, which: Sequence[int], stretch: float) -> Model:
+    """Move some factors on from `new` in the direction that led there, `stretch` times as far.
 
     Scores are compared at equal size: that of scores and loadings means nothing by itself, and
     would run away.
     """
     model = new.copy()
-    for k, (start, end) in enumerate(zip(old.factors, new.factors, strict=True)):
-        if end is start or None in start.prior:
-            continue
-        size = np.linalg.norm(end.mean[0]) / np.linalg.norm(start.mean[0])
-        scores = end.mean[0] + stretch * (end.mean[0] - size * start.mean[0])
-        loadings = end.mean[1] + stretch * (end.mean[1] - start.mean[1] / size)
-        spread = end.variances
-        model.factors[k] = replace(
-            end,
-            mean=(scores, loadings),
-            second=(scores**2 + spread[0], loadings**2 + spread[1]),
-            evidence=(-np.inf, -np.inf),
-            product=None,
-        )
+    start, end = (np.linalg.norm(m.sides[0].mean[which], axis=1) for m in (old, new))
+    size = (end / start)[:, None]
+    for side, before, factor in zip(model.sides, old.sides, (size, 1 / size), strict=True):
+        side.mean[which] += stretch * (side.mean[which] - factor * before.mean[which])
+        side.evidence[which] = -np.inf
     return model
 
 
 def rotated(model: Model) -> Model:
     """Rotate scores and loadings by varimax of the loadings."""
-    size = np.sqrt(np.mean(model.stacked(0) ** 2, axis=1, keepdims=True))
-    scores, loadings = model.stacked(0) / size, model.stacked(1) * size
-    turned = varimax_start(loadings)
-    rotation = turned @ np.linalg.pinv(loadings)
-    spread = [np.stack(rows) for rows in zip(*(f.variances for f in model.factors), strict=True)]
-    share = rotation**2
-    means = rotation @ scores, turned
-    second = (
-        means[0] ** 2 + share @ (spread[0] / size**2),
-        turned**2 + share @ (spread[1] * size**2),
-    )
-    factors = [
-        oriented(
-            model, Factor((means[0][k], turned[k]), (second[0][k], second[1][k]), factor.number)
-        )
-        for k, factor in enumerate(model.factors)
-    ]
-    return replace(model, factors=factors)
+    scores, loadings = model.sides
+    size = np.sqrt(np.mean(scores.mean**2, axis=1, keepdims=True))
+    turned = varimax_start(loadings.mean * size)
+    rotation = turned @ np.linalg.pinv(loadings.mean * size)
+    means = rotation @ (scores.mean / size), turned
+    variances = [rotation**2 @ v for v in (scores.variance / size**2, loadings.variance * size**2)]
+    new = model.copy()
+    new.sides = started([side.family for side in model.sides], means, variances)
+    return new
 
 
-def oriented(model: Model, factor: Factor) -> Factor:
-    """Choose the sign under which most of a factor is on the sides where its priors are."""
-    sides = [side_of(model.prior(t, factor.number)) for t in (0, 1)]
+@dataclass(frozen=True)
+class Factor:
+    """A factor of a model in a file; pairs are of scores and loadings."""
 
-    def kept(sign: float) -> float:
-        parts = [
-            float(np.linalg.norm(np.maximum(side * sign * mean, 0.0))) if side else 1.0
-            for mean, side in zip(factor.mean, sides, strict=True)
-        ]
-        return parts[0] * parts[1]
-
-    if kept(1.0) >= kept(-1.0):
-        return factor
-    return replace(factor, mean=(-factor.mean[0], -factor.mean[1]))
+    mean: tuple[Array, Array]
+    second: tuple[Array, Array]  # means of the squares
+    number: int
+    prior: tuple[Any, Any]
+    observed: tuple[tuple[Array, Array], tuple[Array, Array]]  # b and s of (1)
+    evidence: tuple[float, float] = (0.0, 0.0)
+    product: None = None
 
 
 @dataclass(frozen=True)
@@ -252,24 +251,18 @@ class Fitted:
 def remember(model: Model) -> Fitted:
     """Forget everything about single samples."""
     none: Array = np.empty(0)
+    scores, loadings = model.sides
     factors = [
-        replace(
-            factor,
-            mean=(none, factor.mean[1]),
-            second=(none, factor.second[1]),
-            observed=((none, none), factor.observed[1]),
-            product=None,
+        Factor(
+            (none, loadings.mean[k]),
+            (none, loadings.second[k]),
+            k,
+            (scores.prior[k], loadings.prior[k]),
+            ((none, none), (loadings.b[k], loadings.s[k])),
         )
-        for factor in model.factors
+        for k in range(model.size)
     ]
     return Fitted(factors, model.precision, model.noise.side, model.noise.floor)
-
-
-def with_fixed_priors(model: Model) -> Model:
-    """Return the model with the priors that were found, kept fixed from now on."""
-    scores, loadings = ([factor.found(side) for factor in model.factors] for side in (0, 1))
-    factors = [replace(factor, number=k) for k, factor in enumerate(model.factors)]
-    return replace(model, priors=(scores, loadings), factors=factors)
 
 
 def improve_scores(model: Model, max_iter: int) -> None:
@@ -277,16 +270,15 @@ def improve_scores(model: Model, max_iter: int) -> None:
 
     Noise of single samples belongs to the samples and is updated with their scores.
     """
-    for _ in range(max_iter if model.factors else 0):
-        before, precision = model.stacked(0), model.precision
-        model.update(0, range(len(model.factors)))
+    scores = model.sides[0]
+    for _ in range(max_iter if model.size else 0):
+        before, precision = scores.mean.copy(), model.precision
+        model.update(0, range(model.size))
         if model.noise.side == 0:
             model.settle()
-        after = model.stacked(0)
-        change = np.abs(after - before).max() / np.abs(after).max(initial=1e-300)
+        change = np.abs(scores.mean - before).max() / np.abs(scores.mean).max(initial=1e-300)
         if max(change, np.abs(model.precision / precision - 1).max()) <= _SETTLED:
             break
-    model.settle(keep_precision=True)
 
 
 def scores_of(fitted: Fitted, data: Observations, max_iter: int) -> Array:
@@ -296,17 +288,17 @@ def scores_of(fitted: Fitted, data: Observations, max_iter: int) -> Array:
     precision = fitted.precision
     if fitted.side == 0:  # start from the typical noise: that of the samples is not known
         precision = np.full(data.shape[0], 1 / np.mean(1 / fitted.precision))
-    model = with_fixed_priors(Model(data, noise, ([], []), list(fitted.factors), precision))
-    scores = _gaussian_scores(model)
-    for k, factor in enumerate(model.factors):
-        model.factors[k] = replace(
-            factor,
-            mean=(scores[k], factor.mean[1]),
-            second=(scores[k] ** 2, factor.second[1]),
-            evidence=(-np.inf, factor.evidence[1]),
-        )
+    loadings = np.reshape([factor.mean[1] for factor in fitted.factors], (-1, data.shape[1]))
+    second = np.reshape([factor.second[1] for factor in fitted.factors], loadings.shape)
+    families = [[factor.prior[side] for factor in fitted.factors] for side in (0, 1)]
+    zero = np.zeros((len(loadings), data.shape[0]))
+    spread = np.maximum(second - loadings**2, 0.0)
+    model = Model(data, noise, started(families, (zero, loadings), (zero, spread)))
+    model.precision = precision
+    if model.size:
+        model.sides[0].mean = _gaussian_scores(model)
     improve_scores(model, max_iter)
-    return model.stacked(0)
+    return model.sides[0].mean
 
 
 def _gaussian_scores(model: Model) -> Array:
@@ -314,20 +306,19 @@ def _gaussian_scores(model: Model) -> Array:
 
     That is where to start, and the answer if the priors are normal.
     """
-    k = len(model.factors)
-    loadings = model.stacked(1)
+    data, (scores, loadings) = model.data, model.sides
     own, there = model.weights(0)
-    priors = [factor.found(0) for factor in model.factors]
+    priors = scores.family
     moments = [(0.0, np.inf) if prior.family == "flat" else moments_of(prior) for prior in priors]
-    centre, spread = np.array(moments).reshape(k, 2).T[:, :, None]
+    centre, spread = np.array(moments).T[:, :, None]
     information = 1 / np.maximum(spread, 1e-15) ** 2
-    wanted = own * model.data.product(0, loadings * there) + information * centre
-    # one matrix for all samples if nothing tells them apart
-    count = np.broadcast(own, model.data.total(0, np.zeros(loadings.shape[1]))).size
-    matrices = np.empty((count, k, k))
-    for i, factor in enumerate(model.factors):
-        for j in range(k):
-            row = factor.second[1] if i == j else loadings[i] * loadings[j]
-            matrices[:, i, j] = own * model.data.total(0, there * row)
-        matrices[:, i, i] += information[i]
-    return np.ascontiguousarray(np.linalg.solve(matrices, wanted.T[:, :, None])[:, :, 0].T)
+    wanted = own * data.product(0, loadings.mean * there) + information * centre
+    matrices = []  # for each sample, or one for all if nothing tells them apart
+    for k, row in enumerate(loadings.mean):
+        rows = loadings.mean * row
+        rows[k] += loadings.variance[k]
+        rows = own * data.total(0, there * rows)
+        rows[k] += information[k]
+        matrices.append(rows.T)
+    solved = np.linalg.solve(np.stack(matrices, axis=1), wanted.T[:, :, None])
+    return np.ascontiguousarray(solved[:, :, 0].T)

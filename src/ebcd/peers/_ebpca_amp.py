@@ -36,7 +36,7 @@ from scipy.special import softmax
 from ebcd._numerics import Array
 from ebcd.data import DataCovariance
 from ebcd.fitting._deflation import ACCURATE
-from ebcd.fitting._methods import NEGLIGIBLE
+from ebcd.fitting._rotation import NEGLIGIBLE
 from ebcd.priors._weights import Likelihoods, fit_weights
 
 

@@ -10,6 +10,7 @@ from ebcd._numerics import Array
 from ebcd._parameters import FLAG, N_TRIALS, NONE, as_generator, choice, or_list, real
 from ebcd.data import AbstractCovariance, Input
 from ebcd.estimators._sparse import SparseDecomposition
+from ebcd.fitting._deflation import Deflated
 from ebcd.fitting._methods import METHODS, Components, threshold, unit_rows
 from ebcd.fitting._rotation import rotate
 from ebcd.fitting._starts import svd_start
@@ -156,7 +157,7 @@ class GPower(SparseDecomposition):
     def _one_by_one(self, covariance: AbstractCovariance, principal: Array) -> Components:
         method, levels = METHODS["GPower, one by one"], np.zeros(len(principal))
 
-        def prepare(k: int, left: AbstractCovariance) -> tuple[tuple[Any, ...], Array]:
+        def prepare(k: int, left: Deflated) -> tuple[tuple[Any, ...], Array]:
             levels[k : k + 1] = self._levels_of(left, slice(k, k + 1))
             first = svd_start(left, 1) if k else principal[:1]
             starts = single_starts(left, first, how_many(self.n_starts, left))

@@ -122,7 +122,8 @@ class ITSPCA(SparseDecomposition):
 
     def _find(self, covariance: AbstractCovariance, principal: Array, data: Input) -> Components:
         n, k = covariance.n_samples, len(principal)
-        noise = noise_variance(covariance)
+        variances = covariance.diagonal()
+        noise = float(np.median(variances[variances > 0]))
         log_size = float(np.log(max(n, covariance.n_features)))
         values, q = diagonal_thresholding(
             covariance, k, noise * (1 + self.alpha * np.sqrt(log_size / n))
@@ -160,12 +161,6 @@ class ITSPCA(SparseDecomposition):
         return Shrinkage(
             observed, lambda x: self._threshold(x, level), result="loading before the QR step"
         )
-
-
-def noise_variance(covariance: AbstractCovariance) -> float:
-    """Compute the median variance of the features that vary."""
-    variances = covariance.diagonal()
-    return float(np.median(variances[variances > 0]))
 
 
 def diagonal_thresholding(

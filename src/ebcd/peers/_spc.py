@@ -8,7 +8,8 @@ import numpy as np
 
 from ebcd._numerics import Array
 from ebcd._parameters import as_generator, choice, integer, or_list, real
-from ebcd.data import AbstractCovariance, Input, is_sparse
+from ebcd.data import AbstractCovariance, Input
+from ebcd.data._moments import as_dense
 from ebcd.estimators._sparse import SparseDecomposition
 from ebcd.fitting._deflation import Deflated
 from ebcd.fitting._methods import METHODS, Components, threshold_for_sum, unit_rows
@@ -131,11 +132,10 @@ class SPC(SparseDecomposition):
         x = _working_data(data, covariance) if choose else np.empty((0, 0))
         rng = as_generator(self.random_state, default=0)
 
-        def prepare(k: int, left: AbstractCovariance) -> tuple[tuple[Any, ...], Array]:
+        def prepare(k: int, left: Deflated) -> tuple[tuple[Any, ...], Array]:
             start = left.leading(1)[1].T if k else principal[:1]
             if choose:
-                rest = left.deflate(x) if isinstance(left, Deflated) else x
-                sums[k] = best_sumabs(rest, start[0], self.cv, rng)
+                sums[k] = best_sumabs(left.deflate(x), start[0], self.cv, rng)
             return (sums[k],), start[None]
 
         found = method.fit_one_by_one(
@@ -183,5 +183,4 @@ def _working_data(data: Input, covariance: AbstractCovariance) -> Array:
             'sumabs="cv" needs the data themselves, to hold out entries; with a covariance or '
             "another stand-in for the data give sumabs as a number"
         )
-    x = np.asarray(X.toarray() if is_sparse(X) else X, dtype=np.float64)
-    return np.asarray((x - np.asarray(data.mean)) / (data.scale * covariance.unit))
+    return np.asarray((as_dense(X) - data.mean) / (data.scale * covariance.unit), dtype=np.float64)

@@ -19,13 +19,26 @@ from numpy.typing import ArrayLike
 from ebcd._numerics import Array
 from ebcd._parameters import check_options, instance, real, shown, unknown_name
 
+__all__ = [
+    "L0",
+    "L1",
+    "MCP",
+    "PENALTIES",
+    "SCAD",
+    "AbstractPenalty",
+    "ElasticNet",
+    "NoPenalty",
+    "NonNegative",
+    "as_penalty",
+    "make_penalty",
+]
+
 
 class AbstractPenalty(ABC):
     """A penalty on loadings, a sum over entries; any object with `value` and `prox` may be one."""
 
     name: ClassVar[str] = ""
     one_sided: ClassVar[bool] = False  # whether only non-negative entries are allowed
-    homogeneous: ClassVar[bool] = False  # whether value(c v) = c value(v) for every c > 0
 
     @abstractmethod
     def value(self, v: ArrayLike) -> Array:
@@ -64,7 +77,6 @@ class NoPenalty(AbstractPenalty):
     """
 
     name: ClassVar[str] = "none"
-    homogeneous: ClassVar[bool] = True
 
     def value(self, v: ArrayLike) -> Array:
         """Return zeros."""
@@ -87,7 +99,6 @@ class L1(AbstractPenalty):
     """
 
     name: ClassVar[str] = "l1"
-    homogeneous: ClassVar[bool] = True
 
     def value(self, v: ArrayLike) -> Array:
         """Return magnitudes."""
