@@ -101,7 +101,6 @@ class DaskRows(AbstractRows):
         parts = [[task(blocks, self.dtype, cross) for blocks in row] for row in grid]
         found = _computed([_tree(column, merge) for column in zip(*parts, strict=True)])
         moments = found[0] if len(found) == 1 else self._side_by_side(found)
-        moments.check(self.names)
         self.n_rows, self.has_sparse = moments.count, moments.has_sparse
         return moments
 

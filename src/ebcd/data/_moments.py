@@ -17,6 +17,7 @@ from typing import Any, Self
 
 import numpy as np
 from scipy import sparse
+from scipy.linalg import blas
 
 from ebcd._numerics import Array
 from ebcd.data import _settings
@@ -325,15 +326,23 @@ def _cross_about_zero(rows: Any) -> Moments | None:
     None if digits would be lost since some mean is much larger than the spread about it.
     """
     p = rows.shape[1]
-    n, total, product = 0, np.zeros(p), np.zeros((p, p))
+    n, total, product = 0, np.zeros(p), np.zeros((p, p), order="F")
     for piece in _tall_pieces(rows):
-        product += as_dense(piece.T @ piece)  # comes first: it does not wait for memory
+        if not is_sparse(piece) and piece.flags.c_contiguous and piece.size:
+            # the upper triangle in place, without a matrix to add for every piece
+            blas.dsyrk(1.0, piece.T, 1.0, product, overwrite_c=True)
+        else:
+            product += as_dense(piece.T @ piece)
         total += np.ones(piece.shape[0]) @ piece
         n += piece.shape[0]
+        if n not in (piece.shape[0], rows.shape[0]):
+            continue  # the first rows show it where the last ones do, nearly always
         squares = np.diagonal(product)
         if (n * squares < (1 + _SPREAD) * total * total).any() and np.isfinite(squares).all():
             return None
-    mean = total / n
+    for i in range(p):
+        product[i:, i] = product[i, i:]
+    mean, product = total / n, product.T  # the same, by rows
     add_outer(product, mean, -n)
     return Moments(n, mean, product)
 
