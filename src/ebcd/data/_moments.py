@@ -26,9 +26,9 @@ from ebcd.data import _settings
 _SPREAD = 1e-2
 # Standard deviation, as a share of the mean, of a column that is constant but for rounding.
 _ROUNDING = 1e-13
-# Entries that are safe to work with in the units of the data, and those whose squares are numbers.
-_SAFE = np.array([1e-100, 1e100])
+# Entries whose squares are numbers, and those that are safe to work with in the units of the data.
 _SMALLEST, _LARGEST = np.sqrt(np.finfo(float).tiny) * 8, np.sqrt(np.finfo(float).max) / 8
+_SAFE = np.sqrt([_SMALLEST, _LARGEST])
 
 
 def is_sparse(x: Any) -> bool:
@@ -154,9 +154,8 @@ def check_finite(rows: Any, names: Any = None, first_row: int = 0) -> None:
 
 def has_holes(x: Any) -> bool:
     """Whether entries of a matrix are missing (NaN)."""
-    values = x.data if is_sparse(x) else x
-    with np.errstate(over="ignore", invalid="ignore"):
-        return bool(np.isnan(np.sum(values)) and np.isnan(values).any())
+    bad = BadEntries.of(x)
+    return bad is not None and bad.nan
 
 
 def without_holes(x: Array, names: Any) -> Array:
@@ -268,6 +267,22 @@ def merge_moments(parts: Iterable[Moments]) -> Moments:
     return merged
 
 
+def side_by_side(parts: Iterable[Moments]) -> Moments:
+    """Put the moments of blocks of columns together, without cross-products."""
+    parts = list(parts)
+    unit = max(part.unit for part in parts)
+    mean, squares = zip(*(part.in_unit(unit) for part in parts), strict=True)
+    bad = None
+    if any(part.bad for part in parts):
+        each = [part.bad or no_bad_entries(part.mean.size) for part in parts]
+        counts = np.concatenate([entries.counts for entries in each])
+        rows = np.concatenate([entries.rows for entries in each])
+        bad = BadEntries(counts, rows, any(entries.nan for entries in each))
+    has_sparse = any(part.has_sparse for part in parts)
+    joined = np.concatenate(mean), np.concatenate(squares)
+    return Moments(parts[0].count, *joined, unit, bad, has_sparse)
+
+
 def block_moments(rows: Any, cross: bool) -> Moments:
     """Compute the moments of some rows; with all cross-products if `cross`."""
     if rows.shape[0] == 0:
@@ -357,14 +372,11 @@ def _dense_squares(rows: Array) -> Moments:
     n, p = rows.shape
     # few rows and many columns: all rows of some columns, so that nothing needs to be merged
     width = max(_settings.SETTINGS.piece // n, 512)
-    tiles = [
-        merge_moments(
-            _about_mean(piece, cross=False) for piece in row_pieces(rows[:, j : j + width])
-        )
-        for j in range(0, p, width)
-    ]
-    mean = np.concatenate([tile.mean for tile in tiles])
-    return Moments(n, mean, np.concatenate([tile.scatter for tile in tiles]))
+    tiles = (rows[:, j : j + width] for j in range(0, p, width))
+    return side_by_side(
+        merge_moments(_about_mean(piece, cross=False) for piece in row_pieces(tile))
+        for tile in tiles
+    )
 
 
 def _about_mean(piece: Array, cross: bool) -> Moments:

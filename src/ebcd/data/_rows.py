@@ -254,8 +254,9 @@ class MatrixRows(AbstractRows):
         return gram
 
 
-def scores_of(x: Any, v: Array, mean: Array) -> Array:
+def scores_of(x: Any, v: Array, mean: Array, far: bool = False) -> Array:
     """``v (x - mean)'``, in the precision of the data."""
+    x, mean = less_mean(x, mean, far)
     v, size = _in_precision(v, x.dtype)
     scores = np.asarray((x @ v.T).T if is_sparse(x) else v @ x.T, dtype=np.float64)
     scores *= size
@@ -264,8 +265,9 @@ def scores_of(x: Any, v: Array, mean: Array) -> Array:
     return scores
 
 
-def back_from(x: Any, scores: Array, mean: Array) -> Array:
+def back_from(x: Any, scores: Array, mean: Array, far: bool = False) -> Array:
     """``scores (x - mean)``, C-ordered, in the precision of the data."""
+    x, mean = less_mean(x, mean, far)
     low, size = _in_precision(scores, x.dtype)
     product = (x.T @ low.T).T if is_sparse(x) else low @ x
     product = np.ascontiguousarray(product, dtype=np.float64)
