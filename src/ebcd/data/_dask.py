@@ -27,6 +27,7 @@ from ebcd.data._moments import (
     is_sparse,
     merge_moments,
     side_by_side,
+    unmasked,
 )
 from ebcd.data._rows import (
     AbstractRows,
@@ -183,7 +184,7 @@ def _as_rows(block: Any, dtype: Any) -> Any:
         return checked_sparse(block).astype(dtype, copy=False)
     if hasattr(block, "to_numpy"):  # a part of a data frame, in which pandas may have its own NA
         return block.to_numpy(dtype=dtype, na_value=np.nan)
-    return np.asarray(block, dtype=dtype)
+    return np.asarray(unmasked(block), dtype=dtype)
 
 
 def _moments(blocks: list[Any], dtype: Any, cross: bool) -> Moments:

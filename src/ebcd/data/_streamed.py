@@ -27,6 +27,7 @@ from ebcd.data._moments import (
     checked_sparse,
     is_sparse,
     no_moments,
+    unmasked,
 )
 from ebcd.data._rows import (
     AbstractRows,
@@ -355,7 +356,7 @@ class ChunkRows(AbstractRows):
 
     def _checked(self, chunk: Any, number: int) -> Any:
         names = getattr(chunk, "columns", None)
-        rows = chunk if is_sparse(chunk) else np.asarray(chunk)
+        rows = chunk if is_sparse(chunk) else np.asarray(unmasked(chunk))
         if rows.dtype.kind in "bO":
             rows = _as_numbers(rows, names, number)
         rows = checked_rows(rows, f"chunk {number}")
