@@ -318,14 +318,16 @@ def _sums(rows: Any, cross: bool) -> Moments:
         return _sparse_squares(rows) if is_sparse(rows) else _dense_squares(rows)
 
 
+def cut(rows: Any, at_least: int) -> Iterator[Any]:
+    """Return as many rows at a time as stay in the cache, and not fewer than asked for."""
+    step = max(_settings.SETTINGS.piece // max(rows.shape[1], 1), at_least)
+    return (rows[i : i + step] for i in range(0, rows.shape[0], step))
+
+
 def row_pieces(rows: Any, at_least: int = 1) -> Iterator[Any]:
     """Return some rows at a time, in double precision; sparse ones dense unless mostly zero."""
-    n, p = rows.shape
-    step = max(_settings.SETTINGS.piece // max(p, 1), at_least)
-    rows = rows.tocsr() if is_sparse(rows) else rows
-    for i in range(0, n, step):
-        piece = rows[i : i + step]
-        if is_sparse(piece) and piece.nnz > _settings.SETTINGS.mostly_zero * piece.shape[0] * p:
+    for piece in cut(rows.tocsr() if is_sparse(rows) else rows, at_least):
+        if is_sparse(piece) and piece.nnz > _settings.SETTINGS.mostly_zero * np.prod(piece.shape):
             piece = piece.toarray()
         yield piece.astype(np.float64, copy=False)
 

@@ -91,13 +91,10 @@ class ReadOptions:
 
     def _may_guess(self, names: Sequence[str]) -> bool:
         """Whether the first column may turn out to name the rows."""
-        if self.index is not None or 0 in _matching(names, self.drop, "--drop"):
+        asked = {"--drop": self.drop, "--color-by": self.color_by, "--columns": self.columns}
+        if self.index is not None or (self.only is not None and names[0] in self.only):
             return False
-        if 0 in self.beside(names):
-            return False
-        if self.only is not None and names[0] in self.only:
-            return False
-        return not self.columns or 0 not in _matching(names, self.columns, "--columns")
+        return not any(0 in _matching(names, some, option) for option, some in asked.items())
 
 
 def _matching(names: Sequence[str], patterns: Sequence[str], option: str) -> list[int]:
