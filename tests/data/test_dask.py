@@ -233,6 +233,13 @@ class TestBadInput:
         with pytest.raises(ValueError, match=message):
             as_input(array, True, False)
 
+    @pytest.mark.parametrize("dtype", ["float64", "int64"])
+    def test_masked_entries_are_missing(self, route, dtype):
+        masked = np.ma.masked_array(draw().astype(dtype), np.arange(600).reshape(SHAPE) == 100)
+        array = da.from_array(masked, chunks=(20, 12))
+        with pytest.raises(ValueError, match=r"contains NaN: 1 entry .* row 8, column 4"):
+            as_input(array, True, False)
+
     @pytest.mark.parametrize(
         ("array", "message"),
         [

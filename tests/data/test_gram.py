@@ -1,5 +1,7 @@
 """Sufficient statistics gathered in pieces against those of the whole."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -7,6 +9,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from ebcd import EBCD, Gram
+from ebcd.data import _settings
 
 
 def draw(n=30, p=4, seed=0, offset=0.0):
@@ -29,6 +32,26 @@ class TestPieces:
         for chunk in np.split(X, sorted(cuts)):
             gram.update(chunk)
         check(gram, X, rtol=1e-10 if offset < 1e6 else 1e-6)
+
+    @pytest.mark.parametrize("layout", [np.asarray, np.asfortranarray, sparse.csr_array])
+    def test_any_layout(self, layout, monkeypatch):
+        settings = dataclasses.replace(_settings.SETTINGS, piece=80)
+        monkeypatch.setattr(_settings, "SETTINGS", settings)
+        X = draw(300)
+        X[:100] *= (
+            np.random.default_rng(1).random((100, 4)) < 0.04
+        )  # sparse pieces, then dense ones
+        check(Gram().update(layout(X)), X)
+
+    def test_means_that_grow_large_in_the_last_rows(self, monkeypatch):
+        settings = dataclasses.replace(_settings.SETTINGS, piece=80)
+        monkeypatch.setattr(_settings, "SETTINGS", settings)
+        X = draw(300)
+        X[:, 1] += np.where(np.arange(300) < 20, 0, 1e8)
+        check(Gram().update(X), X)
+
+    def test_no_columns(self):
+        assert repr(Gram().update(np.zeros((3, 0)))) == "Gram(3 samples, 0 features)"
 
     @given(st.permutations(range(5)))
     def test_any_order_of_merging(self, order):

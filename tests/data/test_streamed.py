@@ -260,6 +260,13 @@ class TestIterators:
 
 
 class TestBadChunks:
+    @pytest.mark.parametrize("dtype", ["float64", "float32", "int64"])
+    def test_masked_entries_are_missing(self, route, dtype):
+        masked = np.ma.masked_array(draw().astype(dtype), np.arange(420).reshape(60, 7) == 100)
+        for chunks in ([masked[:30], masked[30:]], Chunks(masked)):
+            with pytest.raises(ValueError, match=r"contains NaN: 1 entry .* row 14, column 2"):
+                as_input(chunks, True, False)
+
     @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
     @pytest.mark.parametrize("make", [np.asarray, sparse.csr_array, lambda X: X.astype(np.float32)])
     def test_place_of_what_is_not_finite(self, bad, make, route):

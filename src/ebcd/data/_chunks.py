@@ -152,7 +152,8 @@ class Chunks:
         rows_per_chunk : int, optional
             Most rows to read at once.
         """
-        return cls(files.h5ad_source(Path(path), layer), rows_per_chunk)
+        place = "X" if layer is None else f"layers/{layer}"
+        return cls(files.hdf5_source(Path(path), place, annotated=True), rows_per_chunk)
 
     @classmethod
     def from_zarr(

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from copy import copy
-from functools import cache, partial
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -21,13 +21,13 @@ from threadpoolctl import ThreadpoolController
 from ebcd._numerics import Array
 from ebcd.data import _settings
 from ebcd.data._moments import (
-    BadEntries,
     Moments,
     block_moments,
     checked_sparse,
     is_sparse,
     merge_moments,
-    no_bad_entries,
+    side_by_side,
+    unmasked,
 )
 from ebcd.data._rows import (
     AbstractRows,
@@ -35,7 +35,6 @@ from ebcd.data._rows import (
     Part,
     back_from,
     block_product,
-    less_mean,
     names_of,
     scores_of,
 )
@@ -100,24 +99,9 @@ class DaskRows(AbstractRows):
         grid = [[row] if cross else [[block] for block in row] for row in self._grid()]
         parts = [[task(blocks, self.dtype, cross) for blocks in row] for row in grid]
         found = _computed([_tree(column, merge) for column in zip(*parts, strict=True)])
-        moments = found[0] if len(found) == 1 else self._side_by_side(found)
-        moments.check(self.names)
+        moments = found[0] if len(found) == 1 else side_by_side(found)
         self.n_rows, self.has_sparse = moments.count, moments.has_sparse
         return moments
-
-    def _side_by_side(self, found: list[Moments]) -> Moments:
-        """Put the moments of blocks of columns together."""
-        unit = max(part.unit for part in found)
-        mean, squares = zip(*(part.in_unit(unit) for part in found), strict=True)
-        bad = None
-        if any(part.bad for part in found):
-            each = [part.bad or no_bad_entries(part.mean.size) for part in found]
-            counts = np.concatenate([entries.counts for entries in each])
-            rows = np.concatenate([entries.rows for entries in each])
-            bad = BadEntries(counts, rows, any(entries.nan for entries in each))
-        has_sparse = any(part.has_sparse for part in found)
-        joined = np.concatenate(mean), np.concatenate(squares)
-        return Moments(found[0].count, *joined, unit, bad, has_sparse)
 
     def for_products(self, mean: Array, scale: Array) -> tuple[AbstractRows, Array, Array]:
         """Work with small data in double precision, as in memory."""
@@ -137,19 +121,18 @@ class DaskRows(AbstractRows):
         return self._product(v, mean, far) * weight
 
     def _product(self, v: Array, mean: Array, far: bool) -> Array:
-        add, grid = _task(sum), self._grid()
+        add, task, grid = _task(sum), _task(_of_rows), self._grid()
         vs = [_sent(v[:, part]) for part in self._columns]
         means = [_sent(mean[part]) for part in self._columns]
         if len(vs) == 1:
-            task = _task(_product)
-            parts = [task(row[0], self.dtype, vs[0], means[0], far) for row in grid]
+            here = block_product, vs[0], means[0], far
+            parts = [task(row[0], self.dtype, *here) for row in grid]
             return np.asarray(_computed([_tree(parts, add)])[0])
-        scores, back = _task(_scores), _task(_back)
         rows = []
         for row in grid:
             sides = list(zip(row, vs, means, strict=True))
-            total = add([scores(block, self.dtype, part, m, far) for block, part, m in sides])
-            rows.append([back(block, self.dtype, total, m, far) for block, _, m in sides])
+            scores = add([task(x, self.dtype, scores_of, part, m, far) for x, part, m in sides])
+            rows.append([task(x, self.dtype, back_from, scores, m, far) for x, _, m in sides])
         columns = [_tree(column, add) for column in zip(*rows, strict=True)]
         return np.hstack(_computed(columns))
 
@@ -161,7 +144,10 @@ class DaskRows(AbstractRows):
         for j, columns in enumerate(self._columns):
             empty = np.empty((0, columns.stop - columns.start), dtype)
             new = array.blocks[:, j].map_blocks(
-                partial(_mapped, part, columns, dtype),
+                _of_rows,
+                dtype,
+                part,
+                columns,
                 dtype=dtype,
                 chunks=(array.chunks[0], (part(empty, columns).shape[1],)),
                 meta=np.empty((0, 0), dtype),
@@ -198,7 +184,7 @@ def _as_rows(block: Any, dtype: Any) -> Any:
         return checked_sparse(block).astype(dtype, copy=False)
     if hasattr(block, "to_numpy"):  # a part of a data frame, in which pandas may have its own NA
         return block.to_numpy(dtype=dtype, na_value=np.nan)
-    return np.asarray(block, dtype=dtype)
+    return np.asarray(unmasked(block), dtype=dtype)
 
 
 def _moments(blocks: list[Any], dtype: Any, cross: bool) -> Moments:
@@ -208,24 +194,9 @@ def _moments(blocks: list[Any], dtype: Any, cross: bool) -> Moments:
     return block_moments(parts[0] if len(parts) == 1 else join(parts), cross)
 
 
-def _product(block: Any, dtype: Any, v: Array, mean: Array, far: bool) -> Array:
-    return block_product(_as_rows(block, dtype), v, mean, far)
-
-
-def _scores(block: Any, dtype: Any, v: Array, mean: Array, far: bool) -> Array:
-    """``v (x - mean)'`` of a block that has some of the columns."""
-    rows, rest = less_mean(_as_rows(block, dtype), mean, far)
-    return scores_of(rows, v, rest)
-
-
-def _back(block: Any, dtype: Any, scores: Array, mean: Array, far: bool) -> Array:
-    """``scores (x - mean)`` of a block that has some of the columns."""
-    rows, rest = less_mean(_as_rows(block, dtype), mean, far)
-    return back_from(rows, scores, rest)
-
-
-def _mapped(part: Part, columns: slice, dtype: Any, block: Any) -> Array:
-    return np.asarray(part(_as_rows(block, dtype), columns))
+def _of_rows(block: Any, dtype: Any, function: Any, *arguments: Any) -> Any:
+    """Compute something of the rows of a block."""
+    return function(_as_rows(block, dtype), *arguments)
 
 
 # How those are run.

@@ -17,7 +17,7 @@ from ebcd.data._chunks import Chunks
 from ebcd.data._covariance import AbstractCovariance, CovarianceMatrix, DataCovariance
 from ebcd.data._dask import DaskRows
 from ebcd.data._gram import Gram
-from ebcd.data._moments import Moments, checked_sparse, has_holes, is_sparse, unmasked
+from ebcd.data._moments import Moments, checked_sparse, is_sparse, unmasked
 from ebcd.data._observed import Observed, observe
 from ebcd.data._rows import AbstractRows, MatrixRows, Reading, is_mapped, names_of
 from ebcd.data._settings import SETTINGS
@@ -184,12 +184,16 @@ def as_input(
     if n_samples is not None:
         return _from_compact(x, center, scale, n_samples, reading)
     rows = as_rows(x, reading).together()
-    if reading.holes and rows.matrix is not None and has_holes(rows.matrix):
+    cross = rows.gathers() and not reading.whole
+    moments = reading.gather(rows) if cross else rows.moments(cross=False)
+    has_holes = moments.bad is not None and moments.bad.nan
+    if reading.holes and has_holes and rows.matrix is not None:
         observed, mean, divisor, variances = observe(rows, center, scale)
         return Input(observed.covariance(), mean, divisor, variances, rows, observed)
-    if rows.gathers() and not reading.whole:
-        return _from_cross_products(reading.gather(rows), center, scale, rows)
-    return _from_rows(rows, center, scale)
+    moments.check(rows.names)
+    if cross:
+        return _from_cross_products(moments, center, scale, rows)
+    return _from_rows(rows, moments, center, scale)
 
 
 def from_matrix(x: Any, center: bool, scale: bool, n_samples: int | None = None) -> Input:
@@ -199,7 +203,9 @@ def from_matrix(x: Any, center: bool, scale: bool, n_samples: int | None = None)
 
 def column_moments(x: Any, center: bool) -> tuple[Array, Array]:
     """Compute the mean (zero if not wanted) and the mean square about it of every column."""
-    return MatrixRows(x).moments(cross=False).about(center)
+    moments = MatrixRows(x).moments(cross=False)
+    moments.check()
+    return moments.about(center)
 
 
 def _from_compact(x: Any, center: bool, scale: bool, n_samples: Any, reading: Reading) -> Input:
@@ -212,14 +218,15 @@ def _from_compact(x: Any, center: bool, scale: bool, n_samples: Any, reading: Re
             "a compact matrix (n_samples given) cannot be centred any more; "
             "centre the data before and use center=False"
         )
-    return _from_rows(rows, center, scale, int(n_samples))
+    moments = rows.moments(cross=False)
+    moments.check(rows.names)
+    return _from_rows(rows, moments, center, scale, int(n_samples))
 
 
 def _from_rows(
-    rows: AbstractRows, center: bool, scale: bool, n_samples: int | None = None
+    rows: AbstractRows, moments: Moments, center: bool, scale: bool, n_samples: int | None = None
 ) -> Input:
-    """Compute means and variances in one pass; products go through the rows."""
-    moments = rows.moments(cross=False)
+    """Take means and variances; products go through the rows."""
     count = moments.count if n_samples is None else n_samples
     mean, variances = moments.about(center)
     variances = variances * (moments.count / count)

@@ -17,6 +17,7 @@ from typing import Any, Self
 
 import numpy as np
 from scipy import sparse
+from scipy.linalg import blas
 
 from ebcd._numerics import Array
 from ebcd.data import _settings
@@ -25,9 +26,9 @@ from ebcd.data import _settings
 _SPREAD = 1e-2
 # Standard deviation, as a share of the mean, of a column that is constant but for rounding.
 _ROUNDING = 1e-13
-# Entries that are safe to work with in the units of the data, and those whose squares are numbers.
-_SAFE = np.array([1e-100, 1e100])
+# Entries whose squares are numbers, and those that are safe to work with in the units of the data.
 _SMALLEST, _LARGEST = np.sqrt(np.finfo(float).tiny) * 8, np.sqrt(np.finfo(float).max) / 8
+_SAFE = np.sqrt([_SMALLEST, _LARGEST])
 
 
 def is_sparse(x: Any) -> bool:
@@ -153,9 +154,8 @@ def check_finite(rows: Any, names: Any = None, first_row: int = 0) -> None:
 
 def has_holes(x: Any) -> bool:
     """Whether entries of a matrix are missing (NaN)."""
-    values = x.data if is_sparse(x) else x
-    with np.errstate(over="ignore", invalid="ignore"):
-        return bool(np.isnan(np.sum(values)) and np.isnan(values).any())
+    bad = BadEntries.of(x)
+    return bad is not None and bad.nan
 
 
 def without_holes(x: Array, names: Any) -> Array:
@@ -267,6 +267,22 @@ def merge_moments(parts: Iterable[Moments]) -> Moments:
     return merged
 
 
+def side_by_side(parts: Iterable[Moments]) -> Moments:
+    """Put the moments of blocks of columns together, without cross-products."""
+    parts = list(parts)
+    unit = max(part.unit for part in parts)
+    mean, squares = zip(*(part.in_unit(unit) for part in parts), strict=True)
+    bad = None
+    if any(part.bad for part in parts):
+        each = [part.bad or no_bad_entries(part.mean.size) for part in parts]
+        counts = np.concatenate([entries.counts for entries in each])
+        rows = np.concatenate([entries.rows for entries in each])
+        bad = BadEntries(counts, rows, any(entries.nan for entries in each))
+    has_sparse = any(part.has_sparse for part in parts)
+    joined = np.concatenate(mean), np.concatenate(squares)
+    return Moments(parts[0].count, *joined, unit, bad, has_sparse)
+
+
 def block_moments(rows: Any, cross: bool) -> Moments:
     """Compute the moments of some rows; with all cross-products if `cross`."""
     if rows.shape[0] == 0:
@@ -302,14 +318,16 @@ def _sums(rows: Any, cross: bool) -> Moments:
         return _sparse_squares(rows) if is_sparse(rows) else _dense_squares(rows)
 
 
+def cut(rows: Any, at_least: int) -> Iterator[Any]:
+    """Return as many rows at a time as stay in the cache, and not fewer than asked for."""
+    step = max(_settings.SETTINGS.piece // max(rows.shape[1], 1), at_least)
+    return (rows[i : i + step] for i in range(0, rows.shape[0], step))
+
+
 def row_pieces(rows: Any, at_least: int = 1) -> Iterator[Any]:
     """Return some rows at a time, in double precision; sparse ones dense unless mostly zero."""
-    n, p = rows.shape
-    step = max(_settings.SETTINGS.piece // max(p, 1), at_least)
-    rows = rows.tocsr() if is_sparse(rows) else rows
-    for i in range(0, n, step):
-        piece = rows[i : i + step]
-        if is_sparse(piece) and piece.nnz > _settings.SETTINGS.mostly_zero * piece.shape[0] * p:
+    for piece in cut(rows.tocsr() if is_sparse(rows) else rows, at_least):
+        if is_sparse(piece) and piece.nnz > _settings.SETTINGS.mostly_zero * np.prod(piece.shape):
             piece = piece.toarray()
         yield piece.astype(np.float64, copy=False)
 
@@ -325,15 +343,23 @@ def _cross_about_zero(rows: Any) -> Moments | None:
     None if digits would be lost since some mean is much larger than the spread about it.
     """
     p = rows.shape[1]
-    n, total, product = 0, np.zeros(p), np.zeros((p, p))
+    n, total, product = 0, np.zeros(p), np.zeros((p, p), order="F")
     for piece in _tall_pieces(rows):
-        product += as_dense(piece.T @ piece)  # comes first: it does not wait for memory
+        if not is_sparse(piece) and piece.flags.c_contiguous and piece.size:
+            # the upper triangle in place, without a matrix to add for every piece
+            blas.dsyrk(1.0, piece.T, 1.0, product, overwrite_c=True)
+        else:
+            product += as_dense(piece.T @ piece)
         total += np.ones(piece.shape[0]) @ piece
         n += piece.shape[0]
+        if n not in (piece.shape[0], rows.shape[0]):
+            continue  # the first rows show it where the last ones do, nearly always
         squares = np.diagonal(product)
         if (n * squares < (1 + _SPREAD) * total * total).any() and np.isfinite(squares).all():
             return None
-    mean = total / n
+    for i in range(p):
+        product[i:, i] = product[i, i:]
+    mean, product = total / n, product.T  # the same, by rows
     add_outer(product, mean, -n)
     return Moments(n, mean, product)
 
@@ -348,14 +374,11 @@ def _dense_squares(rows: Array) -> Moments:
     n, p = rows.shape
     # few rows and many columns: all rows of some columns, so that nothing needs to be merged
     width = max(_settings.SETTINGS.piece // n, 512)
-    tiles = [
-        merge_moments(
-            _about_mean(piece, cross=False) for piece in row_pieces(rows[:, j : j + width])
-        )
-        for j in range(0, p, width)
-    ]
-    mean = np.concatenate([tile.mean for tile in tiles])
-    return Moments(n, mean, np.concatenate([tile.scatter for tile in tiles]))
+    tiles = (rows[:, j : j + width] for j in range(0, p, width))
+    return side_by_side(
+        merge_moments(_about_mean(piece, cross=False) for piece in row_pieces(tile))
+        for tile in tiles
+    )
 
 
 def _about_mean(piece: Array, cross: bool) -> Moments:

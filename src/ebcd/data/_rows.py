@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,7 +18,7 @@ from sklearn.utils.validation import validate_data
 from ebcd._numerics import Array
 from ebcd._parameters import NONE, Constraint, real
 from ebcd.data import _settings
-from ebcd.data._moments import Moments, as_dense, block_moments, check_finite, is_sparse
+from ebcd.data._moments import Moments, as_dense, block_moments, check_finite, cut, is_sparse
 
 # What a map does with the rows of some columns; sums over those columns go to what finishes it.
 Part = Callable[[Any, slice], Array]
@@ -132,7 +132,7 @@ class AbstractRows(ABC):
     def moments(self, cross: bool) -> Moments:
         """Compute means and squares about them, or all cross-products, in one pass.
 
-        Entries that are NaN or infinite raise an error that says where they are.
+        They may have found entries that are NaN or infinite, so they are to be checked.
         """
 
     @abstractmethod
@@ -205,9 +205,7 @@ class MatrixRows(AbstractRows):
 
     def moments(self, cross: bool) -> Moments:
         """Compute them at once."""
-        moments = block_moments(self.matrix, cross)
-        moments.check(self.names)
-        return moments
+        return block_moments(self.matrix, cross)
 
     def product(self, v: Array, mean: Array, far: bool, weight: float) -> Array:
         """Compute it through scores, whose means are subtracted instead of those of the data."""
@@ -256,8 +254,9 @@ class MatrixRows(AbstractRows):
         return gram
 
 
-def scores_of(x: Any, v: Array, mean: Array) -> Array:
+def scores_of(x: Any, v: Array, mean: Array, far: bool = False) -> Array:
     """``v (x - mean)'``, in the precision of the data."""
+    x, mean = less_mean(x, mean, far)
     v, size = _in_precision(v, x.dtype)
     scores = np.asarray((x @ v.T).T if is_sparse(x) else v @ x.T, dtype=np.float64)
     scores *= size
@@ -266,8 +265,9 @@ def scores_of(x: Any, v: Array, mean: Array) -> Array:
     return scores
 
 
-def back_from(x: Any, scores: Array, mean: Array) -> Array:
+def back_from(x: Any, scores: Array, mean: Array, far: bool = False) -> Array:
     """``scores (x - mean)``, C-ordered, in the precision of the data."""
+    x, mean = less_mean(x, mean, far)
     low, size = _in_precision(scores, x.dtype)
     product = (x.T @ low.T).T if is_sparse(x) else low @ x
     product = np.ascontiguousarray(product, dtype=np.float64)
@@ -313,20 +313,12 @@ def block_product(x: Any, v: Array, mean: Array, far: bool) -> Array:
     Through pieces that stay in the cache; sparse rows at once, as slices would be copies.
     """
     product, total, nothing = np.zeros(v.shape), np.zeros(len(v)), np.zeros_like(mean)
-    for piece in [floating(x)] if is_sparse(x) else pieces(x):
+    for piece in map(floating, [x] if is_sparse(x) else cut(x, _settings.SETTINGS.fewest_rows)):
         rows, rest = less_mean(piece, mean, far)
         scores = scores_of(rows, v, rest)
         product += back_from(rows, scores, nothing)
         total += scores.sum(axis=1)
     return product if far and not is_sparse(x) else product - np.outer(total, mean)
-
-
-def pieces(rows: Any) -> Iterator[Any]:
-    """Return as many rows at a time as stay in the cache."""
-    settings = _settings.SETTINGS
-    step = max(settings.piece // rows.shape[1], settings.fewest_rows)
-    for i in range(0, rows.shape[0], step):
-        yield floating(rows[i : i + step])
 
 
 def floating(rows: Any) -> Any:

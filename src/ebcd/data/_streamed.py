@@ -25,8 +25,10 @@ from ebcd.data._moments import (
     check_finite,
     checked_rows,
     checked_sparse,
+    cut,
     is_sparse,
     no_moments,
+    unmasked,
 )
 from ebcd.data._rows import (
     AbstractRows,
@@ -37,7 +39,6 @@ from ebcd.data._rows import (
     block_product,
     floating,
     is_mapped,
-    pieces,
 )
 
 StrPath = str | PathLike[str]
@@ -313,7 +314,8 @@ class ChunkRows(AbstractRows):
 
     def _mapped(self, part: Part, finish: Finish) -> Iterator[Array]:
         for start, block in self.blocks(_settings.SETTINGS.read):
-            for rows in pieces(block):  # blocks are as large as their maker likes
+            # blocks are as large as their maker likes
+            for rows in map(floating, cut(block, _settings.SETTINGS.fewest_rows)):
                 check_finite(rows, self.names, start)
                 yield finish(part(rows, slice(None)))
                 start += rows.shape[0]
@@ -355,7 +357,7 @@ class ChunkRows(AbstractRows):
 
     def _checked(self, chunk: Any, number: int) -> Any:
         names = getattr(chunk, "columns", None)
-        rows = chunk if is_sparse(chunk) else np.asarray(chunk)
+        rows = chunk if is_sparse(chunk) else np.asarray(unmasked(chunk))
         if rows.dtype.kind in "bO":
             rows = _as_numbers(rows, names, number)
         rows = checked_rows(rows, f"chunk {number}")

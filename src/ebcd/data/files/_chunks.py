@@ -165,11 +165,6 @@ def _number_type(field: Any, path: Path) -> str:
     return kind
 
 
-def _check_hdf5(path: Path) -> None:
-    with _hdf5_file(path), guarded(path, "HDF5"):
-        check_hdf5(path)
-
-
 @contextmanager
 def _hdf5_file(path: Path) -> Iterator[Any]:
     with needs("h5py", "HDF5 files"):
@@ -180,17 +175,23 @@ def _hdf5_file(path: Path) -> Iterator[Any]:
         yield file
 
 
-def hdf5_source(path: Path, dataset: str) -> Source:
-    """Read a matrix in an HDF5 file: dense, or sparse by rows as AnnData writes it."""
-    _check_hdf5(path)
-    return _matrix_source(path, dataset)
+def hdf5_source(path: Path, dataset: str, annotated: bool = False) -> Source:
+    """Read a matrix in an HDF5 file: dense, or sparse by rows as AnnData writes it.
 
-
-def _matrix_source(path: Path, dataset: str) -> Source:
+    In an AnnData file variables have names.
+    """
+    with _hdf5_file(path):
+        check_hdf5(path)
+    names = None
+    if annotated:
+        with _hdf5_file(path) as file:
+            if dataset not in file:
+                raise FileError(f"{path} has no {dataset}; is it an AnnData file?")
+            names = h5_names(file["var"]) if "var" in file else None
     with _hdf5_matrix(path, dataset) as matrix:
         source = array_source(matrix)
     read = partial(_read_hdf5, path, dataset)
-    return replace(source, read=read, stamp=[*stamp_of(path), dataset])
+    return replace(source, read=read, names=names, stamp=[*stamp_of(path), dataset])
 
 
 def _read_hdf5(path: Path, dataset: str, rows: int, size: int) -> Iterator[Any]:
@@ -228,17 +229,6 @@ class _SparseRows:
             (self._stored["data"][part], self._stored["indices"][part], ends - ends[0]),
             shape=(len(ends) - 1, self.shape[1]),
         )
-
-
-def h5ad_source(path: Path, layer: str | None) -> Source:
-    """Find the matrix of an AnnData file, and the names of its variables."""
-    place = "X" if layer is None else f"layers/{layer}"
-    _check_hdf5(path)
-    with _hdf5_file(path) as file:
-        if place not in file:
-            raise FileError(f"{path} has no {place}; is it an AnnData file?")
-        names = h5_names(file["var"]) if "var" in file else None
-    return replace(_matrix_source(path, place), names=names)
 
 
 def open_zarr(path: Any, array: str | None) -> Any:

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import fnmatch
-import itertools
 import numbers
 import re
-from collections import defaultdict
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
@@ -15,25 +13,8 @@ from typing import Any
 from ebcd._parameters import unknown_name
 from ebcd.data.files._open import FileError
 
-MISSING = frozenset(
-    (
-        "",
-        "na",
-        "n/a",
-        "nan",
-        "null",
-        "none",
-        "nil",
-        "<na>",
-        "#n/a",
-        "#na",
-        "-",
-        "--",
-        ".",
-        "..",
-        "?",
-    )
-)
+MISSING = {"", "na", "n/a", "nan", "null", "none", "nil", "<na>", "#n/a", "#na"}
+MISSING |= {"-", "--", ".", "..", "?"}
 _LABEL_NAME = re.compile(
     "barcode|case|cell|cell_?id|code|date|datetime|day|gene_id|id|index|key|labels?|month|names?|"
     "obs|observation|period|quarter|row|row_?id|row_?names?|samples?|sample_?id|subject|subject_id|"
@@ -110,13 +91,10 @@ class ReadOptions:
 
     def _may_guess(self, names: Sequence[str]) -> bool:
         """Whether the first column may turn out to name the rows."""
-        if self.index is not None or 0 in _matching(names, self.drop, "--drop"):
+        asked = {"--drop": self.drop, "--color-by": self.color_by, "--columns": self.columns}
+        if self.index is not None or (self.only is not None and names[0] in self.only):
             return False
-        if 0 in self.beside(names):
-            return False
-        if self.only is not None and names[0] in self.only:
-            return False
-        return not self.columns or 0 not in _matching(names, self.columns, "--columns")
+        return not any(0 in _matching(names, some, option) for option, some in asked.items())
 
 
 def _matching(names: Sequence[str], patterns: Sequence[str], option: str) -> list[int]:
@@ -145,19 +123,16 @@ def _unknown_column(name: str, names: Sequence[str], option: str) -> FileError:
 
 def unique_names(names: Sequence[str]) -> tuple[list[str], list[str]]:
     """Make names unique by a number at the end; also return those that occur more than once."""
-    taken, seen, again = set(names), set[str](), set[str]()
-    numbered: dict[str, Iterator[int]] = defaultdict(lambda: itertools.count(1))
-    unique = []
+    taken, copies, unique = set(names), dict[str, int](), []
     for name in names:
         new = name
-        if name in seen:
-            again.add(name)
-            free = (f"{name}.{i}" for i in numbered[name])
-            new = next(other for other in free if other not in taken)
-        seen.add(name)
+        while name in copies and new in taken:
+            copies[name] += 1
+            new = f"{name}.{copies[name]}"
+        copies.setdefault(name, 0)
         taken.add(new)
         unique.append(new)
-    return unique, sorted(again)
+    return unique, sorted(name for name, number in copies.items() if number)
 
 
 def split_sign(cell: str) -> tuple[str, str]:

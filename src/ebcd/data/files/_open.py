@@ -18,6 +18,7 @@ from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
+from ebcd.data import _settings
 from ebcd.data._rows import check_memory, readable
 
 _FORMATS = {
@@ -29,10 +30,9 @@ _FORMATS = {
 }
 _FOREIGN = {
     (b"RDX", b"X\n\x00\x00"): "an R data file; write it with write.csv in R",
-    (
-        b"\x80\x04",
-        b"\x80\x05",
-    ): "a pickle, which could run any code; save it as NPY, CSV or Parquet",
+    (b"\x80\x04", b"\x80\x05"): (
+        "a pickle, which could run any code; save it as NPY, CSV or Parquet"
+    ),
     (b"%PDF",): "a PDF document; a table of numbers is needed",
     (b"<!DOCTYPE", b"<html"): "a web page; download the file that it links to",
     (b"{",): "JSON; save it as CSV, with a row for each sample",
@@ -49,7 +49,6 @@ _SUFFIXES = {
 # What a file may unpack to: so much if it is small, and otherwise so many times its size. Tables
 # rarely shrink by more; files that are made to fill the memory shrink by a thousand.
 _EXPANDED, _RATIO = "1GB", 20
-_PIECE = 1_000_000  # bytes to unpack at once
 _LAYERS = 3  # of compression that somebody may have put around a table
 _WORKBOOKS = ("xl/workbook.xml", "xl/workbook.bin", "content.xml")  # members of Excel and ODS files
 
@@ -117,7 +116,7 @@ def _limit(size: int) -> int:
 
 def unpacked(stream: Any, size: int) -> Any:
     """Return what a decompressor makes of a file of a size, once all of it is within the limit."""
-    while stream.read(_PIECE):
+    while stream.read(_settings.SETTINGS.read):
         check_expanded(stream.tell(), size)
     stream.seek(0)
     return stream
@@ -251,7 +250,7 @@ def _open_zstd(stream: IO[bytes], size: int) -> IO[bytes]:
         import pyarrow as pa
     whole = io.BytesIO()  # for the library cannot go back in it
     with pa.input_stream(stream, compression="zstd") as packed:
-        while part := packed.read(_PIECE):
+        while part := packed.read(_settings.SETTINGS.read):
             whole.write(part)
             check_expanded(whole.tell(), size)
     whole.seek(0)

@@ -376,22 +376,14 @@ def _missing_words(table: Table, places: np.ndarray) -> str:
     return f"{cells} {what}, {first}"
 
 
-def _ways(table: Table, places: np.ndarray) -> list[str]:
-    """Return what may be left out, rows or columns: what leaves more cells first."""
-    rows, columns = table.values.shape
-    left = [rows - len(np.unique(places[:, 0])), columns - len(np.unique(places[:, 1]))]
-    ways = {"rows": left[0] * columns, "columns": rows * left[1]}
-    possible = [way for way, kept in zip(ways, left, strict=True) if kept >= 2]
-    return sorted(possible, key=lambda way: -ways[way])
-
-
 def _missing_advice(table: Table, places: np.ndarray, what: str = "", by: str = "") -> str:
     """Say how to go on without rows or columns, and `what` else, by the option `by`."""
     gone = {way: len(np.unique(along)) for way, along in zip(_AXES, places.T, strict=True)}
     size = dict(zip(_AXES, table.values.shape, strict=True))
+    possible = [way for way in _AXES if size[way] - gone[way] >= 2]
+    possible.sort(key=lambda way: gone[way] / size[way])  # what leaves more cells first
     parts = [
-        f"the {gone[way]} of {size[way]} {way} with {by}--drop-missing {way}"
-        for way in _ways(table, places)
+        f"the {gone[way]} of {size[way]} {way} with {by}--drop-missing {way}" for way in possible
     ]
     if parts:
         return f"leave out {what}{', or '.join(parts)}"
