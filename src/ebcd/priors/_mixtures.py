@@ -46,7 +46,6 @@ class _Settings:
     # How much coarser grids are in a search, as marginals change on the scale of the noise; and
     # how much finer one that does not adapt.
     coarser: float = 2.0
-    exact: float = 1e-20  # nats: a smaller step of a deconvolver does not count
     rough: float = 1e-6  # certificate there, in nats: far below the gains that are compared
 
 
@@ -190,9 +189,13 @@ def _most_points(column: Columns) -> int:
 def _thinned(values: Array, gap: float, most: int) -> Array:
     """Means of runs of values within about `gap`, at most `most` of them."""
     ordered = np.unique(values)
-    while (first := np.flatnonzero(np.diff(np.round(ordered / gap), prepend=np.nan))).size > most:
+    while True:
+        place = np.round(ordered / gap)
+        cell = np.cumsum(np.diff(place, prepend=place[:1]) > 0)
+        kept = np.bincount(cell, weights=ordered) / np.bincount(cell)
+        if kept.size <= most:
+            return np.asarray(kept)
         gap *= 1.3
-    return np.asarray(np.add.reduceat(ordered, first) / np.diff(first, append=ordered.size))
 
 
 def _noise(column: Columns, share: float) -> float:
@@ -468,7 +471,7 @@ class Deconvolver(NPMLE):
         if start is not None and np.array_equal(start.parameters["locations"], grid):
             # the columns of the basis are orthogonal, with mean square one
             alpha = basis.T @ _log(start.parameters["weights"]) / grid.size
-        goal = SETTINGS.exact if self.adapts else SETTINGS.rough
+        goal = GOAL if self.adapts else SETTINGS.rough
         alpha, value = _maximise(log_likelihood, column.weights[0], basis, self.c0, alpha, goal)
         return value, self.build(weights=_exponential_family(basis @ alpha), locations=grid)
 
@@ -514,8 +517,8 @@ def _maximise(
     Newton's method: with posterior probabilities ``W[i, j]`` of the places the derivatives in the
     logarithms of the weights ``g`` are ``sum_i W_i - n g``, and a difference of covariances of the
     columns of the basis, under ``W`` and under ``g``. Where it curves upwards the step goes as far
-    as that curvature says; it is halved until it climbs, and is the last if it promises less than
-    `goal`.
+    as that curvature says; it is halved until it climbs, and is the last, taken without a look, if
+    it promises less than `goal`.
     """
     top = log_likelihood.max(axis=0)
     log_likelihood -= top
@@ -545,5 +548,6 @@ def _maximise(
         curvature, axes = np.linalg.eigh(hessian)
         step = axes @ ((slope @ axes) / np.maximum(np.abs(curvature), 1e-9 * total))
         if slope @ step < goal:
+            alpha = alpha + step
             break
     return alpha, float(value + counts @ top)
