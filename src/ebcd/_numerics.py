@@ -163,7 +163,7 @@ def interval_moments(
         log_probability = log_interval_probability(lower, upper, width)
     cancels = (width < _SHORT) | (lower > _FAR) | (upper < -_FAR)
     known = np.where(cancels, 0.0, log_probability)
-    # densities at the ends
+    # densities at the ends, over the probability
     first = np.exp(log_normal_density(lower) - known)
     last = np.exp(log_normal_density(upper) - known)
     mean = np.asarray(first - last)
@@ -180,13 +180,13 @@ def _far_moments(near: Array, far: Array, width: Array) -> tuple[Array, Array]:
     """Moments in intervals that lie in, or lean towards, the right tail."""
     mean, variance = half_line_moments(near)
     mean += near
-    ends = 0.5 * width * (near + far) < 40  # or the end is beyond all precision
+    ends = 0.5 * width * (near + far) < 40  # or the density at the end is below all precision
     mean[ends], variance[ends] = _quadrature_moments(near[ends], far[ends], width[ends])
     return mean, variance
 
 
 def _quadrature_moments(near: Array, far: Array, width: Array) -> tuple[Array, Array]:
-    """Moments in intervals that lie in, or lean towards, the right tail."""
+    """Moments in such intervals, in one or two pieces on either side of zero."""
     straddles = near < 0
     start = np.maximum(near, 0.0)
     log_right, right, right_var = _tail_piece(start, np.where(straddles, far, width))

@@ -291,11 +291,8 @@ class MixturePrior(FittedPrior):
         standard, unit = self._standard(s[seen])
         z, noise = x[seen] / unit, s[seen] / unit
         mean, variance = standard.posterior_moments(z, noise)
-        found[:, seen] = (
-            unit * mean,
-            unit * np.sqrt(variance),
-            np.minimum(*standard.tails(z, noise)),
-        )
+        lfsr = np.minimum(*standard.tails(z, noise))
+        found[:, seen] = unit * mean, unit * np.sqrt(variance), lfsr
         if not seen.all():
             found[:, ~seen] = np.reshape(self._prior_summary(), (3, 1))
         return Posterior(*found)
