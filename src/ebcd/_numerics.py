@@ -27,7 +27,7 @@ MILLS_LOWER = -36.0
 _SERIES_FROM = 16.0
 # Width of an interval below which, and distance beyond which, its moments lose digits: at these the
 # variance has ten.
-_SHORT, _FAR = 0.1, 10.0
+_SHORT, _FAR = 0.1, 5.0
 # Entries that are worked on at once: what fits into a cache.
 CHUNK = 16_384
 _NODES, _NODE_WEIGHTS = np.polynomial.legendre.leggauss(32)
@@ -48,7 +48,10 @@ def log_mills(t: Array) -> Array:
 
 def log_normal_density(z: Array) -> Array:
     """Log density of the standard normal distribution."""
-    return -0.5 * z * z - LOG_SQRT_2PI
+    density = z * z
+    density *= -0.5
+    density -= LOG_SQRT_2PI
+    return density
 
 
 def half_line_moments(t: Array, mills_ratio: Array | None = None) -> tuple[Array, Array]:
@@ -100,35 +103,33 @@ def half_line_sample(t: Array, rng: np.random.Generator) -> Array:
 def log_interval_probability(lower: Array, upper: Array, width: Array | None = None) -> Array:
     """``log(Phi(upper) - Phi(lower))`` for finite ``lower <= upper``.
 
-    Far from zero the bounds do not tell the `width` any more, so that it may be given.
+    Far from zero the bounds do not tell the `width` any more, so that it may be given. One end may
+    be an array that is broadcast, if many intervals share it.
     """
     width = upper - lower if width is None else width
-    # Reflect so that the interval lies in, or leans towards, the right tail.
-    flip = lower + upper < 0
-    near, far = np.where(flip, -upper, lower), np.where(flip, -lower, upper)
-    middle = 0.5 * (near + far)
-    mass = np.abs(_tail(lower, flip) - _tail(upper, flip))
-    remote = near > -MILLS_LOWER  # there these underflow
-    if remote.any():
-        start, end, wide = (part[remote] for part in np.broadcast_arrays(near, far, width))
-        mass[remote] = mills(start) - mills(end) * np.exp(-0.5 * wide * (start + end))
-    with np.errstate(divide="ignore"):
-        wide = np.log(mass) + np.where(remote, log_normal_density(near), 0.0)
-    narrow = width * (1.0 + middle) < 1e-2  # both differences above would cancel
-    if not narrow.any():
-        return np.asarray(wide)
-    thin = np.where(narrow, width, 1e-3)
-    middle = np.where(narrow, middle, 0.0)
+    # subtract small numbers: probabilities below on the left, above on the right, any about zero
+    shared = min(lower, upper, key=np.size) if np.size(lower) != np.size(upper) else lower + upper
+    side = np.where(shared < 0, 1.0, -1.0)
+    mass = side * (special.ndtr(side * upper) - special.ndtr(side * lower))
     with np.errstate(divide="ignore"):  # an empty interval has probability zero
-        taylor = np.log(thin) + np.log1p((middle**2 - 1) * thin**2 / 24)
-    return np.asarray(np.where(narrow, log_normal_density(middle) + taylor, wide))
-
-
-def _tail(end: Array, below: np.ndarray) -> Array:
-    """Probability of values beyond `end`, or below it."""
-    if 2 * np.size(end) <= below.size:  # an end that many intervals share
-        return np.where(below, special.ndtr(end), special.ndtr(-end))
-    return np.asarray(special.ndtr(np.where(below, end, -end)))
+        result = np.asarray(np.log(mass))
+    if np.max(lower, initial=0.0) > -MILLS_LOWER or np.min(upper, initial=0.0) < MILLS_LOWER:
+        near = np.maximum(lower, -upper)
+        remote = near > -MILLS_LOWER  # there probabilities underflow
+        start, end, wide = (
+            part[remote] for part in np.broadcast_arrays(near, np.maximum(-lower, upper), width)
+        )
+        mass = mills(start) - mills(end) * np.exp(-0.5 * wide * (start + end))
+        with np.errstate(divide="ignore"):
+            result[remote] = np.log(mass) + log_normal_density(start)
+    if np.min(width, initial=1.0) < 1e-2:
+        middle = 0.5 * np.abs(lower + upper)
+        narrow = width * (1.0 + middle) < 1e-2  # both differences above would cancel
+        thin, middle = (part[narrow] for part in np.broadcast_arrays(width, middle))
+        with np.errstate(divide="ignore"):
+            taylor = np.log(thin) + np.log1p((middle**2 - 1) * thin**2 / 24)
+        result[narrow] = log_normal_density(middle) + taylor
+    return result
 
 
 def _tail_piece(a: Array, width: Array) -> tuple[Array, Array, Array]:
@@ -146,31 +147,46 @@ def _tail_piece(a: Array, width: Array) -> tuple[Array, Array, Array]:
 
 
 def interval_moments(
-    lower: ArrayLike, upper: ArrayLike, width: ArrayLike | None = None
+    lower: ArrayLike,
+    upper: ArrayLike,
+    width: ArrayLike | None = None,
+    log_probability: Array | None = None,
 ) -> tuple[Array, Array]:
     """Mean and variance of the standard normal restricted to ``[lower, upper]``.
 
-    In closed form, and by quadrature in short intervals and far out, where that would cancel.
+    In closed form, and by quadrature in short intervals and far out, where that would cancel. The
+    logarithm of the probability may be given if it is known.
     """
     lower, upper = (np.asarray(end, dtype=np.float64) for end in (lower, upper))
     width = upper - lower if width is None else np.asarray(width, dtype=np.float64)
-    lower, upper, width = np.broadcast_arrays(lower, upper, width)
-    flip = lower + upper < 0
-    near, far = np.where(flip, -upper, lower), np.where(flip, -lower, upper)
-    # density at the far end, and the mass, over the density at the near end
-    drop = np.exp(-0.5 * width * (near + far))
-    cancels = (width < _SHORT) | (near > _FAR)
-    mass = np.where(cancels, 1.0, mills(near) - mills(far) * drop)
-    mean = np.asarray((1 - drop) / mass)
-    variance = np.asarray(1 + (near - far * drop) / mass - mean * mean)
+    if log_probability is None:
+        log_probability = log_interval_probability(lower, upper, width)
+    cancels = (width < _SHORT) | (lower > _FAR) | (upper < -_FAR)
+    known = np.where(cancels, 0.0, log_probability)
+    # densities at the ends, over the probability
+    first = np.exp(log_normal_density(lower) - known)
+    last = np.exp(log_normal_density(upper) - known)
+    mean = np.asarray(first - last)
+    variance = np.asarray(1 + (lower * first - upper * last) - mean * mean)
     if cancels.any():
-        parts = (part[cancels] for part in (near, far, width))
-        mean[cancels], variance[cancels] = _quadrature_moments(*parts)
-    return np.where(flip, -mean, mean), variance
+        low, high, wide = (part[cancels] for part in np.broadcast_arrays(lower, upper, width))
+        near, far = np.maximum(low, -high), np.maximum(-low, high)
+        centre, variance[cancels] = _far_moments(near, far, wide)
+        mean[cancels] = np.where(low + high < 0, -centre, centre)
+    return mean, variance
+
+
+def _far_moments(near: Array, far: Array, width: Array) -> tuple[Array, Array]:
+    """Moments in intervals that lie in, or lean towards, the right tail."""
+    mean, variance = half_line_moments(near)
+    mean += near
+    ends = 0.5 * width * (near + far) < 40  # or the density at the end is below all precision
+    mean[ends], variance[ends] = _quadrature_moments(near[ends], far[ends], width[ends])
+    return mean, variance
 
 
 def _quadrature_moments(near: Array, far: Array, width: Array) -> tuple[Array, Array]:
-    """Moments in intervals that lie in, or lean towards, the right tail."""
+    """Moments in such intervals, in one or two pieces on either side of zero."""
     straddles = near < 0
     start = np.maximum(near, 0.0)
     log_right, right, right_var = _tail_piece(start, np.where(straddles, far, width))

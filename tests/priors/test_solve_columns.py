@@ -326,3 +326,10 @@ class TestBinned:
         ]
         steps = np.diff(values)
         assert np.abs(steps).max() < 10  # one more entry, not another optimum
+
+    @pytest.mark.parametrize("family", ["npmle", "deconvolver"])
+    def test_no_place_lies_just_beside_zero(self, family):
+        # nodes about zero cancel up to rounding, and zero is a place as well
+        x = draw("sparse", N, np.random.default_rng(4))
+        places = ebnm(x, 2.0, family).prior.parameters["locations"]
+        assert np.diff(places).min() > 1e-6

@@ -9,7 +9,7 @@ from scipy import optimize, special, stats
 
 from ebcd import ebnm
 from ebcd.priors import make_family
-from ebcd.priors._weights import Likelihoods, fit_weights
+from ebcd.priors._weights import fit_weights
 
 SEEDS = st.integers(0, 2**32 - 1)
 
@@ -62,7 +62,7 @@ class TestOptimality:
     def test_certificate(self, seed, kind, n_components, n, weighted):
         rows = random_problem(seed, kind, n_components, n)
         counts = np.random.default_rng(seed).integers(1, 9, n).astype(float) if weighted else None
-        fit = fit_weights(Likelihoods(rows, counts))
+        fit = fit_weights(rows, counts)
         counts = np.ones(n) if counts is None else counts
         assert fit.weights.shape == (n_components,)
         assert (fit.weights >= 0).all()
@@ -79,7 +79,7 @@ class TestOptimality:
     def test_em_is_not_better(self, seed, kind, n_components, n):
         rows = random_problem(seed, kind, n_components, n)
         best = log_likelihood(rows, np.ones(n), em(rows, np.ones(n), 5000))
-        assert fit_weights(Likelihoods(rows, None)).log_likelihood >= best - 1e-6 * n
+        assert fit_weights(rows).log_likelihood >= best - 1e-6 * n
 
     @given(seed=SEEDS, kind=PROBLEMS["kind"], n=st.integers(5, 40))
     @settings(max_examples=25)
@@ -92,12 +92,12 @@ class TestOptimality:
             method="Nelder-Mead",
             options={"xatol": 1e-9, "fatol": 1e-12, "maxiter": 4000},
         )
-        assert fit_weights(Likelihoods(rows, None)).log_likelihood >= -found.fun - 1e-7 * n
+        assert fit_weights(rows).log_likelihood >= -found.fun - 1e-7 * n
 
     def test_two_components_by_hand(self):
         # a observations that only the first component explains, b that only the second does
         rows = np.log(np.array([[1.0] * 3 + [1e-12] * 7, [1e-12] * 3 + [1.0] * 7]))
-        fit = fit_weights(Likelihoods(rows, None))
+        fit = fit_weights(rows)
         np.testing.assert_allclose(fit.weights, [0.3, 0.7], atol=1e-9)
         np.testing.assert_allclose(fit.log_likelihood, 3 * np.log(0.3) + 7 * np.log(0.7), rtol=1e-9)
 
@@ -108,8 +108,8 @@ class TestInvariance:
     def test_counts_are_repeats(self, seed, kind, n_components, n):
         rows = random_problem(seed, kind, n_components, n)
         counts = np.random.default_rng(seed).integers(1, 5, n)
-        weighted = fit_weights(Likelihoods(rows, counts.astype(float)))
-        repeated = fit_weights(Likelihoods(np.repeat(rows, counts, axis=1), None))
+        weighted = fit_weights(rows, counts.astype(float))
+        repeated = fit_weights(np.repeat(rows, counts, axis=1))
         np.testing.assert_allclose(
             weighted.log_likelihood, repeated.log_likelihood, atol=1e-6, rtol=1e-12
         )
@@ -120,18 +120,16 @@ class TestInvariance:
         rng = np.random.default_rng(seed)
         rows = random_problem(seed, kind, n_components, n)
         mixed = rows[rng.permutation(n_components)][:, rng.permutation(n)]
-        value = fit_weights(Likelihoods(rows, None)).log_likelihood
-        np.testing.assert_allclose(
-            fit_weights(Likelihoods(mixed, None)).log_likelihood, value, atol=1e-6, rtol=1e-12
-        )
+        value = fit_weights(rows).log_likelihood
+        np.testing.assert_allclose(fit_weights(mixed).log_likelihood, value, atol=1e-6, rtol=1e-12)
 
     @given(**PROBLEMS, offset=st.sampled_from([-1e6, -700.0, 5.0, 800.0]))
     @settings(max_examples=25)
     def test_scale_of_each_observation(self, seed, kind, n_components, n, offset):
         rows = random_problem(seed, kind, n_components, n)
         shifts = np.where(np.arange(n) % 2 == 0, offset, 0.0)
-        plain = fit_weights(Likelihoods(rows, None))
-        moved = fit_weights(Likelihoods(rows + shifts, None))
+        plain = fit_weights(rows)
+        moved = fit_weights(rows + shifts)
         np.testing.assert_allclose(
             moved.log_likelihood - shifts.sum(), plain.log_likelihood, atol=1e-6, rtol=1e-9
         )
@@ -141,8 +139,8 @@ class TestInvariance:
     @settings(max_examples=25)
     def test_repeated_components_change_nothing(self, seed, kind, n_components, n):
         rows = random_problem(seed, kind, n_components, n)
-        once = fit_weights(Likelihoods(rows, None))
-        twice = fit_weights(Likelihoods(np.concatenate([rows, rows]), None))
+        once = fit_weights(rows)
+        twice = fit_weights(np.concatenate([rows, rows]))
         np.testing.assert_allclose(twice.log_likelihood, once.log_likelihood, atol=1e-6, rtol=1e-12)
 
 
@@ -156,8 +154,8 @@ class TestStart:
         else:
             start = np.random.default_rng(seed).dirichlet(np.full(n_components, 0.3))
         cold, warm = (
-            fit_weights(Likelihoods(rows, None)),
-            fit_weights(Likelihoods(rows, None), start),
+            fit_weights(rows),
+            fit_weights(rows, start=start),
         )
         assert warm.log_likelihood >= log_likelihood(rows, np.ones(n), start) - 1e-9 * n
         np.testing.assert_allclose(
@@ -167,7 +165,7 @@ class TestStart:
 
     def test_weights_need_not_be_normalised(self):
         rows = random_problem(0, "scales", 5, 30)
-        fit = fit_weights(Likelihoods(rows, None), np.full(5, 7.0))
+        fit = fit_weights(rows, start=np.full(5, 7.0))
         np.testing.assert_allclose(fit.weights.sum(), 1.0, rtol=1e-12)
         assert fit.certificate <= 1e-6
 
@@ -175,42 +173,40 @@ class TestStart:
 class TestDegenerate:
     def test_one_component(self):
         rows = random_problem(1, "anything", 1, 9)
-        fit = fit_weights(Likelihoods(rows, None))
+        fit = fit_weights(rows)
         np.testing.assert_array_equal(fit.weights, [1.0])
         np.testing.assert_allclose(fit.log_likelihood, rows.sum(), rtol=1e-12)
         assert fit.certificate <= 1e-12
 
     def test_one_observation_takes_its_best_component(self):
         rows = np.array([[-5.0], [-1.0], [-3.0]])
-        fit = fit_weights(Likelihoods(rows, None))
+        fit = fit_weights(rows)
         np.testing.assert_allclose(fit.log_likelihood, -1.0, atol=1e-6)
 
     def test_equal_components(self):
         rows = np.tile(np.random.default_rng(0).normal(size=(1, 20)), (6, 1))
-        fit = fit_weights(Likelihoods(rows, None))
+        fit = fit_weights(rows)
         np.testing.assert_allclose(fit.log_likelihood, rows[0].sum(), rtol=1e-12)
         assert fit.certificate <= 1e-6
 
     def test_component_that_cannot_have_made_the_data(self):
         rows = random_problem(2, "scales", 4, 25)
         impossible = np.concatenate([rows, np.full((1, 25), -np.inf)])
-        fit = fit_weights(Likelihoods(impossible, None))
+        fit = fit_weights(impossible)
         assert fit.weights[-1] <= 1e-9
-        np.testing.assert_allclose(
-            fit.log_likelihood, fit_weights(Likelihoods(rows, None)).log_likelihood, atol=1e-6
-        )
+        np.testing.assert_allclose(fit.log_likelihood, fit_weights(rows).log_likelihood, atol=1e-6)
 
     def test_observations_that_only_far_components_explain(self):
         # each component explains one observation and underflows at all others
         rows = np.where(np.eye(6, dtype=bool), 0.0, -1e5)
-        fit = fit_weights(Likelihoods(rows, None))
+        fit = fit_weights(rows)
         np.testing.assert_allclose(fit.weights, 1 / 6, rtol=1e-6)
         np.testing.assert_allclose(fit.log_likelihood, -6 * np.log(6), rtol=1e-9)
 
     def test_start_that_excludes_an_observation(self):
         # weight only where the likelihood of one observation underflows
         rows = np.where(np.eye(3, dtype=bool), 0.0, -1e5)
-        fit = fit_weights(Likelihoods(rows, None), np.array([1.0, 0.0, 0.0]))
+        fit = fit_weights(rows, start=np.array([1.0, 0.0, 0.0]))
         np.testing.assert_allclose(fit.log_likelihood, -3 * np.log(3), rtol=1e-6)
 
 
@@ -300,7 +296,7 @@ class TestGivenGrid:
         grid = np.linspace(-9, 9, 25) if family == "npmle" else np.geomspace(0.5, 20.0, 12)
         result = ebnm(x, 1.0, make_family(family, grid=grid))
         rows = component_rows(family, x, 1.0, grid)
-        best = fit_weights(Likelihoods(rows, None))
+        best = fit_weights(rows)
         np.testing.assert_allclose(result.log_likelihood, best.log_likelihood, atol=1e-5)
         assert result.certificate <= 1e-6
 

@@ -37,7 +37,7 @@ from ebcd._numerics import Array
 from ebcd.data import DataCovariance
 from ebcd.fitting._deflation import ACCURATE
 from ebcd.fitting._rotation import NEGLIGIBLE
-from ebcd.priors._weights import Likelihoods, fit_weights
+from ebcd.priors._weights import fit_weights
 
 
 @dataclass(frozen=True)
@@ -162,8 +162,8 @@ def denoise(
     """
     chosen = _choose(len(x), rng) if previous is None else previous.chosen
     rows, atoms = x[chosen[0]], np.linalg.solve(map_, x[chosen[1]].T).T
-    likelihoods = Likelihoods(log_densities(rows, atoms, map_, covariance), None)
-    weights = fit_weights(likelihoods, None if previous is None else previous.weights).weights
+    start = None if previous is None else previous.weights
+    weights = fit_weights(log_densities(rows, atoms, map_, covariance), start=start).weights
     used = weights > 0
     size = np.sqrt(weights @ atoms**2)
     prior = JointPrior(atoms[used] / np.where(size > 0, size, 1.0), weights[used])

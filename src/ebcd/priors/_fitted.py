@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
 from ebcd import _numerics as num
@@ -22,6 +23,7 @@ if TYPE_CHECKING:  # families build priors, so they come later
 
 # Entries times components that are in memory at once.
 BLOCK = 500_000
+_FACTOR = real("a number above 0 and up to 1e200", lambda factor: 0 < factor <= 1e200)
 
 
 @dataclass(frozen=True)
@@ -264,75 +266,66 @@ class MixturePrior(FittedPrior):
         rest = [f"{order.size - 6} more components"] if order.size > 6 else []
         return ", ".join(said + rest)
 
-    def _observed(self, x: ArrayLike, s: ArrayLike) -> tuple[Array, Array]:
-        """Check observations, also against the lengths of the prior."""
+    def _observed(self, x: ArrayLike, s: ArrayLike) -> tuple[Array, Array, NDArray[np.bool_]]:
+        """Check observations, also against the lengths of the prior; say which there are."""
         x, s = as_observations(x, s)
-        self.check_noise(s)
-        return x, s
+        self._check_noise(s)
+        return x, s, np.isfinite(s)
 
-    def check_noise(self, s: Array) -> None:
+    def _check_noise(self, s: Array) -> None:
         """Refuse noise of another size than the prior altogether."""
-        places = [np.abs(getattr(one, f.name)).max() for one in self.kernels for f in fields(one)]
-        scales = [np.ravel(getattr(one, "scale", 0.0)) for one in self.kernels]
+        places = [kernel.largest_parameter() for kernel in self.kernels]
+        scales = [np.ravel(getattr(kernel, "scale", 0.0)) for kernel in self.kernels]
         check_lengths(np.array(places), np.abs(np.concatenate(scales)), s)
 
     def log_likelihood(self, x: ArrayLike, s: ArrayLike = 1.0) -> float:
-        x, s = self._observed(x, s)
-        seen = np.isfinite(s)
+        x, s, seen = self._observed(x, s)
         return float(self.log_marginal(x[seen], s[seen]).sum())
 
     def log_marginal(self, x: Array, s: Array) -> Array:
-        [result] = self.blockwise(
-            lambda x, s: (special.logsumexp(self._joint(x, s), axis=-1),), x, s
-        )
-        return result
+        return self.blockwise(lambda x, s: special.logsumexp(self._joint(x, s), axis=0), x, s)
 
     def posterior(self, x: ArrayLike, s: ArrayLike = 1.0) -> Posterior:
-        x, s = self._observed(x, s)
-        seen = np.isfinite(s)
-        mean, sd, lfsr = np.empty((3, x.size))
-        unit = num.typical(s[seen])
-        standard, z, noise = self.rescaled_mixture(1 / unit), x[seen] / unit, s[seen] / unit
-        m, v = standard.posterior_moments(z, noise)
-        mean[seen], sd[seen] = unit * m, unit * np.sqrt(v)
-        lfsr[seen] = np.minimum(*standard.tails(z, noise))
+        x, s, seen = self._observed(x, s)
+        found = np.empty((3, x.size))
+        standard, unit = self._standard(s[seen])
+        z, noise = x[seen] / unit, s[seen] / unit
+        mean, variance = standard.posterior_moments(z, noise)
+        lfsr = np.minimum(*standard.tails(z, noise))
+        found[:, seen] = unit * mean, unit * np.sqrt(variance), lfsr
         if not seen.all():
-            mean[~seen], sd[~seen], lfsr[~seen] = self._prior_summary()
-        return Posterior(mean, sd, lfsr)
+            found[:, ~seen] = np.reshape(self._prior_summary(), (3, 1))
+        return Posterior(*found)
 
     def posterior_moments(self, x: Array, s: Array) -> tuple[Array, Array]:
         _, mean, variance = self.evaluate(x, s)
         return mean, variance
 
-    def evaluate(self, x: Array, s: Array) -> tuple[Array, Array, Array]:
+    def evaluate(self, x: Array, s: Array) -> Array:
         """Log marginal densities, posterior means and variances; `s` may have a single entry."""
-        marginal, mean, variance = self.blockwise(self._moments_block, x, s)
-        return marginal, mean, variance
+        return self.blockwise(self._moments_block, x, s)
 
     def tails(self, x: Array, s: Array) -> tuple[Array, Array]:
         below, above = self.blockwise(self._tails_block, x, s)
         return below, above
 
     def spike_probability(self, x: ArrayLike, s: ArrayLike = 1.0) -> Array:
-        x, s = self._observed(x, s)
-        seen, mode = np.isfinite(s), self.parameters.get("mode", 0.0)
+        x, s, seen = self._observed(x, s)
+        mode = self.parameters.get("mode", 0.0)
         spike = np.concatenate(
             [isinstance(kernel, PointMass) & (kernel.location == mode) for kernel in self.kernels]
         )
         found = np.full(x.shape, self.weights[spike].sum())  # of the prior where nothing was seen
-        unit = num.typical(s[seen])
-        standard = self.rescaled_mixture(1 / unit)
-        [found[seen]] = standard.blockwise(
-            lambda x, s: (standard.shares(x, s)[:, spike].sum(axis=-1),),
-            x[seen] / unit,
-            s[seen] / unit,
+        standard, unit = self._standard(s[seen])
+        found[seen] = standard.blockwise(
+            lambda x, s: standard.shares(x, s)[spike].sum(axis=0), x[seen] / unit, s[seen] / unit
         )
         return found
 
     def penalty(self, values: ArrayLike, s: float = 1.0) -> Array:
         values, s = as_values(values, s)
         check_ratio(np.ravel(values), np.array([s]))
-        self.check_noise(np.array([s]))
+        self._check_noise(np.array([s]))
         prior = self.rescaled_mixture(1 / s)
         flat = values.ravel() / s
         lower, upper = prior._hull()
@@ -354,10 +347,11 @@ class MixturePrior(FittedPrior):
         # near an end x is far beyond it, and the two squares cancel
         for end, beyond in ((lower, x < lower), (upper, x > upper)):
             if beyond.any():
-                columns = [kernel.log_excess(x[beyond, None], end) for kernel in self.kernels]
-                joint = np.concatenate(columns, axis=1) + np.log(np.maximum(self.weights, 1e-300))
+                log_excess = [kernel.log_excess(x[beyond], end) for kernel in self.rows]
+                log_weights = np.log(np.maximum(self.weights, 1e-300))[:, None]
                 tilt = (values[beyond] - end) * (x[beyond] - 0.5 * (values[beyond] + end))
-                result[beyond] = tilt - special.logsumexp(joint, axis=1)
+                joint = np.concatenate(log_excess) + log_weights
+                result[beyond] = tilt - special.logsumexp(joint, axis=0)
         return result
 
     def _inverse(self, wanted: Array) -> Array:
@@ -384,17 +378,15 @@ class MixturePrior(FittedPrior):
         self, x: ArrayLike, s: ArrayLike = 1.0, n: int = 1, random_state: Any = None
     ) -> Array:
         N_DRAWS.check("n", n)
-        x, s = self._observed(x, s)
+        x, s, seen = self._observed(x, s)
         rng = as_generator(random_state)
         draws = np.empty((n, *x.shape))
-        seen = np.isfinite(s)
         if not seen.all():
             n_unseen = int((~seen).sum())
             draws[:, ~seen] = self.sample(n * n_unseen, rng).reshape(n, n_unseen)
         if seen.any():
             x, s = x[seen], s[seen]
-            [share] = self.blockwise(lambda x, s: (self.shares(x, s),), x, s)
-            cumulative = np.cumsum(share, axis=-1)
+            cumulative = np.cumsum(self.blockwise(self.shares, x, s).T, axis=-1)
             size = max(1, BLOCK // cumulative.size)
             for i in range(0, n, size):
                 threshold = rng.random((min(size, n - i), x.size, 1)) * cumulative[:, -1:]
@@ -407,7 +399,7 @@ class MixturePrior(FittedPrior):
         return draws
 
     def rescaled(self, factor: float) -> FittedPrior:
-        real("a number above 0 and up to 1e200", lambda a: 0 < a <= 1e200).check("factor", factor)
+        _FACTOR.check("factor", factor)
         if factor == 1:
             return self
         return self._family.build(**self._family.rescale(self.parameters, factor))
@@ -426,9 +418,14 @@ class MixturePrior(FittedPrior):
             self._family, self.parameters, self.weights, kernels, self._words, self._prior_sd
         )
 
+    def _standard(self, s: Array) -> tuple[MixturePrior, float]:
+        """Return the mixture in a unit in which the noise is about one, and the unit."""
+        unit = num.typical(s)
+        return self.rescaled_mixture(1 / unit), unit
+
     def shares(self, x: Array, s: Array) -> Array:
-        """Posterior probabilities of the components, entries x components."""
-        return np.asarray(special.softmax(self._joint(x, s), axis=-1))
+        """Posterior probabilities of the components, components x entries."""
+        return np.asarray(special.softmax(self._joint(x, s), axis=0))
 
     def parts(self) -> list[tuple[AbstractKernel, slice]]:
         """Kernels, and the numbers of their components."""
@@ -438,16 +435,14 @@ class MixturePrior(FittedPrior):
             for kernel, end in zip(self.kernels, ends, strict=True)
         ]
 
-    def blockwise(
-        self, function: Callable[[Array, Array], tuple[Array, ...]], x: Array, s: Array
-    ) -> tuple[Array, ...]:
-        """Apply `function` to blocks of entries that keep entries x components in memory."""
+    def blockwise(self, function: Callable[[Array, Array], Array], x: Array, s: Array) -> Array:
+        """Apply `function` to blocks of entries that keep components x entries in memory."""
         size = max(1, BLOCK // self.weights.size)
         if x.size <= size:
             return function(x, s)
         parts = num.chunks(x.size, size)
         blocks = [function(x[part], s if s.size == 1 else s[part]) for part in parts]
-        return tuple(np.concatenate(parts) for parts in zip(*blocks, strict=True))
+        return np.concatenate(blocks, axis=-1)
 
     def _atoms(self) -> list[tuple[Array, Array]]:
         return [
@@ -465,28 +460,39 @@ class MixturePrior(FittedPrior):
         ]
         return min(low for low, _ in ends), max(high for _, high in ends)
 
-    def _joint(self, x: Array, s: Array) -> Array:
-        """Log of weight times marginal, one column per component."""
-        columns = [kernel.log_marginal(x[:, None], s[:, None]) for kernel in self.kernels]
-        with np.errstate(divide="ignore"):
-            return np.concatenate(columns, axis=1) + np.log(self.weights)
+    @cached_property
+    def rows(self) -> list[AbstractKernel]:
+        """Kernels that evaluate observations in one row per component."""
+        return [kernel.take((slice(None), None)) for kernel in self.kernels]
 
-    def _moments_block(self, x: Array, s: Array) -> tuple[Array, Array, Array]:
-        share = self._joint(x, s)
-        top = share.max(axis=-1, keepdims=True)
+    def _joint(self, x: Array, s: Array) -> Array:
+        """Log of weight times marginal, one row per component."""
+        joint = np.concatenate([kernel.log_marginal(x, s) for kernel in self.rows])
+        joint += self._log_weights
+        return joint
+
+    @property
+    def _log_weights(self) -> Array:
+        with np.errstate(divide="ignore"):
+            return np.asarray(np.log(self.weights)[:, None])
+
+    def _moments_block(self, x: Array, s: Array) -> Array:
+        share, means, variances = _joined(kernel.evaluate(x, s) for kernel in self.rows)
+        share += self._log_weights
+        top = share.max(axis=0)
         share -= top
         np.exp(share, out=share)
-        total = share.sum(axis=-1, keepdims=True)
+        total = share.sum(axis=0)
         share /= total
-        means, variances = _joined(k.moments(x[:, None], s[:, None]) for k in self.kernels)
-        mean = np.vecdot(share, means)
-        variances += (means - mean[:, None]) ** 2
-        return (np.log(total) + top)[:, 0], mean, np.vecdot(share, variances)
+        mean = np.einsum("kn,kn->n", share, means)
+        means -= mean
+        means *= means
+        variances += means
+        return np.array([np.log(total) + top, mean, np.einsum("kn,kn->n", share, variances)])
 
-    def _tails_block(self, x: Array, s: Array) -> tuple[Array, Array]:
-        share = self.shares(x, s)
-        below, above = _joined(k.tails(x[:, None], s[:, None]) for k in self.kernels)
-        return (share * below).sum(axis=-1), (share * above).sum(axis=-1)
+    def _tails_block(self, x: Array, s: Array) -> Array:
+        below, above = _joined(kernel.tails(x, s) for kernel in self.rows)
+        return np.asarray((self.shares(x, s) * [below, above]).sum(axis=1))
 
     def _prior_summary(self) -> tuple[float, float, float]:
         """Mean, sd and sign rate before seeing data."""
@@ -509,10 +515,9 @@ class MixturePrior(FittedPrior):
         return result
 
 
-def _joined(pairs: Iterable[tuple[Array, Array]]) -> tuple[Array, Array]:
-    """Put the components of all kernels side by side."""
-    first, second = zip(*pairs, strict=True)
-    return np.concatenate(first, axis=-1), np.concatenate(second, axis=-1)
+def _joined(parts: Iterable[tuple[Array, ...]]) -> list[Array]:
+    """Put the components of all kernels below each other."""
+    return [np.concatenate(part) for part in zip(*parts, strict=True)]
 
 
 class FlatPrior(MixturePrior):

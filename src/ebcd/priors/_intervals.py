@@ -7,6 +7,7 @@ one noise level it is a function of the observation alone, which is interpolated
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 from numpy.polynomial import chebyshev
@@ -39,14 +40,16 @@ def posterior_interval(
         return prior.interval(x, s, probability)
     mixture, unit = _mixture(prior), float(np.median(s))
     standard, z, noise = mixture.rescaled_mixture(1 / unit), x / unit, s / unit
+    discrete, common = all(map(_is_discrete, mixture.kernels)), bool((s == s[0]).all())
+
+    def quantile(level: float) -> Array:
+        if common and not discrete:
+            return _interpolated_quantiles(standard, level, z)
+        method = _discrete if discrete else _continuous
+        return standard.blockwise(partial(method, standard, level), z, noise)
+
     tail = 0.5 * (1 - probability)
-    if all(map(_is_discrete, mixture.kernels)):
-        lower, upper = (_quantiles(_discrete, standard, z, noise, p) for p in (tail, 1 - tail))
-    elif (s == s[0]).all():
-        lower, upper = (_interpolated_quantiles(standard, z, p) for p in (tail, 1 - tail))
-    else:
-        lower, upper = (_quantiles(_continuous, standard, z, noise, p) for p in (tail, 1 - tail))
-    return unit * lower, unit * upper
+    return unit * quantile(tail), unit * quantile(1 - tail)
 
 
 def prior_interval(prior: FittedPrior, probability: float) -> tuple[float, float]:
@@ -60,7 +63,7 @@ def prior_interval(prior: FittedPrior, probability: float) -> tuple[float, float
     noise = np.concatenate(noises).max(keepdims=True) / unit
     method = _continuous if slabs else _discrete
     standard, x, tail = mixture.rescaled_mixture(1 / unit), np.zeros(1), 0.5 * (1 - probability)
-    lower, upper = (float(method(standard, x, noise, p)[0]) for p in (tail, 1 - tail))
+    lower, upper = (float(method(standard, p, x, noise)[0]) for p in (tail, 1 - tail))
     return unit * lower, unit * upper
 
 
@@ -74,22 +77,11 @@ def _is_discrete(kernel: AbstractKernel) -> bool:
     return isinstance(kernel, PointMass)
 
 
-def _quantiles(
-    method: Callable[[MixturePrior, Array, Array, float], Array],
-    prior: MixturePrior,
-    x: Array,
-    s: Array,
-    level: float,
-) -> Array:
-    [found] = prior.blockwise(lambda x, s: (method(prior, x, s, level),), x, s)
-    return found
-
-
-def _interpolated_quantiles(prior: MixturePrior, x: Array, level: float) -> Array:
+def _interpolated_quantiles(prior: MixturePrior, level: float, x: Array) -> Array:
     """Quantiles for unit noise, atoms exactly."""
 
     def quantile(z: Array) -> Array:
-        return _quantiles(_continuous, prior, z, np.ones_like(z), level)
+        return prior.blockwise(partial(_continuous, prior, level), z, np.ones_like(z))
 
     values = interpolated(quantile, x, width=2.0)  # noise blurs what is finer
     for kernel in prior.kernels:
@@ -98,16 +90,16 @@ def _interpolated_quantiles(prior: MixturePrior, x: Array, level: float) -> Arra
     return values
 
 
-def _discrete(prior: MixturePrior, x: Array, s: Array, level: float) -> Array:
+def _discrete(prior: MixturePrior, level: float, x: Array, s: Array) -> Array:
     """Quantiles where there are atoms only."""
     places = np.concatenate([kernel.location for kernel in prior.kernels])
     order = np.argsort(places, kind="stable")
-    below = prior.shares(x, s)[:, order].cumsum(axis=1)
-    below[:, -1] = 1.0
-    return np.asarray(places[order][(below >= level).argmax(axis=1)])
+    below = prior.shares(x, s)[order].cumsum(axis=0)
+    below[-1] = 1.0
+    return np.asarray(places[order][(below >= level).argmax(axis=0)])
 
 
-def _continuous(prior: MixturePrior, x: Array, s: Array, level: float) -> Array:
+def _continuous(prior: MixturePrior, level: float, x: Array, s: Array) -> Array:
     """Quantiles of slabs and a few atoms."""
     share = prior.shares(x, s)
     found, searched = np.empty_like(x), np.ones(x.size, dtype=bool)
@@ -115,20 +107,20 @@ def _continuous(prior: MixturePrior, x: Array, s: Array, level: float) -> Array:
     for kernel, part in prior.parts():
         if not isinstance(kernel, PointMass):
             continue
-        for place, mass in zip(kernel.location, share[:, part].T, strict=True):
+        for place, mass in zip(kernel.location, share[part], strict=True):
             below = _below(prior, share, x, s, np.full_like(x, place))
             here = (below >= level) & (below - mass < level)
             found[here] = place  # where most entries of a sparse component end
             searched &= ~here
             low = np.where(below < level, np.maximum(low, place), low)
             high = np.where(below < level, high, np.minimum(high, place))
-    share, x, s, low, high = (values[searched] for values in (share, x, s, low, high))
+    share, x, s, low, high = (values[..., searched] for values in (share, x, s, low, high))
     mean, variance = prior.posterior_moments(x, s)
     # no distribution has more than this beyond so many standard deviations (Cantelli)
     reach = np.sqrt(max(level, 1 - level) / min(level, 1 - level) * variance)
 
     def excess(point: Array, rows: np.ndarray) -> Array:
-        below = _below(prior, share[rows], x[rows], s[rows], point)
+        below = _below(prior, share[:, rows], x[rows], s[rows], point)
         # on this scale a normal posterior is a straight line
         score = special.ndtri(np.clip(below, 1e-300, 1 - 1e-16))
         return np.asarray(score - special.ndtri(level))
@@ -140,8 +132,8 @@ def _continuous(prior: MixturePrior, x: Array, s: Array, level: float) -> Array:
 
 def _below(prior: MixturePrior, share: Array, x: Array, s: Array, point: Array) -> Array:
     """Posterior probability of ``theta <= point``."""
-    columns = [kernel.tails(x[:, None], s[:, None], point[:, None])[0] for kernel in prior.kernels]
-    return np.asarray((share * np.concatenate(columns, axis=1)).sum(axis=-1))
+    below = [kernel.tails(x, s, point)[0] for kernel in prior.rows]
+    return np.asarray((share * np.concatenate(below)).sum(axis=0))
 
 
 def interpolated(function: Callable[[Array], Array], points: Array, width: float) -> Array:

@@ -2,7 +2,8 @@
 
 Every proper prior of the package is a mixture of these. A kernel object holds *several* components
 of one kind as parameter arrays; its methods broadcast ``x`` and ``s`` against those arrays, so that
-``x[:, None]`` gives one column per component and ``kernel.take(index)`` one component per entry.
+parameters of shape k x 1 give one row per component, and ``kernel.take(index)`` one component per
+entry.
 
 The mathematics is done in units of the noise: ``z = (x - location) / s`` and ``scale / s``. The
 three kernels that serve as slabs have it in two functions, `ratio` and `details`, which evaluate
@@ -14,7 +15,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, fields, replace
-from typing import ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from scipy import special
@@ -53,6 +54,10 @@ class AbstractKernel(ABC):
     def moments(self, x: Array, s: Array) -> tuple[Array, Array]:
         """Posterior mean and variance of ``theta``."""
 
+    def evaluate(self, x: Array, s: Array) -> tuple[Array, Array, Array]:
+        """Log marginal, posterior mean and variance, where that is cheaper than one by one."""
+        return self.log_marginal(x, s), *self.moments(x, s)
+
     @abstractmethod
     def tails(self, x: Array, s: Array, at: Array | float = 0.0) -> tuple[Array, Array]:
         """Posterior probabilities of ``theta <= at`` and of ``theta >= at``."""
@@ -83,8 +88,8 @@ class AbstractKernel(ABC):
         """Return the largest absolute value of any parameter."""
         return max(float(np.abs(getattr(self, f.name)).max()) for f in fields(self))
 
-    def take(self, index: np.ndarray) -> Self:
-        """Pick components by number."""
+    def take(self, index: Any) -> Self:
+        """Pick components by number, or arrange them in another shape."""
         return replace(self, **{f.name: getattr(self, f.name)[index] for f in fields(self)})
 
     def scaled(self, factor: float) -> Self:
@@ -200,7 +205,9 @@ class PointMass(AbstractKernel):
     """All mass at ``location``."""
 
     def log_marginal(self, x: Array, s: Array) -> Array:
-        return num.log_normal_density((x - self.location) / s) - np.log(s)
+        density = num.log_normal_density((x - self.location) / s)
+        density -= np.log(s)
+        return density
 
     def moments(self, x: Array, s: Array) -> tuple[Array, Array]:
         mean = np.broadcast_to(self.location, np.broadcast_shapes(x.shape, self.location.shape))
@@ -231,10 +238,12 @@ class Flat(AbstractKernel):
         return np.zeros(np.broadcast_shapes(x.shape, self.location.shape))
 
     def moments(self, x: Array, s: Array) -> tuple[Array, Array]:
-        return x, s * s + np.zeros_like(x)
+        mean = x + np.zeros_like(self.location)
+        return mean, s * s + np.zeros_like(mean)
 
     def tails(self, x: Array, s: Array, at: Array | float = 0.0) -> tuple[Array, Array]:
-        return special.ndtr((at - x) / s), special.ndtr((x - at) / s)
+        beyond = (self.moments(x, s)[0] - at) / s
+        return special.ndtr(-beyond), special.ndtr(beyond)
 
     def draw(self, x: Array, s: Array, rng: np.random.Generator) -> Array:
         return x + s * rng.standard_normal(x.shape)
@@ -515,7 +524,7 @@ class Laplace(AbstractSlab):
 
 def _shared(ends: Array) -> Array:
     """Return a single end for several intervals if it is the same, so that it is looked at once."""
-    return ends[:1] if ends.ndim == 1 and (ends == ends[:1]).all() else ends
+    return ends[:1] if ends.ndim and (ends == ends[:1]).all() else ends
 
 
 @dataclass(frozen=True, eq=False)
@@ -533,9 +542,15 @@ class Uniform(AbstractKernel):
         mass = num.log_interval_probability(*self._bounds(x, s))
         return mass - np.log(self.upper - self.location)
 
+    def evaluate(self, x: Array, s: Array) -> tuple[Array, Array, Array]:
+        bounds = self._bounds(x, s)
+        mass = num.log_interval_probability(*bounds)
+        mean, variance = num.interval_moments(*bounds, mass)
+        mean = np.clip(x + s * mean, self.location, self.upper)
+        return mass - np.log(self.upper - self.location), mean, s * s * variance
+
     def moments(self, x: Array, s: Array) -> tuple[Array, Array]:
-        mean, variance = num.interval_moments(*self._bounds(x, s))
-        return np.clip(x + s * mean, self.location, self.upper), s * s * variance
+        return self.evaluate(x, s)[1:]
 
     def tails(self, x: Array, s: Array, at: Array | float = 0.0) -> tuple[Array, Array]:
         total = num.log_interval_probability(*self._bounds(x, s))

@@ -6,12 +6,14 @@ are halved and the weights found anew, until that gains nothing.
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from scipy import interpolate, special
+from scipy import interpolate
 
 from ebcd._numerics import Array
 from ebcd._parameters import FLAG, integer, real
@@ -27,7 +29,7 @@ from ebcd.priors._family import (
 from ebcd.priors._fitted import FittedPrior, MixturePrior
 from ebcd.priors._kernels import AbstractKernel
 from ebcd.priors._validation import as_grid, as_weights, in_noise_units
-from ebcd.priors._weights import GOAL, Likelihoods, WeightFit, fit_weights
+from ebcd.priors._weights import GOAL, WeightFit, fit_weights
 
 
 @dataclass(frozen=True)
@@ -41,9 +43,9 @@ class _Settings:
     scale_ratio: float = 2**0.5  # of neighbours on a grid of scales
     smallest_scale: float = 0.1  # in units of the smallest noise
     location_gap: float = 0.3  # in units of the noise
-    smooth_gap: float = 0.15  # of a grid that does not adapt, in units of the noise
-    coarser: float = 2.0  # grids in a search: marginals change on the scale of the noise
-    exact: float = 1e-20  # nats: a smaller step of a deconvolver does not count
+    # How much coarser grids are in a search, as marginals change on the scale of the noise; and
+    # how much finer one that does not adapt.
+    coarser: float = 2.0
     rough: float = 1e-6  # certificate there, in nats: far below the gains that are compared
 
 
@@ -55,6 +57,7 @@ class GridMixture(AbstractPriorFamily):
     """Components indexed by a grid: of positive lengths, with a spike besides, or of locations."""
 
     has_spike: ClassVar[bool] = True
+    indexed_by: ClassVar[str]  # the parameter that holds grid points
 
     grid: Any = None
     adapts: bool = field(default=True, repr=False)
@@ -65,20 +68,21 @@ class GridMixture(AbstractPriorFamily):
             object.__setattr__(self, "grid", tuple(as_grid(self.grid, positive=self.has_spike)))
 
     @abstractmethod
-    def _components(self, grid: Array) -> AbstractKernel:
-        """Components for grid points: one for each, or first one kind of all, then another."""
+    def _components(self, grid: Array) -> list[AbstractKernel]:
+        """Components for grid points: one kernel for each kind of them."""
 
     @abstractmethod
     def _default_grid(self, column: Columns) -> Array:
         """Grid to begin with."""
 
-    @abstractmethod
     def _parameters(self, weights: Array, points: Array, kinds: np.ndarray) -> Parameters:
         """Parameters of the prior with components of these kinds, the spike first at point 0."""
+        return {"weights": weights, self.indexed_by: points}
 
-    @abstractmethod
     def _known(self, prior: FittedPrior) -> tuple[Array, np.ndarray]:
         """Grid points and kinds of the components of a fitted prior, in the order of weights."""
+        points = np.asarray(prior.parameters[self.indexed_by])
+        return points, np.zeros(points.shape, dtype=np.intp)
 
     def in_units(self, unit: float) -> Self:
         """Return the same family for data divided by `unit`."""
@@ -121,51 +125,44 @@ class _Problem:
 
     def __init__(self, column: Columns, family: GridMixture) -> None:
         self._column, self._family = column, family
-        first = np.zeros(int(family.has_spike))  # the spike, at grid point zero
-        self.points, self.kinds, self._weights = first, first.astype(np.intp), first
-        self._likelihoods: Likelihoods | None = None
-        self._last: WeightFit | None = None
+        self.points = np.zeros(int(family.has_spike))  # the spike, at grid point zero
+        self.kinds = self.points.astype(np.intp)
+        self._rows = self._log_marginal(kernels.PointMass(self.points))
+        self._fit = WeightFit(self.points, -np.inf, np.inf)
 
     def _log_marginal(self, kernel: AbstractKernel) -> Array:
-        return kernel.log_marginal(self._column.x[0, :, None], self._column.s.T).T
+        """Log marginals, one row per component."""
+        return kernel.take((slice(None), None)).log_marginal(self._column.x, self._column.s)
 
     def solve(self, added: Array, start: FittedPrior | None = None) -> WeightFit:
         """Add grid points and find the weights, from those of a prior on these points if given."""
-        if not added.size and self._last is not None:
-            return self._last
-        kernel = self._family._components(added)
-        n_kinds = kernel.size // added.size
-        parts = np.split(np.arange(kernel.size), n_kinds)  # those of a kind may share an end
-        rows = np.concatenate([self._log_marginal(kernel.take(part)) for part in parts])
-        points = np.concatenate([self.points, np.tile(added, n_kinds)])
-        kinds = np.concatenate([self.kinds, np.repeat(np.arange(n_kinds), added.size)])
-        weights = np.concatenate([self._weights, np.zeros(kernel.size)])
+        if not added.size:
+            return self._fit
+        parts = self._family._components(added)
+        points = np.concatenate([self.points, *[added] * len(parts)])
+        kinds = np.concatenate([self.kinds, np.repeat(np.arange(len(parts)), added.size)])
+        weights = np.concatenate([self._fit.weights, np.zeros(points.size - self.points.size)])
+        rows = np.concatenate([self._rows, *map(self._log_marginal, parts)])
         order = np.lexsort((points, kinds))  # neighbours are adjacent, so that maxima can be seen
-        self.points, self.kinds, weights = points[order], kinds[order], weights[order]
-        if self._likelihoods is None:
-            spike = self._log_marginal(kernels.PointMass(self._weights))
-            rows = np.concatenate([spike, rows])[order]
-            self._likelihoods = Likelihoods(rows, self._column.weights[0])
-        else:
-            self._likelihoods.add(rows, order)
+        self.points, self.kinds, self._rows = points[order], kinds[order], rows[order]
+        counts, goal, weights = self._column.weights[0], GOAL, weights[order]
         if start is not None:
             known, kinds = self._family._known(start)
             match = (self.points[:, None] == known) & (self.kinds[:, None] == kinds)
-            weights = match @ start.parameters["weights"]
-        goal = GOAL if start is None else SETTINGS.rough / self._likelihoods.total
-        fit = fit_weights(self._likelihoods, weights if weights.any() else None, goal)
-        self._weights, self._last = fit.weights, fit
-        return fit
+            weights, goal = match @ start.parameters["weights"], SETTINGS.rough / counts.sum()
+        self._fit = fit_weights(self._rows, counts, weights if weights.any() else None, goal)
+        return self._fit
 
     def halved(self) -> Array:
         """Midpoints of the spaces beside grid points that carry weight."""
         inner = slice(int(self._family.has_spike), None)
         points = self.points[inner]
-        return self.halves(np.unique(points), points[self._weights[inner] > 0])
+        return self.halves(np.unique(points), points[self._fit.weights[inner] > 0])
 
     def halves(self, grid: Array, used: Array) -> Array:
         """Midpoints of the spaces of a grid beside points that are used, but for tiny ones."""
-        matters = np.isin(grid, used)
+        matters = np.zeros(grid.size, dtype=bool)
+        matters[np.searchsorted(grid, used)] = True
         beside = matters[1:] | matters[:-1]
         middle, gap = 0.5 * (grid[1:] + grid[:-1])[beside], np.diff(grid)[beside]
         # a long scale is known in proportion to itself
@@ -178,31 +175,38 @@ def _scale_grid(column: Columns, fine: bool) -> Array:
     """Geometric grid from a fraction of the noise to beyond the data."""
     bottom = SETTINGS.smallest_scale * float(column.s.min())
     top = max(2 * float(column.largest.max()), 20 * bottom)
-    ratio = SETTINGS.scale_ratio ** (1.0 if fine else SETTINGS.coarser)
-    size = int(np.ceil(np.log(top / bottom) / np.log(ratio))) + 1
-    return np.geomspace(bottom, top, min(size, _most_points(column)))
+    step = math.log(SETTINGS.scale_ratio) * (1.0 if fine else SETTINGS.coarser)
+    size = math.ceil(math.log(top / bottom) / step) + 1
+    return bottom * (top / bottom) ** np.linspace(0, 1, min(size, _most_points(column)))
 
 
 def _most_points(column: Columns) -> int:
     """Grid points that fit in memory beside the data."""
-    return int(np.clip(SETTINGS.most_cells // column.x.shape[1], 20, SETTINGS.most_points))
+    n_entries: int = column.x.shape[1]
+    return min(max(SETTINGS.most_cells // n_entries, 20), SETTINGS.most_points)
 
 
 def _thinned(values: Array, gap: float, most: int) -> Array:
     """Means of runs of values within about `gap`, at most `most` of them."""
     ordered = np.unique(values)
     while True:
-        _, cell = np.unique(np.round(ordered / gap), return_inverse=True)
+        place = np.round(ordered / gap)
+        cell = np.cumsum(np.diff(place, prepend=place[:1]) > 0)
         kept = np.bincount(cell, weights=ordered) / np.bincount(cell)
         if kept.size <= most:
             return np.asarray(kept)
         gap *= 1.3
 
 
+def _noise(column: Columns, share: float) -> float:
+    """Noise that is larger than this share of all."""
+    return float(np.quantile(column.s, share) if column.s.size > 1 else column.s[0, 0])
+
+
 def _location_grid(column: Columns, most: int, gap: float) -> Array:
     """Places where values may be: the observations, thinned, and zero."""
     x = column.x[0, column.weights[0] > 1e-9]
-    gap *= float(np.quantile(column.s, 0.1))
+    gap *= _noise(column, 0.1)
     return np.union1d(_thinned(x, gap, most - 1), 0.0 if x.min() < 0 < x.max() else x.min())
 
 
@@ -218,21 +222,15 @@ class NormalScaleMixture(GridMixture):
     """
 
     name: ClassVar[str] = "normal_scale_mixture"
+    indexed_by: ClassVar[str] = "scales"
     lengths: ClassVar[tuple[str, ...]] = ("scales",)
     smooth_tails: ClassVar[bool] = True
 
-    def _components(self, grid: Array) -> AbstractKernel:
-        return kernels.Normal(np.zeros_like(grid), grid)
+    def _components(self, grid: Array) -> list[AbstractKernel]:
+        return [kernels.Normal(np.zeros_like(grid), grid)]
 
     def _default_grid(self, column: Columns) -> Array:
         return _scale_grid(column, self.adapts)
-
-    def _parameters(self, weights: Array, points: Array, kinds: np.ndarray) -> Parameters:
-        return {"weights": weights, "scales": points, "mode": 0.0}
-
-    def _known(self, prior: FittedPrior) -> tuple[Array, np.ndarray]:
-        scales = np.asarray(prior.parameters["scales"])
-        return scales, np.zeros(scales.shape, dtype=np.intp)
 
     @classmethod
     def build(cls, **parameters: Any) -> FittedPrior:
@@ -275,25 +273,22 @@ class Unimodal(GridMixture):
     # how far each kind of component reaches below and above the mode, in units of its grid point
     sides: ClassVar[tuple[tuple[float, float], ...]] = ((0.0, 1.0), (-1.0, 0.0))
 
-    def _components(self, grid: Array) -> AbstractKernel:
-        lower, upper = (np.outer(ends, grid).ravel() for ends in zip(*self.sides, strict=True))
-        return kernels.Uniform(lower, upper)
+    def _components(self, grid: Array) -> list[AbstractKernel]:
+        return [kernels.Uniform(below * grid, above * grid) for below, above in self.sides]
 
     def _default_grid(self, column: Columns) -> Array:
-        most = _most_points(column) // 2
+        scales = _scale_grid(column, self.adapts)
         if not self.adapts:
-            return _scale_grid(column, False)
+            return scales
+        most, noise = _most_points(column) // 2, float(column.s.min())
         edges = np.abs(column.x[0, column.weights[0] > 0])
-        far = edges[edges > 2 * column.s.min()]
-        return np.union1d(
-            _scale_grid(column, True)[:most], _thinned(far, 0.5 * column.s.min(), most)
-        )
+        return np.union1d(scales[:most], _thinned(edges[edges > 2 * noise], 0.5 * noise, most))
 
     def _parameters(self, weights: Array, points: Array, kinds: np.ndarray) -> Parameters:
         lower, upper = np.asarray(self.sides)[kinds].T * points + 0.0  # no minus zero
         order = np.lexsort((upper, lower, points > 0))
         ends = {"lower": lower[order], "upper": upper[order]}
-        return {"weights": weights[order], **ends, "mode": 0.0}
+        return {"weights": weights[order], **ends}
 
     def _known(self, prior: FittedPrior) -> tuple[Array, np.ndarray]:
         below = prior.parameters["mode"] - prior.parameters["lower"]
@@ -382,23 +377,17 @@ class NPMLE(GridMixture):
     """
 
     name: ClassVar[str] = "npmle"
+    indexed_by: ClassVar[str] = "locations"
     positions: ClassVar[tuple[str, ...]] = ("locations",)
     has_mode: ClassVar[bool] = False
     has_spike: ClassVar[bool] = False
 
-    def _components(self, grid: Array) -> AbstractKernel:
-        return kernels.PointMass(grid)
+    def _components(self, grid: Array) -> list[AbstractKernel]:
+        return [kernels.PointMass(grid)]
 
     def _default_grid(self, column: Columns) -> Array:
         gap = SETTINGS.location_gap * (1.0 if self.adapts else SETTINGS.coarser)
         return _location_grid(column, _most_points(column), gap)
-
-    def _parameters(self, weights: Array, points: Array, kinds: np.ndarray) -> Parameters:
-        return {"weights": weights, "locations": points}
-
-    def _known(self, prior: FittedPrior) -> tuple[Array, np.ndarray]:
-        locations = np.asarray(prior.parameters["locations"])
-        return locations, np.zeros(locations.shape, dtype=np.intp)
 
     @classmethod
     def build(cls, **parameters: Any) -> FittedPrior:
@@ -463,35 +452,43 @@ class Deconvolver(NPMLE):
         """
         if self.grid is not None:
             return [in_noise_units(self.grid)]
-        gap = SETTINGS.smooth_gap * (1.0 if self.adapts else SETTINGS.coarser)
+        gap = SETTINGS.location_gap / (SETTINGS.coarser if self.adapts else 1.0)
         grid = _location_grid(column, SETTINGS.most_points // 2, gap)
         known = np.asarray([] if start is None else start.parameters["locations"])
         if known.size < 2:  # a single place is no curve
             return [grid]
         beyond = max(known[0] - grid[0], grid[-1] - known[-1])
-        better = beyond > float(np.median(column.s)) or grid.size > 2 * known.size
+        better = beyond > _noise(column, 0.5) or grid.size > 2 * known.size
         return [known, grid] if better or self.adapts else [known]
 
     def _fit_on(
         self, grid: Array, column: Columns, start: FittedPrior | None
     ) -> tuple[float, FittedPrior]:
         """Maximise the penalised likelihood on a grid; return the maximum and the prior."""
-        basis = _basis(grid, self.degrees_of_freedom)
-        log_likelihood = kernels.PointMass(grid).log_marginal(
-            column.x[0, :, None], column.noise[:, None]
-        )
+        basis = _basis(_relative(grid), self.degrees_of_freedom)
+        log_likelihood = kernels.PointMass(grid[:, None]).log_marginal(column.x, column.s)
         alpha = np.full(basis.shape[1], 1e-3)
         if start is not None and np.array_equal(start.parameters["locations"], grid):
             # the columns of the basis are orthogonal, with mean square one
             alpha = basis.T @ _log(start.parameters["weights"]) / grid.size
-        goal = SETTINGS.exact if self.adapts else SETTINGS.rough
+        goal = GOAL if self.adapts else SETTINGS.rough
         alpha, value = _maximise(log_likelihood, column.weights[0], basis, self.c0, alpha, goal)
-        return value, self.build(weights=special.softmax(basis @ alpha), locations=grid)
+        return value, self.build(weights=_exponential_family(basis @ alpha), locations=grid)
 
 
-def _basis(grid: Array, degrees_of_freedom: int) -> Array:
+def _relative(grid: Array) -> tuple[float, ...]:
+    """Return grid points over the largest of them, where splines of tiny ones do not overflow.
+
+    Rounded, so that they are the same in whatever units the grid was given.
+    """
+    fraction, exponent = np.frexp(grid / (np.abs(grid).max() or 1.0))
+    return tuple(np.ldexp(np.round(fraction, 12), exponent).tolist())
+
+
+@lru_cache(maxsize=64)  # the grids of a few columns, which stay for many fits
+def _basis(places: tuple[float, ...], degrees_of_freedom: int) -> Array:
     """Natural cubic splines without intercept, and an indicator of zero, standardised."""
-    grid = grid / (np.abs(grid).max() or 1.0)  # splines of tiny numbers would overflow
+    grid = np.array(places)
     knots = np.unique(np.quantile(grid, np.linspace(0, 1, degrees_of_freedom + 1)))
     if knots.size < 2:
         return np.zeros((grid.size, 0))
@@ -499,6 +496,12 @@ def _basis(grid: Array, degrees_of_freedom: int) -> Array:
     columns = np.column_stack([splines, grid == 0])
     left, size, _ = np.linalg.svd(columns - columns.mean(axis=0), full_matrices=False)
     return np.asarray(left[:, size > 1e-9 * size.max()] * np.sqrt(grid.size))
+
+
+def _exponential_family(log_weights: Array) -> Array:
+    """Return weights with these logarithms, up to a constant."""
+    weights = np.exp(log_weights - log_weights.max())
+    return np.asarray(weights / weights.sum())
 
 
 def _log(weights: Array) -> Array:
@@ -514,34 +517,37 @@ def _maximise(
     Newton's method: with posterior probabilities ``W[i, j]`` of the places the derivatives in the
     logarithms of the weights ``g`` are ``sum_i W_i - n g``, and a difference of covariances of the
     columns of the basis, under ``W`` and under ``g``. Where it curves upwards the step goes as far
-    as that curvature says; it is halved until it climbs, and is the last if it promises less than
-    `goal`.
+    as that curvature says; it is halved until it climbs, and is the last, taken without a look, if
+    it promises less than `goal`.
     """
-    top = log_likelihood.max(axis=1)
-    likelihood = np.exp(log_likelihood - top[:, None])
+    top = log_likelihood.max(axis=0)
+    log_likelihood -= top
+    likelihood = np.exp(log_likelihood, out=log_likelihood)
     total, value, step, length = counts.sum(), -np.inf, np.zeros(alpha.shape), 1.0
     for _ in range(500):  # tens are enough
         trial = alpha + length * step
-        g = special.softmax(basis @ trial)
-        f = likelihood @ g
+        g = _exponential_family(basis @ trial)
+        f = g @ likelihood
         size = float(np.sqrt(trial @ trial + 1e-20))
-        with np.errstate(divide="ignore"):  # a step so long that an observation is ruled out
-            risen = float(counts @ np.log(f)) - c0 * size
+        # a step may be so long that it rules an observation out
+        risen = float(counts @ np.log(f)) - c0 * size if f.all() else -np.inf
         if not risen > value:
             length *= 0.5
             if length < 1e-6:
                 break
             continue
         alpha, value, length = trial, risen, 1.0
-        weighted = basis * g[:, None]
-        means, whole = (likelihood @ weighted) / f[:, None], weighted.sum(axis=0)
-        share = likelihood.T @ (counts / f) - total
-        slope = weighted.T @ share - c0 * alpha / size
-        hessian = (weighted * share[:, None]).T @ basis
-        hessian -= (means * counts[:, None]).T @ means - total * np.outer(whole, whole)
-        hessian -= c0 / size * (np.eye(alpha.size) - np.outer(alpha, alpha) / size**2)
+        weighted = basis.T * g
+        share = counts / f
+        means, whole = weighted @ likelihood, weighted.sum(axis=1)
+        excess = likelihood @ share - total
+        slope = weighted @ excess - c0 * alpha / size
+        hessian = (weighted * excess) @ basis - (means * (share / f)) @ means.T
+        hessian += np.outer(total * whole, whole) + np.outer(c0 / size**3 * alpha, alpha)
+        hessian.flat[:: alpha.size + 1] -= c0 / size
         curvature, axes = np.linalg.eigh(hessian)
         step = axes @ ((slope @ axes) / np.maximum(np.abs(curvature), 1e-9 * total))
         if slope @ step < goal:
+            alpha = alpha + step
             break
     return alpha, float(value + counts @ top)
