@@ -164,10 +164,7 @@ def _elbo(model: EBCD) -> float:
 
 
 def _own_noise(model: EBCD, covariance: AbstractCovariance) -> float:
-    """Return what the log-likelihood gains from a noise variance for every sample, loadings kept.
-
-    It is that of factor analysis, and the variances are found by its EM algorithm.
-    """
+    """Return what noise variances of every sample add to the log-likelihood, by EM."""
     L, total = model.components_ / covariance.unit, covariance.diagonal()
     noise = np.full(total.shape, np.mean(model.noise_variance_) / covariance.unit**2)
     unit, values = np.eye(len(L)), []
