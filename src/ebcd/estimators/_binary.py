@@ -15,7 +15,6 @@ from ebcd.estimators._compare_priors import WORTHWHILE
 from ebcd.estimators._ebcd import EBCD
 from ebcd.priors import GeneralizedBinary
 
-_ROUNDS = 10  # for noise of every sample, from a common one; more change its log-likelihood little
 _DECIDED = ("n_components", "prior", "scores", "center", "scale", "start", "checkpoint")
 
 
@@ -167,8 +166,9 @@ def _own_noise(model: EBCD, covariance: AbstractCovariance) -> float:
     """Return what noise variances of every sample add to the log-likelihood, by EM."""
     L, total = model.components_ / covariance.unit, covariance.diagonal()
     noise = np.full(total.shape, np.mean(model.noise_variance_) / covariance.unit**2)
-    unit, values = np.eye(len(L)), []
-    for _ in range(_ROUNDS):
+    unit = np.eye(len(L))
+    values: list[float] = []
+    while len(values) < 2 or 0.5 * covariance.n_samples * (values[-2] - values[-1]) > WORTHWHILE:
         weighted = L / noise
         precision = unit + weighted @ L.T  # of the scores
         to_scores = np.linalg.solve(precision, weighted)
