@@ -43,14 +43,14 @@ plt.show()
 #
 # A Gaussian Markov random field says that differences between neighbours are small (``order=1``),
 # or differences between a pixel and the mean of its neighbours (``order=2``, smoother). Its option
-# ``adjacency`` says which pixels are neighbours; how small the differences are is learned, for each
-# component. :func:`ebcd.compare_priors` says which prior describes the data best.
+# ``adjacency`` says which pixels are neighbours; the order, and how small the differences are, are
+# learned for each component. :func:`ebcd.compare_priors` says which prior describes the data best.
 
 priors = {
     "point_laplace": "point_laplace",
     "spatial": "spatial",
+    "gmrf, order 1": make_family("gmrf", adjacency=("grid", side, side), order=1),
     "gmrf": make_family("gmrf", adjacency=("grid", side, side)),
-    "gmrf, order 2": make_family("gmrf", adjacency=("grid", side, side), order=2),
 }
 found = ebcd.compare_priors(X, priors, n_components=2, tol=0.01)
 print(found)

@@ -136,7 +136,7 @@ curve = 4 * np.sin(2 * np.pi * t) + 3 * (np.abs(t - 0.7) < 0.08)
 x = curve + rng.normal(size=p)
 smooth = {
     "spatial": make_family("spatial", wavelet="haar"),
-    "gmrf": make_family("gmrf", adjacency="chain"),
+    "gmrf, order 1": make_family("gmrf", adjacency="chain", order=1),
     "gmrf, order 2": make_family("gmrf", adjacency="chain", order=2),
 }
 figure, axes = plt.subplots(3, 3, figsize=(9, 5.4), layout="constrained")

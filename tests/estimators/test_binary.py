@@ -120,3 +120,11 @@ class TestClustersOfSamples:
             gbcd(X, 3, spread=-1.0)
         with pytest.raises(ValueError, match="n_components"):
             gbcd(X, 200)
+
+    def test_noisy_samples_are_no_clusters(self):
+        X, truth = draw_cells(2)
+        rng = np.random.default_rng(0)
+        X += np.where(np.arange(80) < 8, 1.5, 0.0)[:, None] * rng.normal(size=X.shape)
+        model = gbcd(X, 6)
+        assert model.n_components_ == 3
+        assert share_right(truth, model) > 0.95

@@ -103,11 +103,11 @@ class TestExact:
     def test_gradients(self, case, equal, order):
         adjacency, n = case
         x, s = 2 * np.random.default_rng(2).normal(size=n), noise(n, equal)
-        graph = make_family("gmrf", adjacency=adjacency, order=order).graph
+        [graph] = make_family("gmrf", adjacency=adjacency, order=order).graphs
         data = gmrf._observed(graph, x, s)
         for logs in ([0.5, -1.0], [-3.0, 2.0], [2.0, -6.0]):
-            found = optimize.approx_fprime(logs, lambda at: data.solved(*np.exp(at)).value, 1e-6)
-            expected = data.solved(*np.exp(logs)).gradient
+            found = optimize.approx_fprime(logs, lambda at: data.solved(*np.exp(at))[0].value, 1e-6)
+            _, expected = data.solved(*np.exp(logs))
             np.testing.assert_allclose(expected, found, rtol=1e-4, atol=1e-4)
 
     def test_routes_agree(self, case):
@@ -183,7 +183,7 @@ class TestFit:
         result = ebnm(x, s, make_family("gmrf", adjacency=adjacency, order=order))
         data = gmrf._observed(result.prior.graph, x, s)
         grid = np.exp(np.linspace(-12, 12, 13))
-        best = max(data.solved(tau, delta).value for tau in grid for delta in grid)
+        best = max(data.solved(tau, delta)[0].value for tau in grid for delta in grid)
         nothing = stats.norm.logpdf(x, scale=s).sum()
         assert result.log_likelihood >= max(best, nothing) - 0.05
 
@@ -244,6 +244,35 @@ class TestFit:
         assert error[0] < 0.3 * error[1]
 
 
+class TestOrder:
+    """By default the order is the one with the higher likelihood."""
+
+    @pytest.mark.parametrize("equal", [True, False])
+    @pytest.mark.parametrize(("order", "jumps"), [(1, True), (2, False)])
+    def test_likelier(self, order, jumps, equal):
+        t, s = np.arange(120) / 120, noise(120, equal)
+        truth = 6 * np.sin(7 * t + 1)
+        x = (np.sign(truth) * 4 if jumps else truth) + s * np.random.default_rng(0).normal(size=120)
+        auto, *each = (
+            ebnm(x, s, make_family("gmrf", adjacency="chain", **given))
+            for given in ({}, {"order": 1}, {"order": 2})
+        )
+        values = [result.log_likelihood for result in each]
+        assert auto.prior.graph.order == order == 1 + np.argmax(values)
+        assert auto.log_likelihood == max(values)
+        np.testing.assert_array_equal(auto.mean, each[order - 1].mean)
+
+    def test_warm_starts_keep_it(self):
+        x = np.random.default_rng(0).normal(size=60)
+        for order in (1, 2):
+            start = make_prior("gmrf", adjacency="chain", scale=1.0, kappa=0.5, order=order)
+            result = ebnm(x, 1.0, make_family("gmrf", adjacency="chain"), start=start)
+            assert result.prior.scale == 0 or result.prior.graph.order == order
+            assert result.log_likelihood >= start.log_likelihood(x)
+        family = make_family("gmrf", adjacency="chain", order=1)
+        assert ebnm(x + 5, 1.0, family, start=start).prior.graph.order == 1
+
+
 class TestDraws:
     @pytest.mark.parametrize("equal", [True, False])
     @pytest.mark.parametrize("name", ["chain", "grid", "graph"])
@@ -279,7 +308,7 @@ class TestAdjacency:
         assert make_family("gmrf", adjacency=["grid", 3, 4]) == make_family(
             "gmrf", adjacency=("grid", 3, 4)
         )
-        assert repr(made[0]) == "GMRF(graph of 20 nodes, order=1)"
+        assert repr(made[0]) == "GMRF(graph of 20 nodes, order=auto)"
         grid = make_family("gmrf", adjacency=("grid", 3, 4), order=2)
         assert repr(grid) == "GMRF(grid of 3 x 4, order=2)"
         assert grid != make_family("gmrf", adjacency=("grid", 3, 4))
@@ -294,7 +323,7 @@ class TestAdjacency:
         ebnm(np.ones(20), 1.0, family)
         for other in (copy.deepcopy(family), pickle.loads(pickle.dumps(family))):
             assert other == family
-            assert other.graph is family.graph
+            assert other.graphs == family.graphs
         assert len(pickle.dumps(family)) < 4_000
 
     @pytest.mark.parametrize(
@@ -327,7 +356,7 @@ class TestAdjacency:
             make_family("gmrf", adjacency=adjacency)
 
     def test_orders(self):
-        with pytest.raises(ValueError, match="order must be 1 or 2, got 3"):
+        with pytest.raises(ValueError, match="order must be 1, 2 or 'auto', got 3"):
             make_family("gmrf", adjacency="chain", order=3)
 
     def test_by_name_alone(self):
@@ -396,7 +425,7 @@ class TestEBCD:
         seed=st.integers(0, 1000),
         noise=st.sampled_from(["constant", "per_feature"]),
         scores=st.sampled_from(["orthogonal", "relaxed", "integrated"]),
-        order=st.integers(1, 2),
+        order=st.sampled_from([1, 2, "auto"]),
         adjacency=st.sampled_from(["chain", ("grid", 4, 6), ("grid", 2, 12), "graph"]),
         k=st.integers(1, 2),
     )
@@ -440,5 +469,6 @@ class TestEBCD:
     def test_cheap_before_it_is_used(self):
         """Neither a family nor its graph computes eigenvectors."""
         family = make_family("gmrf", adjacency=np.ones((100, 100)) - np.eye(100))
-        assert not {"spectral", "ordered"} & set(vars(family.graph))
-        assert graphs.as_graph(family.adjacency, 1) is family.graph
+        for order, graph in zip((1, 2), family.graphs, strict=True):
+            assert not {"spectral", "banded"} & set(vars(graph))
+            assert graphs.as_graph(family.adjacency, order) is graph

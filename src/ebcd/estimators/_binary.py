@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from ebcd._numerics import Array
-from ebcd.data import Chunks, Gram
+from ebcd.data import AbstractCovariance, Chunks, Gram, Reading, as_input
 from ebcd.estimators._compare_priors import WORTHWHILE
 from ebcd.estimators._ebcd import EBCD
 from ebcd.priors import GeneralizedBinary
@@ -47,7 +47,7 @@ def gbcd(X: Any, n_components: int | str, *, spread: float = 0.1, **options: Any
     EBCD
         Fitted to the transposed data: ``components_`` is k x n_samples. Component 0 is the
         baseline, in which all samples take part; the others are clusters, larger ones mostly first.
-        ``transform(X.T)`` returns what each does to the features.
+        ``transform(X.T)`` returns what each does to the features, compared with their mean.
 
     See Also
     --------
@@ -59,9 +59,14 @@ def gbcd(X: Any, n_components: int | str, *, spread: float = 0.1, **options: Any
     2. Split each component into its positive and its negative part, as a component of two signs
        is two clusters; leave out parts of which no loading has a clear sign.
     3. Fit again from all parts, with generalised binary priors. The largest is the baseline.
-    4. Leave out each cluster without which another fit has an ELBO at least as high. Beside a
-       baseline a cluster and its complement say nearly the same; take the complement if that has
-       the higher ELBO, and within 3 nats the smaller of the two.
+    4. Leave out each cluster without which another fit is at least as good, where good is the ELBO
+       plus what the log-likelihood gains if each sample has a noise of its own: samples that are
+       noisier than others, such as cells with few counts, are no cluster.
+    5. Beside a baseline a cluster and its complement say nearly the same; take the complement if
+       that has the higher ELBO, and within 3 nats the smaller of the two.
+
+    The mean over all features is subtracted from each sample, so that nothing depends on the origin
+    of the data.
 
     Scores are integrated out, because those of two parts are not uncorrelated, and because only
     then can numbers of components be compared by the ELBO. The original recipe keeps a
@@ -101,11 +106,12 @@ def gbcd(X: Any, n_components: int | str, *, spread: float = 0.1, **options: Any
         priors = [binary] * len(parts)  # a list keeps their order
         return EBCD(len(parts), prior=priors, start=parts.T, **options).fit(across)
 
-    options |= {"center": False, "scores": "integrated"}
+    options |= {"center": True, "scores": "integrated"}
     model = EBCD(n_components, **options).fit(across)
     if model.n_components_ == 0:
         return model
-    return _supported(fit(_split(model)), fit)
+    covariance = as_input(across, True, False, reading=Reading(holes=True)).covariance
+    return _supported(fit(_split(model)), fit, covariance)
 
 
 def _split(model: EBCD) -> Array:
@@ -119,33 +125,60 @@ def _split(model: EBCD) -> Array:
     return np.asarray(parts[order][kept])
 
 
-def _supported(model: EBCD, fit: Callable[[Array], EBCD]) -> EBCD:
-    """Leave out clusters, or take their complements, where that is as good; largest first.
+def _supported(model: EBCD, fit: Callable[[Array], EBCD], covariance: AbstractCovariance) -> EBCD:
+    """Leave out clusters, the largest first, then take complements, where that is as good.
 
     Of a cluster and its complement the larger is thus left out, if both are there.
     """
+
+    def improved(parts: Array, worth: Callable[[EBCD], float]) -> bool:
+        nonlocal model
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # the fit before has warned of the same
+            other = fit(parts)
+        better = worth(other) >= worth(model)
+        model = other if better else model
+        return better
+
+    def support(model: EBCD) -> float:
+        own = _own_noise(model, covariance) if model.noise == "constant" else 0.0
+        return _elbo(model) + own
+
     tried = 0
     while tried < model.n_components_ - 1:
         shares = [prior.parameters["weight"] for prior in model.priors_[1:]]
         k = 1 + int(np.argsort(shares, kind="stable")[::-1][tried])
+        tried += not improved(np.delete(model.components_, k, axis=0), support)
+    for k in range(model.n_components_ - 1, 0, -1):
         complement = model.components_.copy()
         complement[k] = complement[k].max() - complement[k]
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # the fit before has warned of the same
-            found = [fit(np.delete(model.components_, k, axis=0)), fit(complement)]
-        best = max(found, key=_worth)
-        if _worth(best) >= _worth(model):
-            tried += best.n_components_ == model.n_components_
-            model = best
-        else:
-            tried += 1
+        improved(complement, _elbo)
     return model
 
 
-def _worth(model: EBCD) -> float:
+def _elbo(model: EBCD) -> float:
     """Return the ELBO; of ties, a cluster of at most half of the samples is the better one."""
     large = [prior.parameters["weight"] > 0.5 for prior in model.priors_[1:]]
     return float(model.elbo_ - WORTHWHILE * sum(large))
+
+
+def _own_noise(model: EBCD, covariance: AbstractCovariance) -> float:
+    """Return what noise variances of every sample add to the log-likelihood, by EM."""
+    L, total = model.components_ / covariance.unit, covariance.diagonal()
+    noise = np.full(total.shape, np.mean(model.noise_variance_) / covariance.unit**2)
+    unit = np.eye(len(L))
+    values: list[float] = []
+    while len(values) < 2 or 0.5 * covariance.n_samples * (values[-2] - values[-1]) > WORTHWHILE:
+        weighted = L / noise
+        precision = unit + weighted @ L.T  # of the scores
+        to_scores = np.linalg.solve(precision, weighted)
+        products = covariance.matmul(np.asarray(to_scores.T, dtype=float)).T
+        squares = (total / noise).sum() - (products * weighted).sum()
+        values.append(np.log(noise).sum() + np.linalg.slogdet(precision)[1] + squares)
+        moments = unit - to_scores @ L.T + products @ to_scores.T
+        left = total - 2 * (L * products).sum(axis=0) + (moments @ L * L).sum(axis=0)
+        noise = np.maximum(left, np.finfo(float).eps)
+    return 0.5 * covariance.n_samples * float(values[0] - values[-1])
 
 
 def memberships(model: Any) -> Array:

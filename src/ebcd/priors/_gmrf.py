@@ -31,8 +31,8 @@ from ebcd._numerics import Array, typical
 from ebcd._parameters import N_DRAWS, as_generator
 from ebcd.priors._family import AbstractPriorFamily, Columns, as_positive, as_scale, register
 from ebcd.priors._fitted import FittedPrior
-from ebcd.priors._graphs import Graph, Ordered, Spectral, as_adjacency, as_graph
-from ebcd.priors._joint import AbstractJointPrior
+from ebcd.priors._graphs import Banded, Graph, Spectral, as_adjacency, as_graph
+from ebcd.priors._joint import AbstractJointPrior, Evaluated
 
 
 @dataclass(frozen=True)
@@ -52,27 +52,20 @@ class _Settings:
 SETTINGS = _Settings()
 
 
-class _Solved(NamedTuple):
-    value: float
-    gradient: Array  # in log tau and log delta
-    mean: Array
-    variance: Array
-
-
 class _Observed(NamedTuple):
     """Observations and their precisions, in coordinates of a graph."""
 
-    at: Spectral | Ordered
+    at: Spectral | Banded
     eigenvalues: Array
     x: Array
     d: Array
 
-    def solved(self, tau: float, delta: float) -> _Solved:
-        """Evaluate (1) and (2)."""
+    def solved(self, tau: float, delta: float) -> tuple[Evaluated, Array]:
+        """Evaluate (1), and (2) in the logarithms of tau and delta."""
         at, eigenvalues, x, d = self
         if tau == np.inf:  # all values are zero
             value = 0.5 * float(np.log(d / (2 * np.pi)).sum() - d @ x**2)
-            return _Solved(value, np.zeros(2), np.zeros(x.size), np.zeros(x.size))
+            return Evaluated(value, np.zeros(x.size), np.zeros(x.size)), np.zeros(2)
         log_det, variance, solve = at.factor(tau, delta + d)
         mean, q = solve(d * x), tau * eigenvalues + delta
         rough, size = tau * at.energy(mean), delta * float(mean @ mean)
@@ -83,15 +76,15 @@ class _Observed(NamedTuple):
             delta * float((1 / q).sum() - variance.sum()) - size,
         )
         value = logs - log_det - float(d @ (x - mean) ** 2) - rough - size
-        return _Solved(0.5 * value, 0.5 * np.array(slopes), mean, variance)
+        return Evaluated(0.5 * value, mean, variance), 0.5 * np.array(slopes)
 
-    def fitted(self, start: tuple[float, float] | None) -> tuple[float, float]:
-        """Maximise (1) over tau and delta, which are infinite if nothing is better."""
+    def fitted(self, start: tuple[float, float] | None) -> tuple[float, float, float]:
+        """Return the highest (1) and its tau and delta, infinite if nothing else is better."""
         top, squares = float(self.eigenvalues.max()) or 1.0, float(self.x @ self.x)
-        nothing = np.inf, np.inf
+        nothing = self.solved(np.inf, np.inf)[0].value, np.inf, np.inf
         if not squares:
             return nothing
-        if start is None or start == nothing:
+        if start is None:
             kappas = [kappa * top for kappa in SETTINGS.kappas]
             sizes = [float((1 / (self.eigenvalues + kappa)).sum()) / squares for kappa in kappas]
             start = max(
@@ -100,21 +93,21 @@ class _Observed(NamedTuple):
                     for tau, kappa in zip(sizes, kappas, strict=True)
                     for share in SETTINGS.shares
                 ),
-                key=lambda at: self.solved(*at).value,
+                key=lambda at: self.solved(*at)[0].value,
             )
         first = np.log(start) + np.log([top, 1.0])
         low = np.minimum(first, np.log(SETTINGS.smallest / (1 + squares)))
         high = np.maximum(first, np.log(SETTINGS.largest))
 
         def minus(logs: Array) -> tuple[float, Array]:
-            found = self.solved(float(np.exp(logs[0])) / top, float(np.exp(logs[1])))
-            return -found.value, -found.gradient
+            found, gradient = self.solved(float(np.exp(logs[0])) / top, float(np.exp(logs[1])))
+            return -found.value, -gradient
 
         bounds = list(zip(low, high, strict=True))
         logs, worst, _ = optimize.fmin_l_bfgs_b(minus, first, bounds=bounds, factr=0.0)
-        if -worst <= self.solved(*nothing).value + SETTINGS.gain:
+        if -worst <= nothing[0] + SETTINGS.gain:
             return nothing
-        return float(np.exp(logs[0])) / top, float(np.exp(logs[1]))
+        return -float(worst), float(np.exp(logs[0])) / top, float(np.exp(logs[1]))
 
 
 def _observed(graph: Graph, x: Array, s: Array) -> _Observed:
@@ -122,7 +115,7 @@ def _observed(graph: Graph, x: Array, s: Array) -> _Observed:
     eigenvalues = graph.spectral.eigenvalues
     if (d == d[0]).all():
         return _Observed(graph.spectral, eigenvalues, graph.spectral.to(x), d)
-    return _Observed(graph.ordered, eigenvalues, graph.ordered.to(x), graph.ordered.to(d))
+    return _Observed(graph.banded, eigenvalues, graph.banded.to(x), graph.banded.to(d))
 
 
 class GMRFPrior(AbstractJointPrior):
@@ -155,19 +148,16 @@ class GMRFPrior(AbstractJointPrior):
         smooth = f"smooth on a {self.graph}, order {self.graph.order}"
         return f"{smooth}, scale {self.scale:.4g}, kappa {self.kappa:.4g}"
 
-    def log_likelihood(self, x: ArrayLike, s: ArrayLike = 1.0) -> float:
-        """Log-likelihood (1)."""
-        x, s = self._observations(x, s)
-        unit = typical(s)
-        found = _observed(self.graph, x / unit, s / unit).solved(*self.precisions(unit))
-        return found.value - x.size * float(np.log(unit))
-
-    def posterior_moments(self, x: Array, s: Array) -> tuple[Array, Array]:
-        """Posterior mean and variance of checked arrays."""
+    def evaluated(self, x: Array, s: Array) -> Evaluated:
+        """Log-likelihood (1), and posterior mean and variance."""
         unit = typical(s)
         data = _observed(self.graph, x / unit, s / unit)
-        found = data.solved(*self.precisions(unit))
-        return unit * data.at.back(found.mean), unit**2 * data.at.spread(found.variance)
+        found, _ = data.solved(*self.precisions(unit))
+        return Evaluated(
+            found.value - x.size * float(np.log(unit)),
+            unit * data.at.back(found.mean),
+            unit**2 * data.at.spread(found.variance),
+        )
 
     def tails(self, x: Array, s: Array) -> tuple[Array, Array]:
         """Posterior probabilities of ``theta <= 0`` and of ``theta >= 0``."""
@@ -247,9 +237,10 @@ class GMRF(AbstractPriorFamily):
         What is a neighbour of what. The nodes of a grid are in the order of the pixels of an image
         that is flattened, row after row. A symmetric matrix, sparse or not, has the weights of
         all pairs of up to 3,000 nodes, none of them negative; its diagonal plays no part.
-    order : {1, 2}
+    order : {"auto", 1, 2}
         What is small: differences of neighbours, or differences between a node and the mean of its
-        neighbours. The second suits smooth curves and hills, the first jumps and rough ground.
+        neighbours. The second suits smooth curves and hills, the first jumps and rough ground. By
+        default the order with the higher likelihood is taken; a warm start keeps its order.
 
     Examples
     --------
@@ -268,31 +259,37 @@ class GMRF(AbstractPriorFamily):
     binned: ClassVar[bool] = False
     exchangeable: ClassVar[bool] = False
     adjacency: Any = None
-    order: int = 1
+    order: int | str = "auto"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "adjacency", as_adjacency(self.adjacency))
-        if self.order not in (1, 2):
-            raise ValueError(f"order must be 1 or 2, got {self.order!r}")
+        if self.order not in ("auto", 1, 2):
+            raise ValueError(f"order must be 1, 2 or 'auto', got {self.order!r}")
 
     def __repr__(self) -> str:
-        return f"GMRF({self.graph}, order={self.order})"
+        return f"GMRF({self.graphs[0]}, order={self.order})"
 
     @cached_property
-    def graph(self) -> Graph:
-        """The graph."""
-        return as_graph(self.adjacency, self.order)
+    def graphs(self) -> list[Graph]:
+        """The graph, for each order that it may have."""
+        orders = (1, 2) if self.order == "auto" else (int(self.order),)
+        return [as_graph(self.adjacency, order) for order in orders]
 
     @classmethod
     def build(cls, **parameters: Any) -> FittedPrior:
         """Make the prior from `adjacency`, `scale`, `kappa` and perhaps `order`."""
-        graph = cls(parameters["adjacency"], parameters.get("order", 1)).graph
+        [graph] = cls(parameters["adjacency"], parameters.get("order", 1)).graphs
         scale, kappa = as_scale(parameters["scale"]), as_positive(parameters["kappa"], "kappa")
         return GMRFPrior(graph, scale, kappa)
 
     def fit_column(self, column: Columns, start: FittedPrior | None) -> tuple[FittedPrior, float]:
         """Fit the only column."""
-        warm = start.precisions() if isinstance(start, GMRFPrior) else None
-        tau, delta = _observed(self.graph, column.x[0], column.noise).fitted(warm)
+        graphs, warm = self.graphs, None
+        if isinstance(start, GMRFPrior) and start.scale:
+            same = [graph for graph in graphs if graph.order == start.graph.order]
+            graphs, warm = same or graphs, start.precisions() if same else None
+        fits = [_observed(graph, column.x[0], column.noise).fitted(warm) for graph in graphs]
+        best = int(np.argmax([value for value, *_ in fits]))
+        _, tau, delta = fits[best]
         kappa = delta / tau if tau < np.inf else 1.0
-        return GMRFPrior(self.graph, tau**-0.5, kappa), np.nan
+        return GMRFPrior(graphs[best], tau**-0.5, kappa), np.nan

@@ -3,14 +3,14 @@
 ``R`` has the differences of neighbours, so that ``R'R`` is the Laplacian (order 1), or is the
 Laplacian itself (order 2).
 
-With equal numbers on the diagonal the coordinates are eigenvectors of the Laplacian: cosines for
-chains and grids, found once for other graphs. With unequal ones they are an order of the nodes in
-which neighbours are near each other, so that the matrix has diagonal blocks ``A_i`` and next to
-them ``C_i``, and nothing else. Then, with pivots ``F_i`` and ``G_i = F_i^-1 C_i``,
+With equal numbers on the diagonal the coordinates are eigenvectors of the Laplacian. With unequal
+ones they are an order of the nodes in which neighbours are near each other, so that all but a
+narrow band of the matrix, and of its triangular factor ``P = U'U``, is zero. With ``G``, the rows
+of ``U`` divided by their diagonal, less the identity, entries of the inverse near its diagonal are
 
-    (1)  F_i = A_i - C_(i-1)' G_(i-1),   V_i = F_i^-1 + G_i V_(i+1) G_i'
+    (1)  V_ij = [i = j] / U_ii^2 - sum_k G_ik V_kj,   i <= j, i < k,
 
-are what is eliminated and the diagonal blocks of the inverse.
+from the last row to the first (Takahashi and others, 1973).
 """
 
 from __future__ import annotations
@@ -32,14 +32,8 @@ from ebcd._parameters import is_integer, shown
 Adjacency = str | tuple[Any, ...]
 Rows = Callable[[Array], Array]
 
-
-@dataclass(frozen=True)
-class _Settings:
-    nodes: int = 3_000  # of a graph without structure: its eigenvectors take about 10 s and 72 MB
-    block: int = 32  # smaller ones take longer in Python than they save in arithmetic
-
-
-SETTINGS = _Settings()
+_NODES = 3_000  # of a graph without structure: its eigenvectors take about 10 s and 72 MB
+_BLOCK = 32  # smaller ones take longer in Python than they save in arithmetic
 
 
 class Factor(NamedTuple):
@@ -100,22 +94,18 @@ def eigenvectors(differences: sparse.csr_array[Any]) -> Spectral:
     return Spectral(np.maximum(values, 0.0), to, back, lambda v: vectors**2 @ v)
 
 
-class Ordered:
+class Banded:
     """Coordinates in an order in which neighbours are near each other."""
 
     def __init__(self, differences: sparse.csr_array[Any]) -> None:
         self._order = csgraph.reverse_cuthill_mckee(differences.T @ differences, True)
         self._place = np.argsort(self._order)
         self._differences = differences[:, self._order]
-        ordered = (self._differences.T @ self._differences).tocsr()
-        self._width = int(np.abs(np.subtract(*ordered.nonzero())).max(initial=0))
-        self._bands = ordered.diagonal(), ordered.diagonal(1)
-        size = max(self._width, SETTINGS.block)
-        self._parts = [slice(i, i + size) for i in range(0, self._order.size, size)]
-        if self._width > 1:
-            self._own = [ordered[i, i].toarray() for i in self._parts]
-            pairs = zip(self._parts, self._parts[1:], strict=False)
-            self._next = [ordered[i, j].toarray() for i, j in pairs]
+        matrix = (self._differences.T @ self._differences).tocsr()
+        width = int(np.abs(np.subtract(*matrix.nonzero())).max(initial=0))
+        self._band = np.zeros((width + 1, self._order.size), order="F")
+        for k in range(width + 1):
+            self._band[width - k, k:] = matrix.diagonal(k)
 
     def to(self, x: Array) -> Array:
         """Put entries of rows into this order."""
@@ -133,52 +123,51 @@ class Ordered:
 
     def factor(self, tau: float, diagonal: Array) -> Factor:
         """Factor ``tau * R'R + diagonal``."""
-        return (self._blocks if self._width > 1 else self._chain)(tau, diagonal)
-
-    def _chain(self, tau: float, diagonal: Array) -> Factor:
-        """Use (1) with blocks of one entry, which LAPACK has."""
-        pivots, gains, _ = lapack.dpttrf(tau * self._bands[0] + diagonal, tau * self._bands[1])
-        bands = np.stack([np.append(0.0, -(gains**2)), np.ones_like(pivots)])
-        variance = lapack.dtbtrs(bands, 1 / pivots[:, None])[0][:, 0]
+        band = tau * self._band
+        band[-1] += diagonal
+        upper = lapack.dpbtrf(band)[0]
+        variance = _narrow_variance(upper) if len(band) <= 3 else _wide_variance(upper)
 
         def solve(y: Array) -> Array:
-            return np.asarray(
-                lapack.dpttrs(pivots, gains, np.atleast_2d(y).T)[0].T.reshape(y.shape)
-            )
+            return np.asarray(lapack.dpbtrs(upper, np.atleast_2d(y).T)[0].T.reshape(y.shape))
 
-        return Factor(float(np.log(pivots).sum()), variance, solve)
+        return Factor(2 * float(np.log(upper[-1]).sum()), variance, solve)
 
-    def _blocks(self, tau: float, diagonal: Array) -> Factor:
-        """Use (1)."""
-        inverses: list[Array] = []
-        gains: list[Array] = []
-        log_det, variance = 0.0, np.empty(diagonal.size)
-        for i, part in enumerate(self._parts):
-            pivot = tau * self._own[i] + np.diag(diagonal[part])
-            if i:
-                pivot -= tau * self._next[i - 1].T @ gains[-1]
-            half = lapack.dpotrf(pivot)[0]
-            log_det += 2 * float(np.log(half.diagonal()).sum())
-            inverse = np.triu(lapack.dpotri(half)[0])
-            inverses.append(inverse + np.triu(inverse, 1).T)
-            if i < len(self._next):
-                gains.append(tau * inverses[i] @ self._next[i])
-        block = inverses[-1]
-        variance[self._parts[-1]] = block.diagonal()
-        for i in reversed(range(len(gains))):
-            block = inverses[i] + gains[i] @ block @ gains[i].T
-            variance[self._parts[i]] = block.diagonal()
 
-        def solve(y: Array) -> Array:
-            parts = [y[..., part] for part in self._parts]
-            for i, gain in enumerate(gains):
-                parts[i + 1] = parts[i + 1] - parts[i] @ gain
-            parts = [part @ inverse for part, inverse in zip(parts, inverses, strict=True)]
-            for i in reversed(range(len(gains))):
-                parts[i] = parts[i] - parts[i + 1] @ gains[i].T
-            return np.concatenate(parts, axis=-1)
+def _narrow_variance(upper: Array) -> Array:
+    """Solve (1) at once, as a triangular system for all entries in the band of the inverse.
 
-        return Factor(log_det, variance, solve)
+    ``V_(i, i + m)`` is unknown number ``(w + 1) i + m``, so that every other one in its equation
+    comes later, by ``w^2`` at most. It has two or five diagonals if the graph is a chain.
+    """
+    w, n = len(upper) - 1, upper.shape[1]
+    system, right = np.zeros((n * (w + 1), w**2 + 1)), np.zeros((n, w + 1))
+    right[:, 0] = upper[-1] ** -2.0
+    for k in range(1, w + 1):
+        gain = upper[w - k, k:] / upper[-1, :-k]
+        for m in range(w + 1):
+            later = (w + 1) * min(k, m) + abs(k - m) - m
+            system[later + m :: w + 1, w**2 - later][: n - k] += gain
+    solved = lapack.dtbtrs(system.T, right.reshape(-1, 1), diag="U")[0]
+    return np.asarray(solved.reshape(n, w + 1)[:, 0])
+
+
+def _wide_variance(upper: Array) -> Array:
+    """Evaluate (1) in blocks as large as the band is wide, by which every row is divided."""
+    width, n = len(upper) - 1, upper.shape[1]
+    size, bytes_ = max(width, _BLOCK), upper.itemsize
+    # entry (i, j) of U is number width + i + j width of the band, column after column
+    U = np.lib.stride_tricks.as_strided(
+        upper.ravel("F")[width:], (n, n), (bytes_, width * bytes_), writeable=False
+    )
+    variance, block = np.empty(n), np.zeros((0, 0))
+    for start in range((n - 1) // size * size, -1, -size):
+        own, after = slice(start, start + size), slice(start + size, start + 2 * size)
+        inverse = np.triu(lapack.dtrtri(np.tril(U[own, own], width))[0])
+        gain = inverse @ np.tril(U[own, after], width - size)
+        block = inverse @ inverse.T + gain @ block @ gain.T
+        variance[own] = block.diagonal()
+    return variance
 
 
 class Graph:
@@ -220,10 +209,10 @@ class Graph:
         return cosines(*sizes) if kind == "grid" else eigenvectors(self._differences)
 
     @cached_property
-    def ordered(self) -> Ordered:
+    def banded(self) -> Banded:
         """Coordinates for unequal noise."""
         first = self._differences
-        return Ordered(first if self.order == 1 else (first.T @ first).tocsr())
+        return Banded(first if self.order == 1 else (first.T @ first).tocsr())
 
     @property
     def _differences(self) -> sparse.csr_array[Any]:
@@ -256,7 +245,7 @@ def as_adjacency(given: Any) -> Adjacency:
         case [str() as kind, rows, columns] if kind == "grid" and _is_size(rows, columns):
             return "grid", int(rows), int(columns)
         case [str() as kind, n, *edges] if kind == "graph" and len(edges) == 3 and _is_size(n):
-            if n <= SETTINGS.nodes:  # from a file
+            if n <= _NODES:  # from a file
                 upper = sparse.coo_array((edges[2], edges[:2]), shape=(n, n))
                 return _edges(upper + upper.T)
     try:
@@ -279,9 +268,9 @@ def _edges(weights: Any) -> Adjacency:
     n = weights.shape[0]
     if weights.shape != (n, n):
         raise ValueError(f"adjacency must be a square matrix, got shape {weights.shape}")
-    if n > SETTINGS.nodes:
+    if n > _NODES:
         raise ValueError(
-            f"adjacency has {n:,} nodes; graphs of up to {SETTINGS.nodes:,} are supported, chains "
+            f"adjacency has {n:,} nodes; graphs of up to {_NODES:,} are supported, chains "
             'and grids of any size: adjacency="chain" or ("grid", rows, columns)'
         )
     if (

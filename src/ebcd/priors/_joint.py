@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -13,14 +14,36 @@ from ebcd.priors._fitted import FittedPrior, Posterior
 from ebcd.priors._validation import as_observations
 
 
+@dataclass(frozen=True)
+class Evaluated:
+    """Log-likelihood of observations, or a bound on it, and their posterior moments."""
+
+    value: float
+    mean: Array
+    variance: Array
+
+
 class AbstractJointPrior(FittedPrior):
     """A prior of a whole vector: all entries are given together, and in their order."""
 
     exchangeable: ClassVar[bool] = False
 
     @abstractmethod
+    def evaluated(self, x: Array, s: Array) -> Evaluated:
+        """Evaluate checked arrays."""
+
+    @abstractmethod
     def interval(self, x: Array, s: Array, probability: float) -> tuple[Array, Array]:
         """Return both ends of the equal-tailed credible interval of every entry."""
+
+    def log_likelihood(self, x: ArrayLike, s: ArrayLike = 1.0) -> float:
+        """Log-likelihood of all entries together."""
+        return self.evaluated(*self._observations(x, s)).value
+
+    def posterior_moments(self, x: Array, s: Array) -> tuple[Array, Array]:
+        """Posterior mean and variance of checked arrays."""
+        found = self.evaluated(x, s)
+        return found.mean, found.variance
 
     def posterior(self, x: ArrayLike, s: ArrayLike = 1.0) -> Posterior:
         """Posterior mean, sd and local false sign rate of every entry."""

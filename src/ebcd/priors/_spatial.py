@@ -27,7 +27,7 @@ that of an ordinary posterior.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -38,7 +38,7 @@ from ebcd._numerics import Array
 from ebcd._parameters import N_DRAWS, as_generator, unknown_name
 from ebcd.priors._family import PRIORS, AbstractPriorFamily, Columns, Fits, make_family, register
 from ebcd.priors._fitted import FittedPrior
-from ebcd.priors._joint import AbstractJointPrior
+from ebcd.priors._joint import AbstractJointPrior, Evaluated
 from ebcd.priors._solve import Prior, solve_columns
 from ebcd.priors._wavelets import FILTERS, Basis, basis
 
@@ -57,13 +57,11 @@ class _Settings:
 SETTINGS = _Settings()
 
 
-class _Denoised(NamedTuple):
-    """Priors of every wavelet, the bound, posterior moments and probabilities of the wavelets."""
+@dataclass(frozen=True)
+class _Denoised(Evaluated):
+    """Also the priors of every wavelet, and posterior probabilities of the wavelets."""
 
     priors: dict[str, Levels]
-    value: float
-    mean: Array
-    variance: Array
     shares: Array
 
 
@@ -144,7 +142,7 @@ def _denoised(
     variance = shares @ (np.array([variance for *_, variance in fits]) + (means - mean) ** 2)
     value = float(special.logsumexp(values) - np.log(values.size))
     found = {name: fit[0] for name, fit in zip(priors, fits, strict=True)}
-    return _Denoised(found, value, mean, variance, shares)
+    return _Denoised(value, mean, variance, found, shares)
 
 
 def _climbed(
@@ -165,7 +163,7 @@ def _climbed(
         observed = _majorised(x, s, centre)
         found = _denoised(observed.y, observed.noise, priors, starts)
         own = found.variance * (s / observed.noise) ** 2
-        found = found._replace(value=found.value + observed.constant, variance=own)
+        found = replace(found, value=found.value + observed.constant, variance=own)
         if found.value < before + SETTINGS.gain:
             break
         before, starts, centre = found.value, found.priors, found.mean
@@ -200,14 +198,9 @@ class SpatialPrior(AbstractJointPrior):
         said = [f"{name} ({len(some) - 1})" for name, some in self.levels.items()]
         return "smooth, by wavelets (levels): " + ", ".join(said)
 
-    def log_likelihood(self, x: ArrayLike, s: ArrayLike = 1.0) -> float:
-        """Lower bound (2) on the log-likelihood."""
-        return self._evaluated(*self._observations(x, s)).value
-
-    def posterior_moments(self, x: Array, s: Array) -> tuple[Array, Array]:
-        """Posterior mean and variance of checked arrays."""
-        found = self._evaluated(x, s)
-        return found.mean, found.variance
+    def evaluated(self, x: Array, s: Array) -> _Denoised:
+        """Lower bound (2) on the log-likelihood, and posterior mean and variance."""
+        return _climbed(x, s, self.levels, centre=self.centre)
 
     def tails(self, x: Array, s: Array) -> tuple[Array, Array]:
         """Share of draws with ``theta <= 0`` and with ``theta >= 0``."""
@@ -243,7 +236,7 @@ class SpatialPrior(AbstractJointPrior):
         N_DRAWS.check("n", n)
         x, s = self._observations(x, s)
         rng = as_generator(random_state)
-        found = self._evaluated(x, s)
+        found = self.evaluated(x, s)
         y, noise, _ = _majorised(x, s, found.mean)
         places, draws, done = _shifts(x.size), np.empty((n, x.size)), 0
         kinds = [(name, t) for name in self.levels for t in range(SETTINGS.shifts)]
@@ -279,9 +272,6 @@ class SpatialPrior(AbstractJointPrior):
     def _changed(self, change: Callable[[FittedPrior], FittedPrior], factor: float) -> SpatialPrior:
         changed = {name: [change(g) for g in some] for name, some in self.levels.items()}
         return SpatialPrior(changed, None if self.centre is None else factor * self.centre)
-
-    def _evaluated(self, x: Array, s: Array) -> _Denoised:
-        return _climbed(x, s, self.levels, centre=self.centre)
 
 
 @register
