@@ -36,7 +36,7 @@ import numpy as np
 
 from ebcd._numerics import Array
 from ebcd.data import AbstractCovariance
-from ebcd.fitting._climb import Callback, Climbed
+from ebcd.fitting._climb import Callback, Climbed, ClimbSettings
 from ebcd.fitting._growth import GrowthSettings, grown
 from ebcd.fitting._rotation import inverse_root
 from ebcd.fitting._shrinkers import Shrunk
@@ -91,9 +91,9 @@ class Moments(NamedTuple):
 
     def put(self, index: Any, other: Moments) -> None:
         """Overwrite those of some of the starts, in place."""
-        pairs = zip((*self[:4], *(self.seen or ())), (*other[:4], *(other.seen or ())), strict=True)
-        for mine, theirs in pairs:
-            mine[index] = theirs[index]
+        theirs = (*other[:4], *(other.seen or ()))
+        for mine, new in zip((*self[:4], *(self.seen or ())), theirs, strict=True):
+            mine[index] = new[index]
 
 
 class AbstractScores(ABC):
@@ -239,23 +239,19 @@ class ScoredStates:
 
     def take(self, index: Any) -> ScoredStates:
         """Return some of the starts."""
+        parts = (getattr(self, field.name) for field in fields(self))
         return ScoredStates(
-            self.moments.take(index),
-            self.rotated[index],
-            self.b[index],
-            self.noise[index],
-            self.shrunk.take(index),
-            self.precision[index],
-            self.value[index],
+            *(p[index] if isinstance(p, np.ndarray) else p.take(index) for p in parts)
         )
 
     def put(self, index: Any, other: ScoredStates) -> None:
         """Overwrite some of the starts by those of other states, in place."""
-        self.moments.put(index, other.moments)
-        self.shrunk.put(index, other.shrunk)
         for field in fields(self):
-            if field.name not in ("moments", "shrunk"):
-                getattr(self, field.name)[index] = getattr(other, field.name)[index]
+            mine, theirs = getattr(self, field.name), getattr(other, field.name)
+            if isinstance(mine, np.ndarray):
+                mine[index] = theirs[index]
+            else:
+                mine.put(index, theirs)
 
 
 class Point(NamedTuple):
@@ -299,33 +295,23 @@ def iterate(
     product: Array | None = None,
     one_by_one: bool = False,
 ) -> ScoredStates:
-    """Do one iteration: moments of the scores, shrinkage and precision steps.
+    """Do one iteration: moments (1) of the scores, shrinkage and precision steps.
 
     `product` is ``L T S``, by default with the model's factor in place of ``S``.
     """
-    moments, rotated = scores_given(model, scores, start, product)
-    return shrink_given(model, moments, rotated, start, one_by_one)
-
-
-def scores_given(
-    model: Model, scores: AbstractScores, start: Point, product: Array | None = None
-) -> tuple[Moments, Array]:
-    """Return the moments (1) of the scores."""
     if model.incomplete is not None:
-        found: tuple[Moments, Array] = model.incomplete.scores_given(scores, start)
-        return found
+        moments, rotated = model.incomplete.scores_given(scores, start)
+        return shrink_given(model, moments, rotated, start, one_by_one)
     loadings = start.loadings
     weighted = loadings * start.precision[:, None]
     gram = weighted @ loadings.swapaxes(1, 2)
     gram += start.spread[:, :, None] * np.eye(loadings.shape[1])
-    n = model.noise.n_samples
     if product is None:
-        coordinates = weighted @ model.factor.T
-        moments = scores.moments(gram, coordinates @ coordinates.swapaxes(1, 2), n)
-        return moments, (moments.weights @ coordinates) @ model.factor
+        product = (weighted @ model.factor.swapaxes(-1, -2)) @ model.factor
     energy = product @ weighted.swapaxes(1, 2)
-    moments = scores.moments(gram, 0.5 * (energy + energy.swapaxes(1, 2)), n)
-    return moments, moments.weights @ product
+    energy = 0.5 * (energy + energy.swapaxes(1, 2))
+    moments = scores.moments(gram, energy, model.noise.n_samples)
+    return shrink_given(model, moments, moments.weights @ product, start, one_by_one)
 
 
 def shrink_given(
@@ -456,11 +442,9 @@ class ScoreSettings:
 
     memory: int = 6  # iterations that an extrapolation combines
     ridge: float = 1e-10  # share of the residuals: keeps the weights of the combination finite
-    radius: float = 0.5  # step of priors, as in `ClimbSettings`
     rounding: float = 1e-12  # share of the objective by which it may seem to fall
     behind: float = 0.02  # nats: a start that is behind the best by more than this,
     hope: float = 5.0  # and so many times what it gained last, is given up
-    same: float = 0.9999  # cosine between the loadings of two starts that are one
 
 
 def settle(
@@ -485,38 +469,61 @@ def settle(
     states = iterate(model, scores, start)
     if least is not None and not (states.value >= least).all():
         states = iterate(model, scores, start, one_by_one=True)
-    plain = _next_point(model, scores, states, settings)
-    trail: list[tuple[Array, Array]] = []
+    plain = _next_point(model, scores, states)
+    trail: list[Array] = []
     quiet = np.zeros(len(states), dtype=int)
-    stops = callback(states)
-    for iteration in range(1, max_iter):
-        if stops:
-            return Climbed(_best_first(states), False, iteration)
+    stops, converged, n_iter = callback(states), False, 1
+    while n_iter < max_iter and not (stops or converged):
         point = plain if len(trail) < 2 else _extrapolated(trail, plain, settings)
-        new = iterate(model, scores, point)
+        new, before = iterate(model, scores, point), _as_vectors(point)
         lowest = states.value - settings.rounding * np.abs(states.value)
-        if point is not plain and not (new.value >= lowest).all():
-            point, trail = plain, trail[-1:]
-            new = iterate(model, scores, point)
-        rose = bool((new.value >= lowest).all())
-        if not rose:
-            new = iterate(model, scores, point_of(states), one_by_one=True)
+        fell = ~(new.value >= lowest)
+        if fell.any() and point is not plain:
+            new.put(fell, iterate(model, scores, plain))
+            before[fell] = _as_vectors(plain)[fell]
+        stuck = ~(new.value >= lowest)
+        if stuck.any():
+            point = point_of(states)
+            new.put(stuck, iterate(model, scores, point, one_by_one=True))
             new.put(~(new.value >= lowest), states)  # only where a bound moves
-        plain = _next_point(model, scores, new, settings)
-        step = _as_vectors(point), _as_vectors(plain)
-        trail = [*trail, step][-settings.memory :] if rose else []
+            before[stuck] = _as_vectors(point)[stuck]
+        plain = _next_point(model, scores, new)
+        step = np.stack([before, _as_vectors(plain)])
+        trail = [*trail, step][-settings.memory :]
+        for earlier in trail[:-1]:
+            earlier[:, fell] = step[:, fell]  # they begin anew
         gain = new.value - states.value
         quiet = np.where(gain < tol, quiet + 1, 0)
-        states, stops = new, callback(new)
-        if (quiet >= patience).all():
-            return Climbed(_best_first(states), True, iteration + 1)
+        states, stops, n_iter = new, callback(new), n_iter + 1
+        converged = bool((quiet >= patience).all())
         lost = states.value.max() - states.value > settings.behind + settings.hope * gain
-        if len(states) > 1:
-            lost |= _repeats(states, settings.same)
-        if iteration > 1 and lost.any():
+        if len(states) > 1 and settings.behind < np.inf:
+            lost |= _repeats(states)
+        if n_iter > 2 and lost.any():
             states, plain, quiet = states.take(~lost), plain.take(~lost), quiet[~lost]
-            trail = [(before[~lost], after[~lost]) for before, after in trail]
-    return Climbed(_best_first(states), False, max_iter)
+            trail = [step[:, ~lost] for step in trail]
+    best_first = np.argsort(-states.value, kind="stable")
+    return Climbed(states.take(best_first), converged, n_iter)
+
+
+def settle_apart(
+    model: Model, scores: AbstractScores, start: Point, *, tol: float, max_iter: int
+) -> Point:
+    """Iterate fits to different data together until half of them come to rest.
+
+    The model has a factor for each. To go on with all for the sake of the slowest would cost more
+    than the stack saves.
+    """
+    found: list[ScoredStates] = []
+
+    def half_rests(states: ScoredStates) -> bool:
+        gain = states.value - found[-1].value if found else np.inf
+        found[:] = [states]
+        return bool(np.median(gain) < tol)
+
+    apart = ScoreSettings(behind=np.inf)
+    settle(model, scores, start, half_rests, tol=0.0, max_iter=max_iter, settings=apart)
+    return point_of(found[-1])
 
 
 def settle_growing(
@@ -546,8 +553,7 @@ def settle_growing(
         new = iterate(model, scores, point, product[None])
         if not new.value[0] >= states.value[0]:
             new = iterate(model, scores, point, product[None], one_by_one=True)
-        if not new.value[0] >= states.value[0]:
-            new = states
+        new = new if new.value[0] >= states.value[0] else states
         gain, before = float(new.value[0] - states.value[0]), reached
         states, used, reached = new, used + 1, float(new.value[0])
         if callback(states):
@@ -576,32 +582,29 @@ def with_solved_priors(model: Model, states: ScoredStates, fitted: Any) -> Score
     before = 1 / (model.noise.n_samples * states.noise[:, 0] ** 2)
     before /= _own(states.moments)[:, 0]
     start = start._replace(precision=before)
+    found = shrink_given(model, states.moments, states.rotated, start, one_by_one=False)
+    if (found.value >= states.value).all():
+        return found
     return shrink_given(model, states.moments, states.rotated, start, one_by_one=True)
 
 
-def _repeats(states: ScoredStates, same: float) -> Array:
+def _repeats(states: ScoredStates) -> Array:
     """Whether the loadings of each state are those of the best one."""
     best = int(states.value.argmax())
     means = states.shrunk.mean
     units = means / np.maximum(np.linalg.norm(means, axis=-1, keepdims=True), 1e-300)
-    alike = np.abs(units @ units[best].T).max(axis=-1) > same
+    alike = np.abs(units @ units[best].T).max(axis=-1) > ClimbSettings.same
     return np.asarray(alike.all(axis=-1) & (np.arange(len(states)) != best))
 
 
-def _best_first(states: ScoredStates) -> ScoredStates:
-    return states.take(np.argsort(-states.value, kind="stable"))
-
-
-def _next_point(
-    model: Model, scores: AbstractScores, states: ScoredStates, settings: ScoreSettings
-) -> Point:
+def _next_point(model: Model, scores: AbstractScores, states: ScoredStates) -> Point:
     """Return where the next iteration starts from, with a step of the priors.
 
     Scores may be shorter if loadings and the scales of their priors are longer by as much. All that
     changes is the `term` of the score model, which is largest at its own mean square; iterations
     alone take long to get there.
     """
-    radii = np.full(len(states), settings.radius)
+    radii = np.full(len(states), ClimbSettings.radius)
     point = point_of(states)._replace(priors=model.shrinker.next_priors(states, 0.0, radii))
     if model.incomplete is not None or model.shrinker.light_tails:  # not every scale is free
         return point
@@ -614,13 +617,15 @@ def _next_point(
     )
 
 
-def _extrapolated(trail: list[tuple[Array, Array]], plain: Point, settings: ScoreSettings) -> Point:
+def _extrapolated(trail: list[Array], plain: Point, settings: ScoreSettings) -> Point:
     """Combine the results of steps so that the changes of the loadings nearly cancel.
+
+    A step is a pair of vectors, before and after it (2 x m x d).
 
     That leads to a stationary point, be it a saddle, from which steps move away ever faster. Where
     the combination lies behind the last step, that is taken once more instead.
     """
-    before, after = (np.stack(parts, axis=1) for parts in zip(*trail, strict=True))
+    before, after = np.stack(trail, axis=2)
     h, size = len(trail), plain.loadings[0].size
     changes = (after - before)[..., :size]
     gram = changes @ changes.swapaxes(1, 2)
