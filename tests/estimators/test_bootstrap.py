@@ -103,7 +103,7 @@ class OneSample:
 def test_the_data_of_the_model_lead_back_to_it(scores, scale, noise, prior):
     X = draw() * np.geomspace(0.1, 1, P)
     model = EBCD(2, scores=scores, scale=scale, noise=noise, prior=prior).fit(X)
-    found = _refitted(model, OneSample(X, scale), seed=0)
+    [found] = _refitted(model, OneSample(X, scale), seeds=[0])
     expected = model.bootstrap(n_boot=2).estimate
     size = np.abs(expected).max()
     np.testing.assert_allclose(matched(expected, found), expected, atol=0.02 * size)

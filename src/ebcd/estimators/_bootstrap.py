@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -19,10 +19,11 @@ from ebcd._parameters import MOST_TRIALS, N_JOBS, PROBABILITY, as_generator, cho
 from ebcd.data import AbstractCovariance, Input, is_sparse
 from ebcd.data._inputs import from_matrix
 from ebcd.data._moments import check_finite
-from ebcd.fitting._decompose import Problem, decompose
+from ebcd.fitting._decompose import Problem, decompose_near
 from ebcd.fitting._greedy import Begin
 from ebcd.fitting._progress import Monitor, now
 from ebcd.fitting._scores import SCORES, shortening
+from ebcd.fitting._search import SearchSettings
 from ebcd.fitting._threads import threads_for
 from ebcd.priors._family import as_priors
 from ebcd.priors._fitted import FittedPrior
@@ -127,45 +128,40 @@ def bootstrap(
     _METHOD.check("method", method)
     N_JOBS.check("n_jobs", n_jobs)
     seeds = as_generator(random_state).integers(2**63, size=n_boot).tolist()
-    source = _GaussianDraws(model) if method == "parametric" else _RowDraws(model, X)
+    source: Any = _GaussianDraws(model) if method == "parametric" else _RowDraws(model, X)
     estimate = _population(model)
     components = np.zeros((n_boot, *estimate.shape))
     if len(estimate):
         units = np.sqrt(model._feature_noise())
         words = "bootstrap fit" if model.verbose else ""
-        found = in_parallel(partial(_refitted, model, source), seeds, n_jobs, words)
-        for draw, rows in zip(components, found, strict=True):
+        size = max(SearchSettings().entries // estimate.size, 1)
+        groups = [seeds[first : first + size] for first in range(0, n_boot, size)]
+        found = in_parallel(partial(_refitted, model, source), groups, n_jobs, words)
+        for draw, rows in zip(components, chain.from_iterable(found), strict=True):
             draw[:] = matched(estimate, rows, units)
     return Bootstrap(components, estimate)
 
 
 def in_parallel(
-    work: Callable[[int], Array], seeds: list[int], n_jobs: int | None, words: str
-) -> Iterator[Array]:
-    """Work with seeds, as many at a time as there are workers; say how far it is, if in `words`."""
+    work: Callable[[Any], Any], seeds: list[Any], n_jobs: int | None, words: str
+) -> Iterator[Any]:
+    """Work with seeds, or groups of them, one for each worker at a time; report it in `words`."""
     began = spoke = now()
+    done, total = 0, sum(np.size(seed) for seed in seeds)
     size = effective_n_jobs(n_jobs)
     size = size if size == 1 else 4 * size  # workers should not wait for each other too often
     with Parallel(n_jobs=n_jobs) as parallel:
         for first in range(0, len(seeds), size):
             part = seeds[first : first + size]
             yield from parallel(delayed(work)(seed) for seed in part)
-            done = first + len(part)
-            if words and (done == len(seeds) or now() - spoke >= _SECONDS_BETWEEN_LINES):
+            done += sum(np.size(seed) for seed in part)
+            if words and (done == total or now() - spoke >= _SECONDS_BETWEEN_LINES):
                 spoke = now()
-                line = f"{words} {done:5d} of {len(seeds)}   {spoke - began:7.2f} s"
+                line = f"{words} {done:5d} of {total}   {spoke - began:7.2f} s"
                 print(line)  # noqa: T201 - asked for by verbose
 
 
-class _AbstractDraws(ABC):
-    """Where data are drawn from."""
-
-    @abstractmethod
-    def draw(self, rng: np.random.Generator) -> Input:
-        """Draw data."""
-
-
-class _GaussianDraws(_AbstractDraws):
+class _GaussianDraws:
     """Data from the Gaussian model that was fitted, by a compact stand-in for their rows.
 
     All that a fit sees is ``X'X``, which has a Wishart distribution; centring takes one degree of
@@ -207,7 +203,7 @@ class _GaussianDraws(_AbstractDraws):
         return triangle
 
 
-class _RowDraws(_AbstractDraws):
+class _RowDraws:
     """Rows of the data, with replacement."""
 
     def __init__(self, model: Any, X: Any) -> None:
@@ -241,20 +237,23 @@ def rows_in_memory(model: Any, X: Any, why: str) -> Any:
     return rows.matrix.tocsr() if by_columns else rows.matrix
 
 
-def _refitted(model: Any, source: _AbstractDraws, seed: int) -> Array:
-    """Return the components of a draw in the units of the data, with population lengths."""
-    rng = np.random.default_rng(seed)
-    data = source.draw(rng)
-    covariance = data.covariance.best_route(model.n_components_)
-    back = data.scale * covariance.unit
-    problem = _problem(model, covariance)
-    with threads_for(covariance):
-        state = decompose(problem, _begin(model, problem, back), rng).state
-    if state.moments is None or problem.scores is None:
-        lengths = shortening(state.mean, state.precision)
-    else:
-        lengths = problem.scores.lengths(state.mean, state.precision, state.moments)
-    return np.asarray(lengths[:, None] * state.mean * back)
+def _refitted(model: Any, source: Any, seeds: list[int]) -> list[Array]:
+    """Return the components of draws in the units of the data, with population lengths."""
+    draws = [source.draw(np.random.default_rng(seed)) for seed in seeds]
+    covariances = [data.covariance.best_route(model.n_components_) for data in draws]
+    backs = [data.scale * c.unit for data, c in zip(draws, covariances, strict=True)]
+    problems = [_problem(model, covariance) for covariance in covariances]
+    begins = [_begin(model, *pair) for pair in zip(problems, backs, strict=True)]
+    with threads_for(covariances[0]):
+        states = [fit.state for fit in decompose_near(problems, begins)]
+    scores, found = problems[0].scores, []
+    for state, back in zip(states, backs, strict=True):
+        if state.moments is None or scores is None:
+            lengths = shortening(state.mean, state.precision)
+        else:
+            lengths = scores.lengths(state.mean, state.precision, state.moments)
+        found.append(np.asarray(lengths[:, None] * state.mean * back))
+    return found
 
 
 def _problem(model: Any, covariance: AbstractCovariance) -> Problem:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -23,6 +23,7 @@ from ebcd.fitting._scores import (
     ScoredStates,
     point_of,
     settle,
+    settle_apart,
     settle_growing,
     with_solved_priors,
 )
@@ -129,9 +130,8 @@ def decompose(
     Parameters
     ----------
     problem : Problem
-    start : "auto", "svd", "varimax", "greedy", array, k x p, or Begin
-        Where to start; of loadings only the directions matter. From components with fitted priors
-        the fit goes to the optimum that is nearest to them.
+    start : "auto", "svd", "varimax", "greedy" or array, k x p
+        Where to start; of loadings only the directions matter.
     rng : Generator
         For random rotations.
     saved : dict, optional
@@ -143,8 +143,6 @@ def decompose(
         fitted = [FittedPrior.from_dict(prior) for prior in saved["priors"]]
         begin = Begin(saved["loadings"], fitted, saved["precision"], saved["b"])
         return _fit_from(problem, begin, start, saved.get("spread"))
-    if isinstance(start, Begin):
-        return _fit_near(problem, start)
     monitor.stage("looking for a start")
     if not isinstance(start, str):
         begin = Begin(start, None, 1 / np.maximum(noise.variances, noise.floor))
@@ -193,8 +191,33 @@ def _fit_from(problem: Problem, begin: Begin, start: Any, spread: Array | None =
     return finished(problem, model, exact, states, start)
 
 
-def _fit_near(problem: Problem, begin: Begin) -> Fit:
-    """Fit from given loadings, priors and precision, without a look at other optima."""
+def decompose_near(problems: Sequence[Problem], begins: Sequence[Begin]) -> Iterator[Fit]:
+    """Fit each from given loadings, priors and precision, without a look at other optima.
+
+    With other scores than the paper's, fits to data of one shape begin as one stack.
+    """
+    starts = [_near(problem, begin) for problem, begin in zip(problems, begins, strict=True)]
+    _, models, exact, points = (list[Any](part) for part in zip(*starts, strict=True))
+    scores, max_iter = problems[0].scores, problems[0].max_iter
+    alike = len(models) > 1 and len({model.factor.shape for model in models}) == 1
+    if scores is not None and alike and all(exact) and models[0].shrinker.cost == 1:
+        variances = np.stack([model.noise.variances for model in models])
+        stack = Model(
+            np.stack([model.factor for model in models]),
+            np.stack([model.diagonal for model in models]),
+            type(models[0].noise)(models[0].noise.n_samples, variances),
+            models[0].shrinker.without_slopes(),
+        )
+        parts = zip(*(point_of(states) for states in points), strict=True)
+        begun = Point(*(np.concatenate(part) for part in parts))
+        found = settle_apart(stack, scores, begun, tol=problems[0].tol, max_iter=max_iter)
+        points = [found.take(slice(i, i + 1)) for i in range(len(models))]
+    for start, point in zip(starts, points, strict=True):
+        yield finished(*start[:3], point, "auto")
+
+
+def _near(problem: Problem, begin: Begin) -> tuple[Problem, Model, bool, States]:
+    """Return the states to begin with, and what they are states of."""
     assert begin.fitted is not None
     directions = begin.loadings * begin.precision
     model, exact = _model(problem, directions)
@@ -203,7 +226,7 @@ def _fit_near(problem: Problem, begin: Begin) -> Fit:
     coordinates = model.nearest(directions[:k])[None]
     states = model.at(coordinates, begin.precision[None], model.shrinker.begun(begin.fitted[:k]))
     problem.monitor.started = True
-    return finished(problem, model, exact, states, "auto")
+    return problem, model, exact, states
 
 
 def nothing(problem: Problem) -> Fit:

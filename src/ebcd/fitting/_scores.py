@@ -36,7 +36,7 @@ import numpy as np
 
 from ebcd._numerics import Array
 from ebcd.data import AbstractCovariance
-from ebcd.fitting._climb import Callback, Climbed
+from ebcd.fitting._climb import Callback, Climbed, ClimbSettings
 from ebcd.fitting._growth import GrowthSettings, grown
 from ebcd.fitting._rotation import inverse_root
 from ebcd.fitting._shrinkers import Shrunk
@@ -91,12 +91,9 @@ class Moments(NamedTuple):
 
     def put(self, index: Any, other: Moments) -> None:
         """Overwrite those of some of the starts, in place."""
-        for mine, theirs in zip(self._arrays, other._arrays, strict=True):
-            mine[index] = theirs[index]
-
-    @property
-    def _arrays(self) -> list[Array]:
-        return [*self[:4], *(self.seen or ())]
+        theirs = (*other[:4], *(other.seen or ()))
+        for mine, new in zip((*self[:4], *(self.seen or ())), theirs, strict=True):
+            mine[index] = new[index]
 
 
 class AbstractScores(ABC):
@@ -117,13 +114,13 @@ class AbstractScores(ABC):
         """Return ``d(H)`` of `_missing`, for scores that are estimated."""
         raise NotImplementedError
 
-    @abstractmethod
+    def mean_square(self, n_samples: float, k: int, missing: float = 0.0) -> float:
+        """Return the mean square of the scores at which the `term` is largest."""
+        return 1.0
+
     def lengths(self, loadings: Array, precision: Array, moments: Moments) -> Array:
         """Return what to multiply components by (k), so that they have population lengths."""
-
-    @abstractmethod
-    def known(self, moments: Moments) -> Array:
-        """Return the second moments (k x k) of what is known of the scores."""
+        return np.ones(len(loadings))
 
 
 class OrthogonalScores(AbstractScores):
@@ -141,14 +138,6 @@ class OrthogonalScores(AbstractScores):
         """Return that of a constraint."""
         return 0.5 * n_samples * float(np.trace(held))
 
-    def lengths(self, loadings: Array, precision: Array, moments: Moments) -> Array:
-        """Leave them as they are."""
-        return np.ones(len(loadings))
-
-    def known(self, moments: Moments) -> Array:
-        """Estimates are all there is."""
-        return moments.second
-
 
 class RelaxedScores(AbstractScores):
     """Scores are estimated; their covariance has the Wishart law of normal ones.
@@ -164,16 +153,19 @@ class RelaxedScores(AbstractScores):
     ) -> Moments:
         """See the class."""
         k = gram.shape[-1]
-        a = (n_samples + missing - k - 1) / n_samples
-        back = inverse_root(gram + np.eye(k))
-        root = _root(energy)
-        u, d, right = np.linalg.svd(root @ back)
+        a = self.mean_square(n_samples, k, missing)
+        back, inverse = inverse_root(gram + np.eye(k)), inverse_root(energy)
+        u, d, right = np.linalg.svd(energy @ inverse @ back)
         y = (u * (0.5 * (d + np.sqrt(d * d + 4 * a)))[..., None, :]) @ right @ back
         second = y.swapaxes(-1, -2) @ y
         trace = np.trace(second, axis1=-2, axis2=-1)
         term = 0.5 * n_samples * (a * np.linalg.slogdet(second)[1] - trace + k)
-        weights = y.swapaxes(-1, -2) @ inverse_root(energy)
+        weights = y.swapaxes(-1, -2) @ inverse
         return Moments(second, weights, term, np.zeros_like(second))
+
+    def mean_square(self, n_samples: float, k: int, missing: float = 0.0) -> float:
+        """Return ``a``."""
+        return (n_samples + missing - k - 1) / n_samples
 
     def dual(self, held: Array, n_samples: float, missing: float) -> float:
         """Return that of the log-density of the covariance of the scores."""
@@ -185,10 +177,6 @@ class RelaxedScores(AbstractScores):
     def lengths(self, loadings: Array, precision: Array, moments: Moments) -> Array:
         """Take out the noise of estimated scores, and give them mean square one."""
         return np.sqrt(np.diagonal(moments.second)) * shortening(loadings, precision)
-
-    def known(self, moments: Moments) -> Array:
-        """Estimates are all there is."""
-        return moments.second
 
 
 class IntegratedScores(AbstractScores):
@@ -210,14 +198,6 @@ class IntegratedScores(AbstractScores):
         trace = np.trace(second, axis1=-2, axis2=-1)
         term = 0.5 * n_samples * (np.linalg.slogdet(spread)[1] + k - trace)
         return Moments(second, spread, term, spread)
-
-    def lengths(self, loadings: Array, precision: Array, moments: Moments) -> Array:
-        """Leave them as they are."""
-        return np.ones(len(loadings))
-
-    def known(self, moments: Moments) -> Array:
-        """Leave out the posterior covariance."""
-        return moments.second - moments.spread
 
 
 SCORES: dict[str, AbstractScores | None] = {
@@ -259,23 +239,19 @@ class ScoredStates:
 
     def take(self, index: Any) -> ScoredStates:
         """Return some of the starts."""
+        parts = (getattr(self, field.name) for field in fields(self))
         return ScoredStates(
-            self.moments.take(index),
-            self.rotated[index],
-            self.b[index],
-            self.noise[index],
-            self.shrunk.take(index),
-            self.precision[index],
-            self.value[index],
+            *(p[index] if isinstance(p, np.ndarray) else p.take(index) for p in parts)
         )
 
     def put(self, index: Any, other: ScoredStates) -> None:
         """Overwrite some of the starts by those of other states, in place."""
-        self.moments.put(index, other.moments)
-        self.shrunk.put(index, other.shrunk)
         for field in fields(self):
-            if field.name not in ("moments", "shrunk"):
-                getattr(self, field.name)[index] = getattr(other, field.name)[index]
+            mine, theirs = getattr(self, field.name), getattr(other, field.name)
+            if isinstance(mine, np.ndarray):
+                mine[index] = theirs[index]
+            else:
+                mine.put(index, theirs)
 
 
 class Point(NamedTuple):
@@ -319,33 +295,23 @@ def iterate(
     product: Array | None = None,
     one_by_one: bool = False,
 ) -> ScoredStates:
-    """Do one iteration: moments of the scores, shrinkage and precision steps.
+    """Do one iteration: moments (1) of the scores, shrinkage and precision steps.
 
     `product` is ``L T S``, by default with the model's factor in place of ``S``.
     """
-    moments, rotated = scores_given(model, scores, start, product)
-    return shrink_given(model, moments, rotated, start, one_by_one)
-
-
-def scores_given(
-    model: Model, scores: AbstractScores, start: Point, product: Array | None = None
-) -> tuple[Moments, Array]:
-    """Return the moments (1) of the scores."""
     if model.incomplete is not None:
-        found: tuple[Moments, Array] = model.incomplete.scores_given(scores, start)
-        return found
+        moments, rotated = model.incomplete.scores_given(scores, start)
+        return shrink_given(model, moments, rotated, start, one_by_one)
     loadings = start.loadings
     weighted = loadings * start.precision[:, None]
     gram = weighted @ loadings.swapaxes(1, 2)
     gram += start.spread[:, :, None] * np.eye(loadings.shape[1])
-    n = model.noise.n_samples
     if product is None:
-        coordinates = weighted @ model.factor.T
-        moments = scores.moments(gram, coordinates @ coordinates.swapaxes(1, 2), n)
-        return moments, (moments.weights @ coordinates) @ model.factor
+        product = (weighted @ model.factor.swapaxes(-1, -2)) @ model.factor
     energy = product @ weighted.swapaxes(1, 2)
-    moments = scores.moments(gram, 0.5 * (energy + energy.swapaxes(1, 2)), n)
-    return moments, moments.weights @ product
+    energy = 0.5 * (energy + energy.swapaxes(1, 2))
+    moments = scores.moments(gram, energy, model.noise.n_samples)
+    return shrink_given(model, moments, moments.weights @ product, start, one_by_one)
 
 
 def shrink_given(
@@ -412,12 +378,6 @@ def _times(second: Array, rows: Array) -> Array:
     return np.asarray(product)
 
 
-def _root(matrices: Array) -> Array:
-    values, vectors = np.linalg.eigh(matrices)
-    size = np.sqrt(np.maximum(values, 0.0))[..., None, :]
-    return np.asarray((vectors * size) @ vectors.swapaxes(-1, -2))
-
-
 def shortening(loadings: Array, precision: Array) -> Array:
     """Return the factors (k) that take components with estimated scores to population lengths.
 
@@ -454,13 +414,13 @@ def population(scores: AbstractScores, state: Any, n_samples: Any) -> Any:
     error = np.linalg.inv(np.eye(len(mean)) + weighted @ mean.T)
     seen = state.moments.seen
     if seen is None:
-        moments = scores.known(state.moments)
+        second, spread = state.moments.second, state.moments.spread
         unexplained = error @ mean
     else:
-        rows = Moments(seen.second.T, error, error, seen.spread.T)
         # a feature may have been observed less often than there are components
-        moments = scores.known(rows) + 1e-3 * np.eye(len(mean))
+        second, spread = seen.second.T + 1e-3 * np.eye(len(mean)), seen.spread.T
         unexplained = np.einsum("ikp,kp->ip", seen.spread, mean)
+    moments = second - spread if scores.uncertain else second
     # never below the inverse of the diagonal, but for rounding where components are alike; nor is
     # the diagonal negative, but for rounding where nothing is known of a component
     least = np.maximum(np.diagonal(moments, axis1=-2, axis2=-1), np.finfo(float).eps)
@@ -482,11 +442,9 @@ class ScoreSettings:
 
     memory: int = 6  # iterations that an extrapolation combines
     ridge: float = 1e-10  # share of the residuals: keeps the weights of the combination finite
-    radius: float = 0.5  # step of priors, as in `ClimbSettings`
     rounding: float = 1e-12  # share of the objective by which it may seem to fall
-    behind: float = 2.0  # nats: a start that is behind the best by more than this,
+    behind: float = 0.02  # nats: a start that is behind the best by more than this,
     hope: float = 5.0  # and so many times what it gained last, is given up
-    same: float = 0.9999  # cosine between the loadings of two starts that are one
 
 
 def settle(
@@ -503,44 +461,69 @@ def settle(
 ) -> Climbed:
     """Iterate until each gains less than `tol`, `patience` times in a row; the best first.
 
-    Iterations are extrapolated by Anderson's method: the next one starts from the combination of
-    the last few results whose changes nearly cancel. An iteration that lowers the objective is
-    repeated from the last result, with priors as they were and components one by one, which
-    cannot lower it. `least` is the value of the objective that the points have reached.
+    Iterations are extrapolated by Anderson's method: the next one starts from a combination of
+    the last few results. One that lowers the objective is repeated from the last result alone,
+    and if need be with priors as they were and components one by one, which cannot lower it.
+    `least` is the value of the objective that the points have reached.
     """
     states = iterate(model, scores, start)
     if least is not None and not (states.value >= least).all():
         states = iterate(model, scores, start, one_by_one=True)
-    history: list[tuple[Point, Array]] = []
+    plain = _next_point(model, scores, states)
+    trail: list[Array] = []
     quiet = np.zeros(len(states), dtype=int)
-    stops = callback(states)
-    for iteration in range(1, max_iter):
-        if stops:
-            return Climbed(_best_first(states), False, iteration)
-        point = _mixed(_next_point(model, states, settings), history, settings)
-        new = iterate(model, scores, point)
-        slack = settings.rounding * np.abs(states.value)
-        fell = ~(new.value >= states.value - slack)
-        if fell.any():
-            new.put(fell, iterate(model, scores, point_of(states), one_by_one=True))
-            new.put(~(new.value >= states.value - slack), states)  # only where a bound moves
-            history = []
-        else:
-            image = _next_point(model, new, settings)
-            change = (image.loadings - point.loadings) * np.sqrt(point.precision)[:, None]
-            history = [*history, (image, change.reshape(len(states), -1))][-settings.memory :]
+    stops, converged, n_iter = callback(states), False, 1
+    while n_iter < max_iter and not (stops or converged):
+        point = plain if len(trail) < 2 else _extrapolated(trail, plain, settings)
+        new, before = iterate(model, scores, point), _as_vectors(point)
+        lowest = states.value - settings.rounding * np.abs(states.value)
+        fell = ~(new.value >= lowest)
+        if fell.any() and point is not plain:
+            new.put(fell, iterate(model, scores, plain))
+            before[fell] = _as_vectors(plain)[fell]
+        stuck = ~(new.value >= lowest)
+        if stuck.any():
+            point = point_of(states)
+            new.put(stuck, iterate(model, scores, point, one_by_one=True))
+            new.put(~(new.value >= lowest), states)  # only where a bound moves
+            before[stuck] = _as_vectors(point)[stuck]
+        plain = _next_point(model, scores, new)
+        step = np.stack([before, _as_vectors(plain)])
+        trail = [*trail, step][-settings.memory :]
+        for earlier in trail[:-1]:
+            earlier[:, fell] = step[:, fell]  # they begin anew
         gain = new.value - states.value
         quiet = np.where(gain < tol, quiet + 1, 0)
-        states, stops = new, callback(new)
-        if (quiet >= patience).all():
-            return Climbed(_best_first(states), True, iteration + 1)
+        states, stops, n_iter = new, callback(new), n_iter + 1
+        converged = bool((quiet >= patience).all())
         lost = states.value.max() - states.value > settings.behind + settings.hope * gain
-        if len(states) > 1:
-            lost |= _repeats(states, settings.same)
-        if iteration > 1 and lost.any():
-            states, quiet = states.take(~lost), quiet[~lost]
-            history = [(point.take(~lost), change[~lost]) for point, change in history]
-    return Climbed(_best_first(states), False, max_iter)
+        if len(states) > 1 and settings.behind < np.inf:
+            lost |= _repeats(states)
+        if n_iter > 2 and lost.any():
+            states, plain, quiet = states.take(~lost), plain.take(~lost), quiet[~lost]
+            trail = [step[:, ~lost] for step in trail]
+    best_first = np.argsort(-states.value, kind="stable")
+    return Climbed(states.take(best_first), converged, n_iter)
+
+
+def settle_apart(
+    model: Model, scores: AbstractScores, start: Point, *, tol: float, max_iter: int
+) -> Point:
+    """Iterate fits to different data together until half of them come to rest.
+
+    The model has a factor for each. To go on with all for the sake of the slowest would cost more
+    than the stack saves.
+    """
+    found: list[ScoredStates] = []
+
+    def half_rests(states: ScoredStates) -> bool:
+        gain = states.value - found[-1].value if found else np.inf
+        found[:] = [states]
+        return bool(np.median(gain) < tol)
+
+    apart = ScoreSettings(behind=np.inf)
+    settle(model, scores, start, half_rests, tol=0.0, max_iter=max_iter, settings=apart)
+    return point_of(found[-1])
 
 
 def settle_growing(
@@ -570,8 +553,7 @@ def settle_growing(
         new = iterate(model, scores, point, product[None])
         if not new.value[0] >= states.value[0]:
             new = iterate(model, scores, point, product[None], one_by_one=True)
-        if not new.value[0] >= states.value[0]:
-            new = states
+        new = new if new.value[0] >= states.value[0] else states
         gain, before = float(new.value[0] - states.value[0]), reached
         states, used, reached = new, used + 1, float(new.value[0])
         if callback(states):
@@ -600,57 +582,85 @@ def with_solved_priors(model: Model, states: ScoredStates, fitted: Any) -> Score
     before = 1 / (model.noise.n_samples * states.noise[:, 0] ** 2)
     before /= _own(states.moments)[:, 0]
     start = start._replace(precision=before)
+    found = shrink_given(model, states.moments, states.rotated, start, one_by_one=False)
+    if (found.value >= states.value).all():
+        return found
     return shrink_given(model, states.moments, states.rotated, start, one_by_one=True)
 
 
-def _repeats(states: ScoredStates, same: float) -> Array:
+def _repeats(states: ScoredStates) -> Array:
     """Whether the loadings of each state are those of the best one."""
     best = int(states.value.argmax())
     means = states.shrunk.mean
     units = means / np.maximum(np.linalg.norm(means, axis=-1, keepdims=True), 1e-300)
-    alike = np.abs(units @ units[best].T).max(axis=-1) > same
+    alike = np.abs(units @ units[best].T).max(axis=-1) > ClimbSettings.same
     return np.asarray(alike.all(axis=-1) & (np.arange(len(states)) != best))
 
 
-def _best_first(states: ScoredStates) -> ScoredStates:
-    return states.take(np.argsort(-states.value, kind="stable"))
+def _next_point(model: Model, scores: AbstractScores, states: ScoredStates) -> Point:
+    """Return where the next iteration starts from, with a step of the priors.
+
+    Scores may be shorter if loadings and the scales of their priors are longer by as much. All that
+    changes is the `term` of the score model, which is largest at its own mean square; iterations
+    alone take long to get there.
+    """
+    radii = np.full(len(states), ClimbSettings.radius)
+    point = point_of(states)._replace(priors=model.shrinker.next_priors(states, 0.0, radii))
+    if model.incomplete is not None or model.shrinker.light_tails:  # not every scale is free
+        return point
+    square = np.diagonal(states.moments.second, axis1=1, axis2=2)
+    stretch = square / scores.mean_square(model.noise.n_samples, square.shape[1])
+    if point.priors.dtype != object:  # others are solved anew
+        point.priors[..., 1] += 0.5 * np.log(stretch)
+    return point._replace(
+        loadings=point.loadings * np.sqrt(stretch)[..., None], spread=point.spread * stretch
+    )
 
 
-def _next_point(model: Model, states: ScoredStates, settings: ScoreSettings) -> Point:
-    radii = np.full(len(states), settings.radius)
-    return point_of(states)._replace(priors=model.shrinker.next_priors(states, 0.0, radii))
+def _extrapolated(trail: list[Array], plain: Point, settings: ScoreSettings) -> Point:
+    """Combine the results of steps so that the changes of the loadings nearly cancel.
 
+    A step is a pair of vectors, before and after it (2 x m x d).
 
-def _mixed(plain: Point, history: list[tuple[Point, Array]], settings: ScoreSettings) -> Point:
-    """Combine earlier results so that their changes nearly cancel, in the units of the noise."""
-    if len(history) < 2:
-        return plain
-    changes = np.stack([change for _, change in history], axis=1)
+    That leads to a stationary point, be it a saddle, from which steps move away ever faster. Where
+    the combination lies behind the last step, that is taken once more instead.
+    """
+    before, after = np.stack(trail, axis=2)
+    h, size = len(trail), plain.loadings[0].size
+    changes = (after - before)[..., :size]
     gram = changes @ changes.swapaxes(1, 2)
-    h = gram.shape[1]
-    size = np.maximum(np.trace(gram, axis1=1, axis2=2), 1e-300)[:, None, None]
-    weights = np.linalg.solve(gram / size + settings.ridge * np.eye(h), np.ones((h, 1)))[..., 0]
+    gram /= np.maximum(np.trace(gram, axis1=1, axis2=2), 1e-300)[:, None, None]
+    weights = np.linalg.solve(gram + settings.ridge * np.eye(h), np.ones((h, 1)))
     weights /= weights.sum(axis=1, keepdims=True)
+    found = (weights.swapaxes(1, 2) @ after)[:, 0]
+    behind = np.vecdot(found[:, :size] - before[:, -1, :size], changes[:, -1]) < 0
+    found[behind] = 2 * after[behind, -1] - after[behind, -2]
+    # beyond what there was, sizes and priors go by a factor of e at most
+    rest = after[..., size:]
+    found[:, size:] = np.clip(found[:, size:], rest.min(axis=1) - 1, rest.max(axis=1) + 1)
+    return _from_vectors(found, plain)
 
-    def mix(parts: list[Array]) -> Array:
-        stacked = np.stack(parts, axis=1)
-        shape = (len(weights), h) + (1,) * (stacked.ndim - 2)
-        return np.asarray((weights.reshape(shape) * stacked).sum(axis=1))
 
-    points = [point for point, _ in history]
+def _as_vectors(point: Point) -> Array:
+    """Return points as vectors (m x d): loadings in units of the noise, logarithms of sizes."""
+    sizes = (np.log(np.maximum(part, 1e-300)) for part in (point.spread, point.precision))
+    parts = [point.loadings * np.sqrt(point.precision)[:, None], *sizes, point.priors, point.shift]
+    rows = (part.reshape(len(part), -1) for part in parts if part.dtype != object)
+    return np.concatenate(list(rows), axis=1)
 
-    def mix_sizes(parts: list[Array]) -> Array:
-        """Mix logarithms, within the range of what there was: a size may have become zero."""
-        logs = [np.log(np.maximum(part, 1e-300)) for part in parts]
-        return np.exp(np.clip(mix(logs), np.min(logs, axis=0), np.max(logs, axis=0)))
 
-    loadings = mix([p.loadings for p in points])
-    spread, precision = (mix_sizes([p[i] for p in points]) for i in (1, 2))
-    priors = plain.priors
+def _from_vectors(vectors: Array, like: Point) -> Point:
+    """Return vectors as points; priors that are no numbers stay."""
+    ends = np.cumsum([0 if part.dtype == object else part[0].size for part in like])
+    parts = np.split(vectors, ends[:-1], axis=1)
+    loadings, spread, precision, priors, shift = (
+        old if old.dtype == object else part.reshape(old.shape)
+        for part, old in zip(parts, like, strict=True)
+    )
+    spread, precision = np.exp(spread), np.exp(precision)
     if priors.dtype != object:
-        priors = mix([p.priors for p in points])
-        priors[..., 0] = np.minimum(priors[..., 0], 0.0)
-    return Point(loadings, spread, precision, priors, mix([p.shift for p in points]))
+        priors = np.minimum(priors, [0.0, np.inf])  # weights are at most one
+    return Point(loadings / np.sqrt(precision)[:, None], spread, precision, priors, shift)
 
 
 def score_weights(covariance: AbstractCovariance, scores: AbstractScores, state: Any) -> Array:
