@@ -1,16 +1,21 @@
 """Mutated files for every reader, `load` and checkpoints: a clear error or a finite table.
 
-``python -m benchmarks.fuzz --count 2000`` mutates small files with a seed, in child processes with
-limits of memory and time, so that crashes and hangs are seen; what goes wrong is kept in
-``tests/corpus``, which the tests read with every run. ``make fuzz`` runs it for long.
+``python -m benchmarks.fuzz --seconds 600`` changes small files for ten minutes for each reader, in
+a child process with limits of memory and time, so that crashes and hangs are seen. If atheris is
+installed, it keeps changing those files that reach new lines of the package (guided by coverage);
+otherwise changes are random. What goes wrong is kept in ``tests/corpus``, which the tests read with
+every run. ``make fuzz`` runs it.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import gzip
+import hashlib
+import importlib.util
 import io
-import json
+import multiprocessing
 import os
 import random
 import resource
@@ -23,7 +28,7 @@ import warnings
 import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 from scipy import sparse
@@ -34,8 +39,10 @@ from ebcd.data.files._table import read_table
 from ebcd.fitting._checkpoint import Checkpoint
 
 CORPUS = Path(__file__).parents[1] / "tests" / "corpus"
-SECONDS = 60  # for one file
+WORKBOOKS = CORPUS.parent / "data" / "files" / "workbooks"
+PATIENCE = 60  # seconds for one file
 MEMORY = 6_000_000_000  # address space of a child, most of which libraries reserve
+EXTRA = 200_000_000  # bytes that a file may take beyond four times its table
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((8, 3)).round(3)
 SPECIAL = [b"\x00", b"\xff\xff\xff\xff", b"\x7f\xff\xff\xff", b"nan", b"-1", b"1e999", b'"', b"\n"]
@@ -115,8 +122,7 @@ def _fitted(make: Callable[[Path], Any]) -> Reader:
     return lambda path: ebcd.EBCD(1).fit(make(path)).components_
 
 
-# Each with a small file that is right. Matrix Market and Excel files are read in child processes,
-# a third of a second each, so that they get fewer mutations.
+# Each with a small file that is right.
 READERS: dict[str, tuple[Callable[[], bytes], Reader]] = {
     "text": (lambda: TEXT, _table),
     "gzip": (lambda: gzip.compress(TEXT, mtime=0), _table),
@@ -126,6 +132,10 @@ READERS: dict[str, tuple[Callable[[], bytes], Reader]] = {
     "parquet": (lambda: _written(_parquet), _table),
     "h5ad": (lambda: _written(lambda p: _h5ad(p, False)), _table),
     "sparse h5ad": (lambda: _written(lambda p: _h5ad(p, True)), _table),
+    **{
+        kind: (lambda kind=kind: (WORKBOOKS / f"table.{kind}").read_bytes(), _table)
+        for kind in ("xlsx", "xls", "ods")
+    },
     "matrix market": (lambda: _written(_matrix_market), _table),
     "model": (lambda: _written(lambda p: ebcd.save(ebcd.EBCD(1).fit(X), p)), _model),
     "checkpoint": (lambda: _written(_checkpoint), _resumed),
@@ -137,7 +147,6 @@ READERS: dict[str, tuple[Callable[[], bytes], Reader]] = {
     "chunks parquet": (lambda: _written(_parquet), _fitted(ebcd.Chunks.from_parquet)),
     "chunks h5ad": (lambda: _written(lambda p: _h5ad(p, True)), _fitted(ebcd.Chunks.from_h5ad)),
 }
-SLOW = ("matrix market",)
 
 
 def mutated(content: bytes, rng: random.Random) -> bytes:
@@ -161,128 +170,201 @@ def mutated(content: bytes, rng: random.Random) -> bytes:
             case _:
                 special = rng.choice(SPECIAL)
                 data[at : at + len(special)] = special
-    if rng.random() < 0.3 and content.startswith(b"PK"):
-        return _with_members_changed(content, rng)
     return bytes(data)
 
 
+def mutated_inside(content: bytes, rng: random.Random) -> bytes:
+    """Change a file, or what is packed in it, whose checksums are then right."""
+    if rng.random() < 0.5:
+        with contextlib.suppress(Exception):  # it is damaged already
+            if content.startswith(b"PK"):
+                return _with_members_changed(content, rng)
+            if content.startswith(b"\x1f\x8b"):
+                return gzip.compress(mutated(gzip.decompress(content), rng), mtime=0)
+    return mutated(content, rng)
+
+
 def _with_members_changed(content: bytes, rng: random.Random) -> bytes:
-    """Change what is in an archive, whose checksums are then right."""
     packed = io.BytesIO()
     with zipfile.ZipFile(io.BytesIO(content)) as old, zipfile.ZipFile(packed, "w") as new:
-        chosen = rng.choice(old.namelist())
-        for name in old.namelist():
+        names = old.namelist()
+        chosen = rng.choice(names)
+        for name in names:
             data = old.read(name)
-            new.writestr(name, mutated(data, rng) if name == chosen and data else data)
+            new.writestr(name, mutated(data, rng) if name == chosen else data)
     return packed.getvalue()
-
-
-class Hung(BaseException):
-    """A file that takes too long."""
-
-
-def _alarm(number: int, frame: Any) -> None:
-    raise Hung
 
 
 def attempt(reader: str, path: Path) -> str:
     """Read a file; return what is wrong, nothing if it ends in a clear error or a finite table."""
-    before = path.read_bytes()
+    before, peak, taken = path.read_bytes(), _peak(), 0
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
             values = READERS[reader][1](path)
             numbers = values.data if sparse.issparse(values) else np.asarray(values)
+            taken = 4 * numbers.nbytes
             wrong = "" if np.isfinite(numbers).all() else "result is not finite"
         except (ValueError, ImportError) as error:
             wrong = "" if str(error).strip() else "an error without a message"
         except TypeError as error:
             wrong = "" if "must hold real numbers" in str(error) else f"TypeError: {error}"
-        except Hung:
-            wrong = f"takes more than {SECONDS} s"
         except BaseException as error:  # noqa: BLE001 - whatever it is, it should not be
             wrong = f"{type(error).__name__}: {str(error)[:100]}"
     odd = [w for w in caught if w.category.__name__ not in ("UserWarning", "ConvergenceWarning")]
     odd = [w for w in odd if "invalid escape" not in str(w.message)]  # Python's, on a NPY header
     if odd and not wrong:
         wrong = f"warns {odd[0].category.__name__}: {str(odd[0].message)[:80]}"
+    if _peak() - peak > taken + EXTRA and not wrong:
+        wrong = "takes too much memory"
     return wrong if path.read_bytes() == before else "changes the file"
 
 
-def content_of(reader: str, seed: int) -> bytes:
-    """Return the mutated file with a number."""
-    return mutated(READERS[reader][0](), random.Random(f"{reader} {seed}"))
+def _peak() -> int:
+    """Return the most memory that this process, and the largest of its children, have taken."""
+    kinds = (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
+    return 1024 * sum(resource.getrusage(kind).ru_maxrss for kind in kinds)
 
 
-def run_here(reader: str, seeds: range, note: Callable[[int], Any] = lambda seed: None) -> Any:
+def run_here(reader: str, seeds: range) -> Iterator[tuple[int, str]]:
     """Read mutated files in this process; yield seeds and what is wrong with them."""
     right = READERS[reader][0]()
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "file"
         for seed in seeds:
-            note(seed)
-            path.write_bytes(mutated(right, random.Random(f"{reader} {seed}")))
+            path.write_bytes(mutated_inside(right, random.Random(f"{reader} {seed}")))
             wrong = attempt(reader, path)
             if wrong:
                 yield seed, wrong
 
 
-def _child(reader: str, seeds: range) -> None:
+def keep(reader: str, path: Path) -> str:
+    """Keep a file that went wrong; return its name."""
+    CORPUS.mkdir(exist_ok=True)
+    content = path.read_bytes()
+    kept = CORPUS / f"{reader.replace(' ', '_')}-{hashlib.sha256(content).hexdigest()[:8]}"
+    kept.write_bytes(content)
+    return kept.name
+
+
+def child(reader: str, folder: str, seconds: int) -> None:
+    """Read files until the time is over; write a line for each, empty if nothing is wrong."""
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
-    signal.signal(signal.SIGALRM, _alarm)
+    subprocess.run = _forked
+    path, right, kinds = Path(folder) / "file", READERS[reader][0](), set()
 
-    def note(seed: int) -> None:
-        signal.alarm(SECONDS)
-        os.write(1, f"{seed}\n".encode())
+    def one(content: bytes) -> None:
+        signal.alarm(PATIENCE)  # which ends the process
+        path.write_bytes(content)
+        wrong = attempt(reader, path).replace("\n", " ")
+        if wrong and wrong not in kinds:  # one of each kind is enough
+            kinds.add(wrong)
+            wrong += f", kept as {keep(reader, path)}"
+        os.write(1, f"{wrong}\n".encode())
+        path.unlink()
 
-    for seed, wrong in run_here(reader, seeds, note):
-        os.write(1, json.dumps([seed, wrong]).encode() + b"\n")
-    os.write(1, b"done\n")
+    for module in ("h5py", "scipy.io", "python_calamine"):  # what scripts import, before forks
+        importlib.import_module(module)
+    one(right)
+    if "atheris" in sys.modules:
+        _guided(one, right, Path(folder) / "seen", seconds)
+    rng, end = random.Random(), time.monotonic() + seconds
+    while time.monotonic() < end:
+        one(mutated_inside(right, rng))
 
 
-def run(reader: str, count: int, first: int) -> Iterator[tuple[int, str]]:
-    """Read mutated files in children; go on after the one that ended a child."""
-    end, at = first + count, first
-    while at < end:
-        command = [sys.executable, "-m", "benchmarks.fuzz", "--child", reader, str(at), str(end)]
-        child = subprocess.run(command, capture_output=True, text=True, check=False)
-        lines = child.stdout.splitlines()
-        yield from (tuple(json.loads(line)) for line in lines if line.startswith("["))
-        if lines[-1:] == ["done"]:
-            return
-        last = max((int(line) for line in lines if line.isdigit()), default=at)
-        yield last, f"ends the process with code {child.returncode}: {child.stderr[-100:]}"
-        at = last + 1
+def _guided(one: Callable[[bytes], None], right: bytes, seen: Path, seconds: int) -> None:
+    """Let atheris choose what to change: files that reached lines that none had reached before."""
+    import atheris
+
+    def mutate(data: bytes, longest: int, seed: int) -> bytes:
+        rng = random.Random(seed)
+        changed = mutated_inside(data, rng) if rng.random() < 0.7 else atheris.Mutate(data, longest)
+        return changed[:longest]
+
+    seen.mkdir(exist_ok=True)
+    (seen / "right").write_bytes(right)
+    options = {
+        "max_total_time": seconds,
+        "max_len": 4 * len(right),
+        **dict.fromkeys(("timeout", "verbosity", "rss_limit_mb", "detect_leaks"), 0),
+        **{f"handle_{s}": 0 for s in ("segv", "bus", "abrt", "ill", "fpe", "int", "term", "xfsz")},
+    }
+    words = [sys.argv[0], *(f"-{name}={value}" for name, value in options.items()), str(seen)]
+    atheris.Setup(words, one, custom_mutator=mutate)
+    atheris.Fuzz()  # which does not return
+
+
+def _forked(command: list[str], *, input: bytes = b"", timeout: Any = None, **options: Any) -> Any:
+    """Run a script as `subprocess.run` does, in a fork, which starts a hundred times as fast."""
+    with contextlib.ExitStack() as stack:
+        files = [stack.enter_context(tempfile.TemporaryFile()) for _ in range(3)]
+        files[0].write(input)
+        process = multiprocessing.get_context("fork").Process
+        fork = process(target=_run_script, args=(command[2:], files))
+        for file in files:
+            file.seek(0)
+        fork.start()
+        fork.join(timeout)
+        if fork.is_alive():
+            fork.kill()
+            fork.join()
+            raise subprocess.TimeoutExpired(command, timeout)
+        for file in files:
+            file.seek(0)
+        made, said = (file.read() for file in files[1:])
+        return subprocess.CompletedProcess(command, fork.exitcode or 0, made, said)
+
+
+def _run_script(words: list[str], files: list[IO[bytes]]) -> None:
+    sys.argv = ["-c", *words[1:]]
+    sys.stdin, sys.stdout, sys.stderr = (io.TextIOWrapper(file) for file in files)
+    exec(words[0], {"__name__": "__main__"})
+
+
+START = """
+import contextlib, importlib.util, sys
+with contextlib.ExitStack() as stack:
+    if importlib.util.find_spec("atheris"):
+        import atheris
+        stack.enter_context(atheris.instrument_imports(include=["ebcd"]))
+    from benchmarks import fuzz
+fuzz.child(sys.argv[1], sys.argv[2], int(sys.argv[3]))
+"""
+
+
+def run(reader: str, seconds: int) -> tuple[int, int]:
+    """Read files in children until the time is over; return how many, and how many went wrong."""
+    end, count, wrong = time.monotonic() + seconds, 0, 0
+    with tempfile.TemporaryDirectory() as folder:
+        while (left := round(end - time.monotonic())) > 0:
+            command = [sys.executable, "-c", START, reader, folder, str(left)]
+            ended = subprocess.run(command, capture_output=True, text=True, check=False)
+            lines = ended.stdout.splitlines()
+            if ended.returncode and (file := Path(folder) / "file").exists():  # which ended it
+                kept = keep(reader, file)
+                lines.append(f"ends the process with {ended.returncode}, kept as {kept}")
+            count, wrong = count + len(lines), wrong + sum(map(bool, lines))
+            for line in filter(None, lines):
+                print(f"{reader}: {line}", flush=True)
+    return count, wrong
 
 
 def main() -> None:
     """Fuzz every reader, and keep what went wrong."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--child", nargs=3)
-    parser.add_argument("--count", type=int, default=2000)
-    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--seconds", type=int, default=600, help="for each reader")
     parser.add_argument("--reader", action="append", choices=list(READERS))
     options = parser.parse_args()
-    if options.child:
-        reader, first, end = options.child
-        _child(reader, range(int(first), int(end)))
-        return
-    total = failed = 0
+    guided = importlib.util.find_spec("atheris") is not None
+    print("guided by coverage" if guided else "random changes, for atheris is not installed")
+    total = np.zeros(2, dtype=int)
     for reader in options.reader or READERS:
-        count = max(options.count // 20, 1) if reader in SLOW else options.count
-        began, kinds = time.monotonic(), set()
-        for seed, wrong in run(reader, count, options.seed):
-            failed += 1
-            if wrong not in kinds:  # one of each kind is kept
-                kinds.add(wrong)
-                CORPUS.mkdir(exist_ok=True)
-                name = f"{reader.replace(' ', '_')}-{seed}"
-                (CORPUS / name).write_bytes(content_of(reader, seed))
-                print(f"{reader} {seed}: {wrong}", flush=True)
-        total += count
-        print(f"{reader}: {count:,} files, {time.monotonic() - began:.0f} s", flush=True)
-    print(f"{total:,} mutated files for {len(READERS)} readers: {failed} wrong")
-    sys.exit(bool(failed))
+        found = run(reader, options.seconds)
+        total += found
+        print(f"{reader}: {found[0]:,} files, {found[1]} wrong", flush=True)
+    print(f"{total[0]:,} mutated files for {len(READERS)} readers: {total[1]} wrong")
+    sys.exit(bool(total[1]))
 
 
 if __name__ == "__main__":

@@ -12,6 +12,8 @@ import sys
 import tempfile
 from pathlib import Path
 
+import numpy as np
+
 from benchmarks import fuzz, hostile, kinds
 
 ROOT = Path(__file__).parents[1]
@@ -42,7 +44,7 @@ def main() -> None:
     """Print the counts."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--run", action="store_true")
-    parser.add_argument("--count", type=int, default=2000, help="mutated files for each reader")
+    parser.add_argument("--seconds", type=int, default=150, help="for each reader of files")
     options = parser.parse_args()
     parameters = sum(len(call.parameters) for call in hostile.calls())
     print(f"{count_tests():8,} test cases")
@@ -58,12 +60,9 @@ def main() -> None:
         print(f"hostile calls made: {count:,}, wrong: {len(wrong)}")
         count, wrong = kinds.run()
         print(f"kinds of data tried: {count:,}, wrong: {len(wrong)}")
-        files, odd = 0, 0
-        for reader in fuzz.READERS:
-            size = max(options.count // 20, 1) if reader in fuzz.SLOW else options.count
-            odd += len(list(fuzz.run(reader, size, 0)))
-            files += size
-        print(f"mutated files read: {files:,}, wrong: {odd}")
+        files = [fuzz.run(reader, options.seconds) for reader in fuzz.READERS]
+        count, odd = np.sum(files, axis=0)
+        print(f"mutated files read: {count:,}, wrong: {odd}")
 
 
 if __name__ == "__main__":

@@ -5,6 +5,9 @@ the end of the process at that call; and with a disk that is full after so many 
 """
 
 import shutil
+import signal
+import subprocess
+import sys
 import warnings
 
 import numpy as np
@@ -181,3 +184,48 @@ def test_a_full_disk(name, room, made, tmp_path):
         assert contents(folder) == before
     assert_old_or_new(folder, before)
     assert names(folder) == names(made)
+
+
+# Announces every call of the file system within a folder, and ends itself at one of them.
+DIES = """
+import os, signal, sys
+folder, at, *words = sys.argv[1:]
+seen = 0
+def hook(event, args):
+    global seen
+    if event.startswith("os.") or event == "open":
+        if args and str(args[0]).startswith(folder):
+            seen += 1
+            if seen == int(at):
+                os.kill(os.getpid(), signal.SIGKILL)
+from ebcd.cli import main
+sys.addaudithook(hook)
+sys.argv = ["ebcd", *words]
+try:
+    main()
+finally:
+    print(seen)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="needs Unix")
+def test_kill_9_during_force(made, tmp_path):
+    """Processes that are killed for real: the next run finds the results, and nothing else."""
+    folder = copied(made, tmp_path)
+    words = [str(folder / word[1:]) if word[:1] == "/" else word for word in FIT]
+
+    def run(at):
+        command = [sys.executable, "-c", DIES, str(folder), str(at), *words]
+        return subprocess.run(command, capture_output=True, text=True, check=False)
+
+    calls = int(run(0).stdout.splitlines()[-1])
+    assert calls > 20
+    for at in np.linspace(1, calls, 10).astype(int):
+        folder = copied(made, tmp_path)
+        before = contents(folder)
+        assert run(at).returncode == -signal.SIGKILL
+        recover(folder / "out")
+        assert_old_or_new(folder, before)
+        ACTIONS["ebcd fit"](folder)
+        assert names(folder) == names(made)

@@ -38,7 +38,9 @@ class TestMemberships:
             bump = stats.truncnorm(-1 / g["spread"], np.inf, g["mean"], g["spread"] * g["mean"])
             for j in range(30):
                 grid = np.linspace(0, 2 * g["mean"], 2001)
-                density = integrate.simpson(bump.pdf(grid) * stats.norm.pdf(x[j], grid, s[j]), grid)
+                density = integrate.simpson(
+                    bump.pdf(grid) * stats.norm.pdf(x[j], grid, s[j]), x=grid
+                )
                 member = g["weight"] * density
                 other = (1 - g["weight"]) * stats.norm.pdf(x[j], 0, s[j])
                 assert found[k, j] == pytest.approx(member / (member + other), abs=1e-6)

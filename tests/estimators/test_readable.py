@@ -142,8 +142,7 @@ class TestSummary:
         assert "uncertainties are" not in PenalizedPCA(2).fit(draw()).summary()
 
     def test_says_how_many_components_were_dropped(self):
-        noise = np.random.default_rng(0).normal(size=(50, 20))
-        model = EBCD(3, scores="integrated").fit(noise)
+        model = EBCD(3, scores="integrated").fit(draw())
         assert model.n_components_ == 2
         assert "1 of 3 components was dropped: all its loadings are zero" in model.summary()
         assert "dropped" not in EBCD(2).fit(draw()).summary()

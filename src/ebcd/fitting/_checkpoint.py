@@ -64,7 +64,7 @@ class Checkpoint:
         try:
             content = _store.read(self._path)
             version, there, found = content["ebcd"], content["fit"], dict(content["found"])
-            differences = _differences(there, self._fit)
+            data, differences = there["data"], _differences(there, self._fit)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise ValueError(
                 f"checkpoint: {str(self._path)!r} exists but is not a checkpoint of ebcd, or is "
@@ -73,7 +73,7 @@ class Checkpoint:
         if version != __version__:
             differences = [f"ebcd is {version} there and {__version__} here"]
         self.refuse(differences)
-        self._fit["data"], self.found = there["data"], found
+        self._fit["data"], self.found = data, found
 
     def refuse(self, differences: list[str]) -> None:
         """Raise if the file belongs to another fit; say what differs."""

@@ -38,9 +38,12 @@ else:
 """
 _PATIENCE = 30  # seconds for a look at the structure of a file, which takes one
 _LOOK_AT_HDF5 = """
-import sys, h5py
+import contextlib, sys, h5py
 with h5py.File(sys.argv[1], "r") as file:
     file.visititems(lambda name, node: (dict(node.attrs), getattr(node, "shape", None)))
+    for axis in ("obs", "var"):  # text says itself how long it is
+        with contextlib.suppress(KeyError, AttributeError, TypeError, ValueError):
+            file[axis][file[axis].attrs.get("_index", "_index")][()]
 """
 _READ_WORKBOOK = """
 import io, json, sys
@@ -60,7 +63,9 @@ def read_excel(file: DataFile, options: ReadOptions) -> Cells:
         import python_calamine  # noqa: F401 - used by the child
     sheet = options.sheet
     asked = [] if sheet is None else [sheet]
-    sheets, rows = json.loads(in_child(_READ_WORKBOOK, file.stream.read(), *asked))
+    content = file.stream.read()
+    packed = 10 * len(content)  # as much as XML shrinks
+    sheets, rows = json.loads(in_child(_READ_WORKBOOK, content, *asked, size=packed))
     if sheet is not None and sheet not in sheets:
         raise FileError(str(unknown_name(f"sheet in {file.name}", sheet, sheets)))
     notes = []
@@ -194,7 +199,7 @@ def read_h5ad(file: DataFile, options: ReadOptions) -> Cells:
 
 def check_hdf5(path: Path) -> None:
     """Look at the structure of a file in a child: the library never ends on some damaged ones."""
-    in_child(_LOOK_AT_HDF5, b"", str(path), seconds=_PATIENCE)
+    in_child(_LOOK_AT_HDF5, b"", str(path), size=path.stat().st_size, seconds=_PATIENCE)
 
 
 def _h5_values(node: Any, size: int) -> Any:

@@ -53,13 +53,16 @@ _LAYERS = 3  # of compression that somebody may have put around a table
 _WORKBOOKS = ("xl/workbook.xml", "xl/workbook.bin", "content.xml")  # members of Excel and ODS files
 
 
+# A child may take so many bytes, and so many times what its file unpacks to: cells are objects
+# there, and then text again. Elsewhere than on Linux memory has no limits.
+_CHILD = 200_000_000
 _WITHIN = """
-try:
+import contextlib
+with contextlib.suppress(ImportError, OSError, IndexError, ValueError):
     import resource
-    resource.setrlimit(resource.RLIMIT_AS, ({0}, {0}))
-except (ImportError, OSError, ValueError):
-    pass
-"""  # elsewhere than on Unix memory has no limits
+    taken = 1024 * int(open("/proc/self/status").read().split("VmData:")[1].split()[0])
+    resource.setrlimit(resource.RLIMIT_DATA, (taken + {0}, taken + {0}))
+"""
 
 
 class FileError(ValueError):
@@ -122,18 +125,20 @@ def unpacked(stream: Any, size: int) -> Any:
     return stream
 
 
-def in_child(script: str, content: bytes, *arguments: str, seconds: float | None = None) -> bytes:
+def in_child(
+    script: str, content: bytes, *arguments: str, size: int = 0, seconds: float | None = None
+) -> bytes:
     """Run a Python script that turns its input into output in a process of its own.
 
     For libraries that crash on damaged files, take all memory, or never end: then only the child
-    does, after so many seconds if that is said.
+    does, after so many seconds if that is said. `size` is what the file unpacks to.
     """
-    # cells are objects there, and then text again; libraries reserve a few gigabytes
-    most = 8 * _limit(len(content)) + 4_000_000_000
+    most = _CHILD + _RATIO * max(size, len(content))
     command = [sys.executable, "-c", _WITHIN.format(most) + script, *arguments]
+    lean = os.environ | {"OPENBLAS_NUM_THREADS": "1"}  # threads take memory
     try:
         child = subprocess.run(
-            command, input=content, capture_output=True, check=False, timeout=seconds
+            command, input=content, capture_output=True, check=False, timeout=seconds, env=lean
         )
     except subprocess.TimeoutExpired:
         raise ValueError(f"its reader does not end within {seconds:g} s") from None

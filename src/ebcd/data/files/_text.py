@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
@@ -77,7 +78,9 @@ class _TextTable:
         comments -= _has_names(lines, comments)
         self._above = options.skip_lines + comments
         self._separator = options.separator or _find_separator(lines[comments:])
-        head = [cells for cells in _split(lines[comments:], self._separator) if any(cells)]
+        rows = list(_split(lines[comments:], self._separator))
+        self._width = max(map(len, rows), default=0)  # pandas cuts off what is longer than this
+        head = [cells for cells in rows if any(cells)]
         if not head:
             raise FileError(f"{name} has no rows")
         self._header, self._rows = split_header(name, head, options.header, self._notes)
@@ -85,7 +88,7 @@ class _TextTable:
 
     def read(self) -> Cells:
         """Parse the whole file."""
-        width = max(len(cells) for cells in [self._header or [], *self._rows])
+        width = max(self._width, len(self._header or []))
         header = self._header and self._header + [""] * (width - len(self._header))
         first = [cells[0] for cells in self._rows]
         label, guessed = self._options.find_label(header, first, len(self._rows[0]))
@@ -108,21 +111,23 @@ class _TextTable:
         if self._header is not None:
             next(rows)
         try:
-            return pd.read_csv(
-                self._text,
-                sep=r"\s+" if self._separator == " " else self._separator,
-                header=None,
-                names=range(width),
-                index_col=False,
-                converters={} if label is None else {label: str.strip},
-                decimal=self._decimal,
-                na_values=_MISSING,
-                keep_default_na=False,
-                skipinitialspace=True,
-                **exact,
-                low_memory=False,
-            )
-        except pd.errors.ParserError as error:
+            with warnings.catch_warnings():
+                warnings.simplefilter("error", pd.errors.ParserWarning)  # cells would be lost
+                return pd.read_csv(
+                    self._text,
+                    sep=r"\s+" if self._separator == " " else self._separator,
+                    header=None,
+                    names=range(width),
+                    index_col=False,
+                    converters={} if label is None else {label: str.strip},
+                    decimal=self._decimal,
+                    na_values=_MISSING,
+                    keep_default_na=False,
+                    skipinitialspace=True,
+                    **exact,
+                    low_memory=False,
+                )
+        except (pd.errors.ParserError, pd.errors.ParserWarning) as error:
             if "EOF inside string" in str(error):
                 raise csv.Error(str(error)) from None
             self._check_lengths(width)
