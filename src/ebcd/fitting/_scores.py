@@ -50,14 +50,11 @@ class Seen(NamedTuple):
     ----------
     second : array, m x k x k x p
         ``C`` of (1), about the mean if features have means.
-    spread : array, m x k x k x p
-        Mean covariance of scores that are integrated out.
     centre : array, m x k x p
         Means, zero if features have none.
     """
 
     second: Array
-    spread: Array
     centre: Array
 
 
@@ -89,6 +86,13 @@ class Moments(NamedTuple):
         second, weights, term, spread = (part[index] for part in self[:4])
         return Moments(second, weights, term, spread, seen)
 
+    @classmethod
+    def together(cls, parts: list[Moments]) -> Moments:
+        """Return those of several fits with missing entries, one after the other."""
+        joined = map(np.concatenate, zip(*(m._arrays for m in parts), strict=True))
+        second, weights, term, spread, *seen = joined
+        return cls(second, weights, term, spread, Seen(*seen))
+
     def put(self, index: Any, other: Moments) -> None:
         """Overwrite those of some of the starts, in place."""
         for mine, theirs in zip(self._arrays, other._arrays, strict=True):
@@ -117,13 +121,9 @@ class AbstractScores(ABC):
         """Return ``d(H)`` of `_missing`, for scores that are estimated."""
         raise NotImplementedError
 
-    @abstractmethod
     def lengths(self, loadings: Array, precision: Array, moments: Moments) -> Array:
         """Return what to multiply components by (k), so that they have population lengths."""
-
-    @abstractmethod
-    def known(self, moments: Moments) -> Array:
-        """Return the second moments (k x k) of what is known of the scores."""
+        return np.ones(len(loadings))
 
 
 class OrthogonalScores(AbstractScores):
@@ -140,14 +140,6 @@ class OrthogonalScores(AbstractScores):
     def dual(self, held: Array, n_samples: float, missing: float) -> float:
         """Return that of a constraint."""
         return 0.5 * n_samples * float(np.trace(held))
-
-    def lengths(self, loadings: Array, precision: Array, moments: Moments) -> Array:
-        """Leave them as they are."""
-        return np.ones(len(loadings))
-
-    def known(self, moments: Moments) -> Array:
-        """Estimates are all there is."""
-        return moments.second
 
 
 class RelaxedScores(AbstractScores):
@@ -186,10 +178,6 @@ class RelaxedScores(AbstractScores):
         """Take out the noise of estimated scores, and give them mean square one."""
         return np.sqrt(np.diagonal(moments.second)) * shortening(loadings, precision)
 
-    def known(self, moments: Moments) -> Array:
-        """Estimates are all there is."""
-        return moments.second
-
 
 class IntegratedScores(AbstractScores):
     """Scores are normal, independent between samples and components, and integrated out.
@@ -210,14 +198,6 @@ class IntegratedScores(AbstractScores):
         trace = np.trace(second, axis1=-2, axis2=-1)
         term = 0.5 * n_samples * (np.linalg.slogdet(spread)[1] + k - trace)
         return Moments(second, spread, term, spread)
-
-    def lengths(self, loadings: Array, precision: Array, moments: Moments) -> Array:
-        """Leave them as they are."""
-        return np.ones(len(loadings))
-
-    def known(self, moments: Moments) -> Array:
-        """Leave out the posterior covariance."""
-        return moments.second - moments.spread
 
 
 SCORES: dict[str, AbstractScores | None] = {
@@ -445,33 +425,23 @@ def population(scores: AbstractScores, state: Any, n_samples: Any) -> Any:
     ``1 +- sqrt(2/n)``, half of which goes into the length of the loadings. The third is that scores
     are correlated by chance, ``0 +- 1/sqrt(n)``, of which one of two components takes up all and
     the other nothing, or something in between; on average that is half of the square. Where entries
-    are missing, `n_samples` (p) is how often features were observed, and ``K`` and ``E`` are those
-    of the rows in which they were.
+    are missing see `_missing`.
     """
     lengths = scores.lengths(state.mean, state.precision, state.moments)
     mean = lengths[:, None] * state.mean
     weighted = mean * state.precision
     error = np.linalg.inv(np.eye(len(mean)) + weighted @ mean.T)
-    seen = state.moments.seen
-    if seen is None:
-        moments = scores.known(state.moments)
-        unexplained = error @ mean
-    else:
-        rows = Moments(seen.second.T, error, error, seen.spread.T)
-        # a feature may have been observed less often than there are components
-        moments = scores.known(rows) + 1e-3 * np.eye(len(mean))
-        unexplained = np.einsum("ikp,kp->ip", seen.spread, mean)
+    moments = state.moments.second - state.moments.spread
     # never below the inverse of the diagonal, but for rounding where components are alike; nor is
     # the diagonal negative, but for rounding where nothing is known of a component
-    least = np.maximum(np.diagonal(moments, axis1=-2, axis2=-1), np.finfo(float).eps)
-    known = np.maximum(np.diagonal(np.linalg.inv(moments), axis1=-2, axis2=-1), 1 / least)
-    known = np.atleast_2d(lengths**2 * known).T
-    residual = 1 / state.precision + (mean * unexplained).sum(axis=0)
+    least = np.maximum(np.diagonal(moments), np.finfo(float).eps)
+    known = lengths**2 * np.maximum(np.diagonal(np.linalg.inv(moments)), 1 / least)
+    residual = 1 / state.precision + (mean * (error @ mean)).sum(axis=0)
     chance = 0.5 * (mean**2).sum(axis=0)
     return state._replace(
         b=lengths[:, None] * state.b,
         mean=mean,
-        noise=np.sqrt((known * residual + chance) / n_samples),
+        noise=np.sqrt((known[:, None] * residual + chance) / n_samples),
         fitted=[g.rescaled(float(f)) for g, f in zip(state.fitted, lengths, strict=True)],
     )
 
@@ -618,7 +588,8 @@ def _best_first(states: ScoredStates) -> ScoredStates:
 
 def _next_point(model: Model, states: ScoredStates, settings: ScoreSettings) -> Point:
     radii = np.full(len(states), settings.radius)
-    return point_of(states)._replace(priors=model.shrinker.next_priors(states, 0.0, radii))
+    point = point_of(states)._replace(priors=model.shrinker.next_priors(states, 0.0, radii))
+    return point if model.incomplete is None else model.incomplete.stretched(point, states.moments)
 
 
 def _mixed(plain: Point, history: list[tuple[Point, Array]], settings: ScoreSettings) -> Point:
