@@ -280,10 +280,11 @@ class TestResults:
     @pytest.mark.parametrize(
         "prior", ["npmle", "horseshoe", "flat", "generalized_binary", "spatial"]
     )
-    def test_priors(self, prior, X):
+    @pytest.mark.parametrize("scores", ["orthogonal", "integrated"])
+    def test_priors(self, prior, scores, X):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            model = EBCD(2, prior=prior, tol=1e-3).fit(X)
+            model = EBCD(2, prior=prior, scores=scores, tol=1e-3).fit(X)
         assert model.n_components_ == 2
         assert np.isfinite(model.components_).all()
         assert (np.diff(model.elbo_path_) > -1e-4).all()

@@ -31,7 +31,7 @@ from ebcd.estimators._readable import Readable
 from ebcd.estimators._resume import checkpoint_of, gather, unfinished
 from ebcd.fitting._components import count_components, count_in_rows, distinct_rows
 from ebcd.fitting._decompose import Fit, Problem, State, decompose, nothing
-from ebcd.fitting._missing import count_observed, decompose_observed, incomplete_map
+from ebcd.fitting._missing import IncompleteRows, count_observed, decompose_observed, shift_of
 from ebcd.fitting._noise import NOISES
 from ebcd.fitting._progress import AbstractDisplay, Monitor, Printer
 from ebcd.fitting._rotation import score_map
@@ -371,10 +371,12 @@ class EBCD(Readable):
         covariance, as_given = problem.covariance, isinstance(self.prior, list | tuple)
         state = _ordered(fit.state, data.scale, as_given)
         back = data.scale * covariance.unit
+        incomplete = None
         if data.observed is not None and len(state.mean):
-            maps, shift = incomplete_map(data.observed, problem.scores, state)
+            incomplete = IncompleteRows(data.observed)
+            maps = incomplete.score_map(problem.scores, state)
             assert data.mean is not None  # rows have one, if only zero
-            data = replace(data, mean=data.mean + shift * back)
+            data = replace(data, mean=data.mean + shift_of(state) * back)
         elif problem.scores is None or not len(state.mean):
             maps, _ = score_map(covariance, state.mean, state.precision)
         else:
@@ -382,13 +384,15 @@ class EBCD(Readable):
         self._score_map = maps / back[:, None]
         self._filling = (state.mean * back, state.variance * back**2)
         self.n_missing_ = 0 if data.observed is None else int(data.observed.missing.nnz)
-        if problem.scores is not None and len(state.mean):
+        self._sd = np.sqrt(state.variance) * back if problem.scores is None else None
+        if incomplete is not None:
+            state, self._sd = incomplete.population(problem.scores, state), None
+        elif problem.scores is not None and len(state.mean):
             state = population(problem.scores, state, problem.noise.n_samples)
         self._posterior = (state.b, state.noise, back)
         self.components_ = state.mean * back
         for name in ("components_sd_", "lfsr_", "n_signal_"):
             self.__dict__.pop(name, None)
-        self._sd = np.sqrt(state.variance) * back if problem.scores is None else None
         self._working_priors = list(state.fitted)
         self.priors_ = [prior.rescaled(covariance.unit) for prior in state.fitted]
         variance = back**2 / state.precision
@@ -567,9 +571,7 @@ def _ordered(state: State, scale: Array, keep_order: bool) -> State:
         noise, pairs, both = noise[order], np.ix_(order, order), signs * signs.T
         second, weights, term, spread, seen = moments
         if seen is not None:
-            each = both[:, :, None]
-            centre = signs * seen.centre[order]
-            seen = Seen(each * seen.second[pairs], each * seen.spread[pairs], centre)
+            seen = Seen(both[:, :, None] * seen.second[pairs], signs * seen.centre[order])
         turned = [both * matrix[pairs] for matrix in (second, weights, spread)]
         moments = Moments(turned[0], turned[1], term, turned[2], seen)
     return state._replace(

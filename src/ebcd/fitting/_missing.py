@@ -24,6 +24,23 @@ where all ``K_i`` are positive; a step from (1) to (2) that does not lower it is
 means of the features maximise the objective as well: they are those of ``x_ij - l_j' z_i`` over the
 rows observed. Then estimated scores have mean zero, weighted by shares, with a multiplier of its
 own that is subtracted from ``r``.
+
+Of the population, an estimate of loadings is a regression on what is known of the scores. Let
+``E_j`` be the mean of ``(I + G_i)^-1``, the covariance of what is not known, over the ``n_j`` rows
+in which feature j was observed. Loadings ``l_j`` have the variance
+
+    (4)  [(I - E_j)^-1]_kk (1/t_j + l_j' E_j l_j) / n_j.
+
+Complete rows have ``E = (I + G)^-1`` for ``E_j``. The ratio of the two variances is what holes add
+to the noise of complete data (that of `population`, or the paper's). It is also the share by which
+the fit falls short in ``b - l``: scores that follow from the loadings pull ``b`` towards them, the
+more the less is known (the fraction of missing information). The slope of the likelihood,
+``(b - l) / s^2``, is right, so that with the larger variance ``b`` is farther from ``l``.
+
+Estimated scores also make loadings too long, and residuals too small: with m entries of a row
+observed by ``1 - k / m``. Lengths are those with which normal scores make what was observed most
+likely; orthogonal scores get the lengths that complete data would lead to, whose squares are in
+units of the noise by one larger.
 """
 
 from __future__ import annotations
@@ -61,6 +78,7 @@ from ebcd.fitting._scores import (
 )
 from ebcd.fitting._search import SearchSettings
 from ebcd.fitting._shrinkers import SpikeSlabShrinker
+from ebcd.fitting._starts import promax, varimax_start
 from ebcd.fitting._states import Model
 from ebcd.priors._family import PRIORS
 from ebcd.priors._fitted import FittedPrior
@@ -98,6 +116,11 @@ class Information(NamedTuple):
         """Return ``K_i`` of (1), given ``H``."""
         share, unit = self.shares[:, None, None], np.eye(len(held))
         return np.asarray(self.gram - self.lost + share * held + (1 - share) * unit)
+
+    def covariances(self, variances: Any = 1.0) -> tuple[Array, Array]:
+        """Return those of normal scores with such variances, of rows with holes and of others."""
+        whole = self.gram + np.eye(len(self.gram)) / variances
+        return np.asarray(np.linalg.inv(whole - self.lost)), np.asarray(np.linalg.inv(whole))
 
     def scores(self, weights: Array, r: Array) -> Array:
         """Return the scores (1) of new rows, given ``W``.
@@ -146,25 +169,52 @@ class IncompleteRows:
 
     def scores_given(self, scores: AbstractScores, start: Point) -> tuple[Moments, Array]:
         """Return the moments of the scores, and the data rotated to them."""
+        starts = [start.take(slice(i, i + 1)) for i in range(len(start.loadings))]
+        found = [self._scores_of_one(scores, one) for one in starts]
+        return Moments.together([m for m, _ in found]), np.concatenate([b for _, b in found])
+
+    def _scores_of_one(self, scores: AbstractScores, start: Point) -> tuple[Moments, Array]:
+        """Do it for a single start."""
         observed, holed, k = self.observed, self.observed.holed, start.loadings.shape[1]
         at, found, z = self._solved(scores, start)
-        inverse = np.asarray(np.linalg.inv(at.precisions(np.eye(k))), dtype=np.float64)
-        whole = np.linalg.inv(np.eye(k) + at.gram)
-        unknown = (len(z) - holed.size) * whole + inverse.sum(axis=0)
+        if observed.center and scores.uncertain:
+            z = z - z.mean(axis=0)  # at the optimum it is zero
         pairs, total = z[holed, :, None] * z[holed, None], z.T @ z
         if scores.uncertain:
-            pairs, total = pairs + inverse, total + unknown
-            known = (len(z) - holed.size) * np.linalg.slogdet(whole)[1]
-            known += np.linalg.slogdet(inverse)[1].sum()
+            inverse, whole = at.covariances()
+            pairs, total = pairs + inverse, total + self._sum(inverse, whole)
+            known = self._sum(np.linalg.slogdet(inverse)[1], np.linalg.slogdet(whole)[1])
             term = 0.5 * np.array([known + k * len(z) - np.trace(total)])
+            found = found._replace(second=total[None] / len(z))
         else:
             term = found.term - 0.5 * ((1 - at.shares)[:, None] * (z[holed] ** 2 - 1)).sum()
-        second, spread = self._seen(total, pairs), self._seen(unknown, inverse)
+        second = self._seen(total, pairs)
         centre = self._seen(z.sum(axis=0), z[holed]) * observed.center
         second -= centre[:, None] * centre
-        seen = Seen(second[None], spread[None], centre[None])
+        seen = Seen(second[None], centre[None])
         rotated = z.T @ observed.values / observed.counts
         return found._replace(term=term, seen=seen), rotated[None]
+
+    @staticmethod
+    def stretched(point: Point, moments: Moments) -> Point:
+        """Scale scores that are integrated out to mean square one, and loadings with them.
+
+        Without it lengths are what takes longest: an iteration changes them by the share of the
+        information that is not missing. With loadings and priors alike nothing else changes.
+        """
+        if not moments.spread.any():
+            return point
+        factor = np.sqrt(np.diagonal(moments.second, axis1=1, axis2=2))
+        priors = point.priors.copy()
+        if priors.dtype == object:
+            for at, prior in np.ndenumerate(priors):
+                priors[at] = prior.rescaled(float(factor[at]))
+        else:
+            priors[..., 1] += np.log(factor)
+        each = factor[..., None]
+        return point._replace(
+            loadings=each * point.loadings, spread=each**2 * point.spread, priors=priors
+        )
 
     def entries(self, start: Point) -> Array:
         """Return the expectations of missing entries, row by row, with scores integrated out."""
@@ -175,16 +225,13 @@ class IncompleteRows:
 
     def _solved(self, scores: AbstractScores, start: Point) -> tuple[Information, Moments, Array]:
         """Return what rows say about their scores, moments of the score model, and scores."""
-        observed, loadings, shift = self.observed, start.loadings[0], start.shift[0]
-        weighted, holed, k = loadings * start.precision[0], observed.holed, len(loadings)
-        at = Information.of(loadings, start.spread[0], start.precision[0], observed.gone)
-        r = observed.values @ weighted.T - weighted @ shift
-        r[holed] += observed.gone @ (weighted * shift).T
+        loadings, spread, precision, shift = (start[i][0] for i in (0, 1, 2, 4))
+        weighted, k = loadings * precision, len(loadings)
+        at = Information.of(loadings, spread, precision, self.observed.gone)
+        r = self._along(weighted, shift)
         if scores.uncertain:
             found = scores.moments(at.gram[None], (r.T @ r)[None] / len(r), len(r))
-            z = r @ found.weights[0]
-            z[holed] = np.linalg.solve(at.precisions(np.eye(k)), r[holed, :, None])[..., 0]
-            return at, found, z
+            return at, found, self._means(r, *at.covariances())
         alive = np.flatnonzero(weighted.any(axis=1))  # empty components have no scores
         pairs = np.ix_(alive, alive)
         some = Information(at.gram[pairs], at.lost[:, alive][:, :, alive], at.shares)
@@ -213,28 +260,103 @@ class IncompleteRows:
         self, scores: AbstractScores, at: Information, r: Array, held: Array
     ) -> Estimate | None:
         """Do (1) and (2) for some ``H``; None if that is out of bounds."""
-        observed, holed = self.observed, self.observed.holed
+        observed = self.observed
         shares, whole = observed.shares, at.gram + held
         precisions = np.concatenate([at.precisions(held), whole[None]])
         least = np.linalg.eigvalsh(precisions)[:, 0] if np.isfinite(precisions).all() else -1.0
         if not np.min(least) > SETTINGS.least:
             return None
         inverses = np.linalg.inv(precisions)
-        z = r @ inverses[-1]
-        z[holed] = (inverses[:-1] @ r[holed, :, None])[..., 0]
+        z = self._means(r, inverses[:-1], inverses[-1])
         if observed.center:
-            weights = np.einsum("i,ijk->jk", at.shares**2, inverses[:-1])
-            weights += (len(r) - holed.size) * inverses[-1]
-            mean = np.linalg.solve(weights, shares @ z)
+            squares = (at.shares**2)[:, None, None]
+            mean = np.linalg.solve(self._sum(squares * inverses[:-1], inverses[-1]), shares @ z)
             r = r - shares[:, None] * mean
-            z -= mean @ inverses[-1]
-            z[holed] = (inverses[:-1] @ r[holed, :, None])[..., 0]
+            z = self._means(r, inverses[:-1], inverses[-1])
         n = float(shares.sum())
         completed = z @ whole
         energy = (completed.T * shares) @ completed / n
         value = 0.5 * np.vdot(r, z) + scores.dual(held, n, len(r) - n)
         found = scores.moments(at.gram[None], energy[None], n, len(r) - n)
         return Estimate(held, z, completed, found, float(value))
+
+    def score_map(self, scores: AbstractScores | None, state: Any) -> Array:
+        """Return the matrix (p x k) whose product with complete rows are their scores."""
+        parts = (state.mean, state.variance, state.precision, np.array(None), shift_of(state))
+        point = Point(*(part[None] for part in parts))
+        moments = self._solved(scores or OrthogonalScores(), point)[1]
+        return np.asarray((moments.weights[0] @ (state.mean * state.precision)).T)
+
+    def population(self, scores: AbstractScores | None, state: Any) -> Any:
+        """Return a state with lengths and noise about the population; see the module."""
+        observed, (k, p) = self.observed, state.mean.shape
+        uncertain = scores is not None and scores.uncertain
+        lengths, precision = np.ones(k), state.precision
+        if not uncertain:
+            entries = observed.counts.sum() / len(observed.values)
+            precision = precision * max(entries - k, 1.0) / entries
+            lengths = self._lengths(state, precision)
+        mean = lengths[:, None] * state.mean
+        rows, whole = Information.of(mean, 0.0, precision, observed.gone).covariances()
+
+        def regression(error: Array, moments: Array, noise: Any) -> Array:
+            inverse = np.diagonal(np.linalg.inv(moments), axis1=1, axis2=2)
+            rest = noise + (mean.T[:, None] @ error @ mean.T[:, :, None])[:, 0, 0]
+            return np.asarray(inverse.T * rest)
+
+        # a feature may have been observed less often than there are components
+        all_of_them, whole = (1 + 1e-3) * np.eye(k), whole[None]
+        seen = self._seen(self._sum(rows, whole[0]), rows).transpose(2, 0, 1)
+        variance = regression(seen, all_of_them - seen, 1 / precision)
+        complete = regression(whole, all_of_them - whole, 1 / precision)
+        grown = variance / complete
+        longer = 1 + 1 / (mean**2 * precision).sum(axis=1)
+        noise = max(p - k, 1.0) / p / precision
+        if scores is None:
+            lengths, variance = lengths * np.sqrt(longer), grown * noise
+        elif not uncertain:
+            moments = state.moments.second * longer  # so that its inverse is shorter
+            variance = grown * regression(whole, moments[None], noise)
+        if scores is not None:
+            variance = variance + 0.5 * (mean**2).sum(axis=0)
+        return state._replace(
+            b=lengths[:, None] * (state.mean + grown * (state.b - state.mean)),
+            mean=lengths[:, None] * state.mean,
+            noise=np.sqrt(variance / observed.counts),
+            fitted=[g.rescaled(float(f)) for g, f in zip(state.fitted, lengths, strict=True)],
+        )
+
+    def _lengths(self, state: Any, precision: Array) -> Array:
+        """Return standard deviations of normal scores that make what was observed most likely."""
+        at = Information.of(state.mean, state.variance, precision, self.observed.gone)
+        r = self._along(state.mean * precision, shift_of(state))
+        variances = np.ones(len(state.mean))
+        for _ in range(SETTINGS.rounds):
+            before, (rows, whole) = variances, at.covariances(variances)
+            squares = (self._means(r, rows, whole) ** 2).sum(axis=0)
+            variances = (squares + np.diagonal(self._sum(rows, whole))) / len(r)
+            variances = np.maximum(variances, 0.01)  # so that the direction can still be seen
+            if np.abs(variances - before).max() <= SETTINGS.accuracy:
+                break
+        return np.sqrt(variances)
+
+    def _along(self, weighted: Array, shift: Array) -> Array:
+        """Return ``r_i``, given ``L T`` and what means differ by."""
+        observed = self.observed
+        r = observed.values @ weighted.T - weighted @ shift
+        r[observed.holed] += observed.gone @ (weighted * shift).T
+        return np.asarray(r)
+
+    def _means(self, r: Array, rows: Array, whole: Array) -> Array:
+        """Return ``r_i`` times matrices, those of rows with holes and of others."""
+        z, holed = r @ whole, self.observed.holed
+        z[holed] = (rows @ r[holed, :, None])[..., 0]
+        return np.asarray(z)
+
+    def _sum(self, rows: Array, whole: Array) -> Array:
+        """Sum something over all rows: those with holes, and others that are alike."""
+        others = len(self.observed.values) - self.observed.holed.size
+        return np.asarray(rows.sum(axis=0) + others * whole)
 
     def _seen(self, total: Array, rows: Array) -> Array:
         """Sum something over the rows in which each feature was observed; divide by their number.
@@ -329,20 +451,16 @@ def decompose_observed(
         mean, variance, precision = saved["loadings"], saved["spread"], saved["precision"]
     problem = replace(problem, priors=priors, scores=scores)
     model = _model(observed, problem.noise, shrinker_for(priors, observed.counts.size))
-    begun = model.shrinker.begun(fitted)
-    point = Point(mean[None], variance[None], precision[None], begun, shift[None])
+    starts = [mean]
+    searched = isinstance(start, str) and start == "auto" and saved is None
+    if searched and observed.values.size < DATA.small:
+        # the search took what is missing for known; these two did not
+        starts += [rotated := varimax_start(mean), promax(rotated)]
+    rest = (variance, precision, model.shrinker.begun(fitted)[0], shift)
+    point = Point(np.array(starts), *(np.stack([part] * len(starts)) for part in rest))
     return finished(problem, model, True, point, start)
 
 
-def incomplete_map(
-    observed: Observed, scores: AbstractScores | None, state: Any
-) -> tuple[Array, Array]:
-    """Return the matrix (p x k) whose product with complete rows are their scores.
-
-    And what the means of the features differ by from those of what was observed.
-    """
-    shift = -(state.moments.seen.centre * state.mean).sum(axis=0)
-    mean, variance, precision = state.mean[None], state.variance[None], state.precision[None]
-    point = Point(mean, variance, precision, None, shift[None])
-    moments, _ = IncompleteRows(observed).scores_given(scores or OrthogonalScores(), point)
-    return (moments.weights[0] @ (state.mean * state.precision)).T, shift
+def shift_of(state: Any) -> Array:
+    """Return what the means of the features differ by from those of what was observed."""
+    return np.asarray(-(state.moments.seen.centre * state.mean).sum(axis=0))

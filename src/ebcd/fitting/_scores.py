@@ -50,14 +50,11 @@ class Seen(NamedTuple):
     ----------
     second : array, m x k x k x p
         ``C`` of (1), about the mean if features have means.
-    spread : array, m x k x k x p
-        Mean covariance of scores that are integrated out.
     centre : array, m x k x p
         Means, zero if features have none.
     """
 
     second: Array
-    spread: Array
     centre: Array
 
 
@@ -89,11 +86,21 @@ class Moments(NamedTuple):
         second, weights, term, spread = (part[index] for part in self[:4])
         return Moments(second, weights, term, spread, seen)
 
+    @classmethod
+    def together(cls, parts: list[Moments]) -> Moments:
+        """Return those of several fits with missing entries, one after the other."""
+        joined = map(np.concatenate, zip(*(m._arrays for m in parts), strict=True))
+        second, weights, term, spread, *seen = joined
+        return cls(second, weights, term, spread, Seen(*seen))
+
     def put(self, index: Any, other: Moments) -> None:
         """Overwrite those of some of the starts, in place."""
-        theirs = (*other[:4], *(other.seen or ()))
-        for mine, new in zip((*self[:4], *(self.seen or ())), theirs, strict=True):
-            mine[index] = new[index]
+        for mine, theirs in zip(self._arrays, other._arrays, strict=True):
+            mine[index] = theirs[index]
+
+    @property
+    def _arrays(self) -> list[Array]:
+        return [*self[:4], *(self.seen or ())]
 
 
 class AbstractScores(ABC):
@@ -405,33 +412,23 @@ def population(scores: AbstractScores, state: Any, n_samples: Any) -> Any:
     ``1 +- sqrt(2/n)``, half of which goes into the length of the loadings. The third is that scores
     are correlated by chance, ``0 +- 1/sqrt(n)``, of which one of two components takes up all and
     the other nothing, or something in between; on average that is half of the square. Where entries
-    are missing, `n_samples` (p) is how often features were observed, and ``K`` and ``E`` are those
-    of the rows in which they were.
+    are missing see `_missing`.
     """
     lengths = scores.lengths(state.mean, state.precision, state.moments)
     mean = lengths[:, None] * state.mean
     weighted = mean * state.precision
     error = np.linalg.inv(np.eye(len(mean)) + weighted @ mean.T)
-    seen = state.moments.seen
-    if seen is None:
-        second, spread = state.moments.second, state.moments.spread
-        unexplained = error @ mean
-    else:
-        # a feature may have been observed less often than there are components
-        second, spread = seen.second.T + 1e-3 * np.eye(len(mean)), seen.spread.T
-        unexplained = np.einsum("ikp,kp->ip", seen.spread, mean)
-    moments = second - spread if scores.uncertain else second
+    moments = state.moments.second - state.moments.spread
     # never below the inverse of the diagonal, but for rounding where components are alike; nor is
     # the diagonal negative, but for rounding where nothing is known of a component
-    least = np.maximum(np.diagonal(moments, axis1=-2, axis2=-1), np.finfo(float).eps)
-    known = np.maximum(np.diagonal(np.linalg.inv(moments), axis1=-2, axis2=-1), 1 / least)
-    known = np.atleast_2d(lengths**2 * known).T
-    residual = 1 / state.precision + (mean * unexplained).sum(axis=0)
+    least = np.maximum(np.diagonal(moments), np.finfo(float).eps)
+    known = lengths**2 * np.maximum(np.diagonal(np.linalg.inv(moments)), 1 / least)
+    residual = 1 / state.precision + (mean * (error @ mean)).sum(axis=0)
     chance = 0.5 * (mean**2).sum(axis=0)
     return state._replace(
         b=lengths[:, None] * state.b,
         mean=mean,
-        noise=np.sqrt((known * residual + chance) / n_samples),
+        noise=np.sqrt((known[:, None] * residual + chance) / n_samples),
         fitted=[g.rescaled(float(f)) for g, f in zip(state.fitted, lengths, strict=True)],
     )
 
@@ -606,7 +603,10 @@ def _next_point(model: Model, scores: AbstractScores, states: ScoredStates) -> P
     """
     radii = np.full(len(states), ClimbSettings.radius)
     point = point_of(states)._replace(priors=model.shrinker.next_priors(states, 0.0, radii))
-    if model.incomplete is not None or model.shrinker.light_tails:  # not every scale is free
+    if model.incomplete is not None:
+        stretched: Point = model.incomplete.stretched(point, states.moments)
+        return stretched
+    if model.shrinker.light_tails:  # not every scale is free
         return point
     square = np.diagonal(states.moments.second, axis1=1, axis2=2)
     stretch = square / scores.mean_square(model.noise.n_samples, square.shape[1])

@@ -10,16 +10,50 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
 from ebcd._numerics import Array
-from ebcd.fitting._stacks import Stack
 from ebcd.priors._family import PRIORS, Fits
 from ebcd.priors._fitted import FittedPrior, MixturePrior
 from ebcd.priors._solve import Prior, solve_columns
 from ebcd.priors._two_group import evaluate_two_groups
+
+
+@dataclass(frozen=True)
+class Stack:
+    """Arrays with one entry for each start along the first axis; parts may be stacks, or None."""
+
+    def take(self, index: Any) -> Self:
+        """Return some of the starts."""
+        return type(self)(*(_taken(part, index) for part in vars(self).values()))
+
+    def put(self, index: Any, other: Self) -> None:
+        """Overwrite some of the starts by those of another stack, in place."""
+        for mine, theirs in zip(vars(self).values(), vars(other).values(), strict=True):
+            if isinstance(mine, Stack):
+                mine.put(index, theirs)
+            elif mine is not None and theirs is not None:
+                mine[index] = theirs[index]
+
+    @classmethod
+    def together(cls, stacks: list[Self]) -> Self:
+        """Join stacks of the same kind."""
+        return cls(*map(_joined, zip(*(vars(stack).values() for stack in stacks), strict=True)))
+
+
+def _taken(part: Any, index: Any) -> Any:
+    if part is None:
+        return None
+    return part.take(index) if isinstance(part, Stack) else part[index]
+
+
+def _joined(parts: tuple[Any, ...]) -> Any:
+    if parts[0] is None:
+        return None
+    kind = type(parts[0])
+    return kind.together(list(parts)) if issubclass(kind, Stack) else np.concatenate(parts)
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,7 @@ import numpy as np
 from ebcd._numerics import Array
 from ebcd.fitting._noise import AbstractNoise
 from ebcd.fitting._rotation import inverse_root
-from ebcd.fitting._shrinkers import AbstractShrinker, Shrunk
-from ebcd.fitting._stacks import Stack
+from ebcd.fitting._shrinkers import AbstractShrinker, Shrunk, Stack
 
 
 @dataclass(frozen=True)
