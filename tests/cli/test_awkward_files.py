@@ -98,6 +98,11 @@ READABLE = {
     "quoted decimal commas": ("table.csv", quoted(as_text(mark=";", decimal=","))),
     "dates": ("table.csv", as_text(labels=DATES).encode()),
     "spaces": ("table.txt", as_text(mark="  ").encode()),
+    "spaces at the end": ("table.txt", as_text(mark=" ").replace("\n", "  \n").encode()),
+    "quoted cells of R": (
+        "table.txt",
+        quoted(as_text(labels=DATES, label="", mark=";").lstrip(";")).replace('","', '" "'),
+    ),
     "Windows lines": ("table.csv", as_text().replace("\n", "\r\n").encode()),
     "old Macintosh lines": ("table.csv", as_text().replace("\n", "\r").encode()),
     "UTF-16": ("table.csv", as_text(mark="\t").encode("utf-16")),

@@ -110,12 +110,17 @@ class _TextTable:
         rows = self._from_the_top()
         if self._header is not None:
             next(rows)
+        text, separator = self._text, self._separator
+        if separator == " ":  # pandas' own route writes beyond its memory if rows differ in length
+            text, separator = io.StringIO(), "\t"
+            csv.writer(text, delimiter=separator).writerows(cells for _, cells in rows)
+            text.seek(0)
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("error", pd.errors.ParserWarning)  # cells would be lost
                 return pd.read_csv(
-                    self._text,
-                    sep=r"\s+" if self._separator == " " else self._separator,
+                    text,
+                    sep=separator,
                     header=None,
                     names=range(width),
                     index_col=False,
@@ -166,8 +171,8 @@ def _sample(lines: Iterable[str]) -> Iterator[str]:
 
 
 def _split(lines: Iterable[str], separator: str) -> Any:
-    if separator == " ":
-        return (line.split() for line in lines)
+    if separator == " ":  # and tabs, as many as there are
+        return csv.reader((" ".join(line.split()) for line in lines), delimiter=" ")
     return csv.reader(lines, delimiter=separator, skipinitialspace=True)
 
 
