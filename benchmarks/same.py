@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from scipy import sparse
 
 from ebcd import EBCD
@@ -51,6 +52,7 @@ LAYOUTS: dict[str, Callable[[np.ndarray], Any]] = {
     "reversed": lambda X: X[::-1, ::-1].copy()[::-1, ::-1],
     "CSR": sparse.csr_array,
     "CSC": sparse.csc_array,
+    "data frame": pd.DataFrame,
 }
 
 
@@ -88,8 +90,10 @@ def growth(fits: int, first: int = 200) -> float:
     """Return by how many megabytes fits make the process larger, after the first ones."""
     rng = np.random.default_rng(0)
     page = os.sysconf("SC_PAGE_SIZE") / 1e6
+    loadings = 2 * rng.normal(size=(2, 10))
     for i in range(fits):
-        EBCD(2, scores=SCORES[i % 3], max_iter=5, tol=1e3).fit(rng.normal(size=(30, 10)))
+        X = rng.normal(size=(30, 2)) @ loadings + rng.normal(size=(30, 10))
+        EBCD(2, scores=SCORES[i % 3]).fit(X)
         if i == first:
             before = int(Path("/proc/self/statm").read_text().split()[1])
     return page * (int(Path("/proc/self/statm").read_text().split()[1]) - before)

@@ -179,7 +179,7 @@ class DataCovariance(AbstractCovariance):
         self.n_samples, self.n_features = n_samples, rows.n_features
         self.unit = working_unit(variances) if unit is None else unit
         self._rows, self._mean, self._scale = rows.for_products(mean, scale * self.unit)
-        self._copied = self._rows.matrix is not rows.matrix and not rows.has_sparse
+        self._copied = self._rows.matrix is not rows.matrix and not self._rows.has_sparse
         if self._rows.dtype == np.float32 and not _SINGLE[0] < self.unit < _SINGLE[1]:
             raise ValueError(
                 f"X is in single precision, and of a size, {self.unit:.2g}, at the end of its "

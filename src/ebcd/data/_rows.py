@@ -234,12 +234,13 @@ class MatrixRows(AbstractRows):
 
     def for_products(self, mean: Array, scale: Array) -> tuple[AbstractRows, Array, Array]:
         """Copy small data: operators would cost more, and single precision stops fits early."""
-        x = self.matrix
-        if (x.nnz if self.has_sparse else x.size) > _settings.SETTINGS.small:
-            return self, mean, scale
-        if self.has_sparse:
+        x, small = self.matrix, _settings.SETTINGS.small
+        if x.shape[0] * x.shape[1] <= small:
+            x = (as_dense(x) - mean) / scale
+            return MatrixRows(x), np.zeros_like(mean), np.ones_like(scale)
+        if self.has_sparse and x.nnz <= small:
             return MatrixRows(x.astype(np.float64, copy=False)), mean, scale
-        return MatrixRows((x - mean) / scale), np.zeros_like(mean), np.ones_like(scale)
+        return self, mean, scale
 
     def row_gram(self, mean: Array, scale: Array) -> Array:
         """Inner products of the centred and scaled rows."""

@@ -453,22 +453,13 @@ class _Scored:
         """Go on with some of the components."""
         return point_of(states).only(alive)
 
-    def better(self, model: Model, states: Any) -> Point | None:
-        """Try without the weakest component: if scores are integrated out, an empty one is free.
+    def better(self, model: Model, states: Any) -> None:
+        """Look no further: both optima of the paper's scores have been started from.
 
-        The paper's scores, from which these components came, never let go of one.
+        Integrated scores may rise without the weakest component, which the prior then empties.
+        That would give up half of the components of the paper's second simulation, whose angles
+        suffer: who asked for a component keeps it while it is at an optimum.
         """
-        if not self._scores.uncertain:
-            return None
-        plain = replace(model, shrinker=model.shrinker.without_slopes())
-        point = point_of(states)
-        loadings, spread = point.loadings.copy(), point.spread.copy()
-        weakest = (loadings**2 * point.precision[:, None]).sum(axis=(0, 2)).argmin()
-        loadings[:, weakest] = spread[:, weakest] = 0.0
-        emptied = point._replace(loadings=loadings, spread=spread)
-        left: Any = {"tol": SIZES.worth_climbing, "max_iter": SearchSettings().max_iter}
-        without = settle(plain, self._scores, emptied, lambda states: False, **left).states
-        return point_of(without) if _gain(without, states) >= SIZES.worth_climbing else None
 
     def describe(self, states: Any) -> dict[str, Any]:
         """Return what to store of states beside loadings, precisions and priors."""
