@@ -143,6 +143,19 @@ class TestRows:
         with pytest.raises(ValueError, match="NaN"):
             model.bootstrap(np.where(np.eye(N, P), np.nan, draw()), method="rows")
 
+    @pytest.mark.parametrize("prior", ["point_laplace", ["normal", "point_laplace"]])
+    def test_with_missing_entries(self, model, prior):
+        X = draw()
+        X[np.random.default_rng(1).random(X.shape) < 0.15] = np.nan
+        holed = EBCD(2, scores=model.scores, prior=prior).fit(X)
+        found = holed.bootstrap(X, 15, method="rows", random_state=0)
+        again = holed.bootstrap(X, 15, method="rows", random_state=0, n_jobs=2)
+        np.testing.assert_array_equal(found.components, again.components)
+        complete = model.bootstrap(draw(), 15, method="rows", random_state=0)
+        used = np.abs(holed.components_) > 0.5
+        assert 0.8 < np.median(found.sd[used] / complete.sd[used]) < 1.6
+        assert holed.stability(X, n_splits=4, random_state=0).min() > 0.7
+
 
 @pytest.mark.slow
 @pytest.mark.parametrize("scores", SCORES)

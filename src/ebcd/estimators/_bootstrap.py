@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import warnings
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import chain
@@ -12,6 +13,7 @@ import numpy as np
 from joblib import Parallel, delayed, effective_n_jobs
 from scipy.optimize import linear_sum_assignment
 from scipy.special import stdtrit
+from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from ebcd._numerics import Array
@@ -136,7 +138,9 @@ def bootstrap(
         words = "bootstrap fit" if model.verbose else ""
         size = max(SearchSettings().entries // estimate.size, 1)
         groups = [seeds[first : first + size] for first in range(0, n_boot, size)]
-        found = in_parallel(partial(_refitted, model, source), groups, n_jobs, words)
+        incomplete = method == "rows" and getattr(model, "n_missing_", 0) > 0
+        refit = _refitted_incomplete if incomplete else _refitted
+        found = in_parallel(partial(refit, model, source), groups, n_jobs, words)
         for draw, rows in zip(components, chain.from_iterable(found), strict=True):
             draw[:] = matched(estimate, rows, units)
     return Bootstrap(components, estimate)
@@ -214,13 +218,18 @@ class _RowDraws:
             )
         why = 'method="rows" (unlike "parametric", which needs no data) draws rows at random'
         self._matrix = rows_in_memory(model, X, why)
-        check_finite(self._matrix, getattr(model, "feature_names_in_", None))
+        if not getattr(model, "n_missing_", 0):
+            check_finite(self._matrix, getattr(model, "feature_names_in_", None))
         self._center, self._scale = bool(model.center), bool(model.scale)
 
     def draw(self, rng: np.random.Generator) -> Input:
         """Draw as many rows as there are."""
+        return from_matrix(self.rows(rng), self._center, self._scale)
+
+    def rows(self, rng: np.random.Generator) -> Any:
+        """Draw them as they are, with missing entries."""
         n = self._matrix.shape[0]
-        return from_matrix(self._matrix[rng.integers(n, size=n)], self._center, self._scale)
+        return self._matrix[rng.integers(n, size=n)]
 
 
 def rows_in_memory(model: Any, X: Any, why: str) -> Any:
@@ -256,16 +265,42 @@ def _refitted(model: Any, source: Any, seeds: list[int]) -> list[Array]:
     return found
 
 
+def _refitted_incomplete(model: Any, source: Any, seeds: list[int]) -> list[Array]:
+    """Return those of draws of rows with missing entries, which have no covariance."""
+    settings = {
+        "n_components": model.n_components_,
+        "prior": _kept(model, as_priors(model.prior)),
+        "start": model.components_.T,
+        "checkpoint": None,
+        "verbose": 0,
+    }
+    found = []
+    for seed in seeds:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of rows left out, say; all draws would repeat it
+            again = (
+                clone(model).set_params(**settings).fit(source.rows(np.random.default_rng(seed)))
+            )
+        found.append(_population(again))
+    return found
+
+
 def _problem(model: Any, covariance: AbstractCovariance) -> Problem:
     """Return the problem of a draw: as many components as the model has, of the same families."""
     given = max(model.n_components_, len(as_priors(model.prior)))
     problem: Problem = model._problem(covariance, given, Monitor())
-    left, kept = list(problem.priors), []
-    for fitted in model.priors_:  # entries of a list whose components were empty are passed over
+    priors = _kept(model, problem.priors)
+    return replace(problem, priors=priors, tol=max(problem.tol, _TOLERANCE))
+
+
+def _kept(model: Any, priors: Iterable[Prior]) -> list[Prior]:
+    """Return one prior for each component, passing over those whose components were empty."""
+    left, kept = list(priors), []
+    for fitted in model.priors_:
         while len(left) > 1 and _family(left[0]) != fitted.family:
             left.pop(0)
         kept.append(left[0] if len(left) == 1 else left.pop(0))
-    return replace(problem, priors=kept, tol=max(problem.tol, _TOLERANCE))
+    return kept
 
 
 def _family(prior: Prior) -> str:

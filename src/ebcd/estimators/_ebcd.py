@@ -494,6 +494,7 @@ class EBCD(Readable):
             replacement. The second does not rely on the model, but on many rows: a row that is
             drawn repeatedly looks like a component unless there are many more rows than features,
             and as draws hold the noise of `X` itself, loadings near zero keep its sign too often.
+            Rows keep their missing entries; fits to them take longer.
         n_jobs : int or None, default None
             Number of fits at a time, as in scikit-learn; -1 for one on each processor.
         random_state : int, Generator or None, default None
@@ -569,11 +570,13 @@ def _ordered(state: State, scale: Array, keep_order: bool) -> State:
     noise, moments = state.noise, state.moments
     if moments is not None:
         noise, pairs, both = noise[order], np.ix_(order, order), signs * signs.T
-        second, weights, term, spread, seen = moments
+        seen = moments.seen
         if seen is not None:
             seen = Seen(both[:, :, None] * seen.second[pairs], signs * seen.centre[order])
-        turned = [both * matrix[pairs] for matrix in (second, weights, spread)]
-        moments = Moments(turned[0], turned[1], term, turned[2], seen)
+        second, weights, spread = (
+            both * matrix[pairs] for matrix in (moments.second, moments.weights, moments.spread)
+        )
+        moments = Moments(second, weights, moments.term, spread, seen)
     return state._replace(
         b=signs * state.b[order],
         mean=signs * state.mean[order],

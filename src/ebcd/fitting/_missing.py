@@ -185,7 +185,7 @@ class IncompleteRows:
             pairs, total = pairs + inverse, total + self._sum(inverse, whole)
             known = self._sum(np.linalg.slogdet(inverse)[1], np.linalg.slogdet(whole)[1])
             term = 0.5 * np.array([known + k * len(z) - np.trace(total)])
-            found = found._replace(second=total[None] / len(z))
+            found = replace(found, second=total[None] / len(z))
         else:
             term = found.term - 0.5 * ((1 - at.shares)[:, None] * (z[holed] ** 2 - 1)).sum()
         second = self._seen(total, pairs)
@@ -193,7 +193,7 @@ class IncompleteRows:
         second -= centre[:, None] * centre
         seen = Seen(second[None], centre[None])
         rotated = z.T @ observed.values / observed.counts
-        return found._replace(term=term, seen=seen), rotated[None]
+        return replace(found, term=term, seen=seen), rotated[None]
 
     @staticmethod
     def stretched(point: Point, moments: Moments) -> Point:

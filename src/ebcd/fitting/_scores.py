@@ -29,7 +29,7 @@ which it was observed; n is the number of those, and all else stays the same (se
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -39,11 +39,12 @@ from ebcd.data import AbstractCovariance
 from ebcd.fitting._climb import Callback, Climbed, ClimbSettings
 from ebcd.fitting._growth import GrowthSettings, grown
 from ebcd.fitting._rotation import inverse_root
-from ebcd.fitting._shrinkers import Shrunk
+from ebcd.fitting._shrinkers import Shrunk, Stack
 from ebcd.fitting._states import Model
 
 
-class Seen(NamedTuple):
+@dataclass(frozen=True)
+class Seen(Stack):
     """Moments of the scores over the rows in which a feature was observed.
 
     Attributes
@@ -58,7 +59,8 @@ class Seen(NamedTuple):
     centre: Array
 
 
-class Moments(NamedTuple):
+@dataclass(frozen=True)
+class Moments(Stack):
     """Moments of the scores of m fits, and what they add to the objective.
 
     Attributes
@@ -79,28 +81,6 @@ class Moments(NamedTuple):
     term: Array
     spread: Array
     seen: Seen | None = None
-
-    def take(self, index: Any) -> Moments:
-        """Return those of some of the starts."""
-        seen = None if self.seen is None else Seen(*(part[index] for part in self.seen))
-        second, weights, term, spread = (part[index] for part in self[:4])
-        return Moments(second, weights, term, spread, seen)
-
-    @classmethod
-    def together(cls, parts: list[Moments]) -> Moments:
-        """Return those of several fits with missing entries, one after the other."""
-        joined = map(np.concatenate, zip(*(m._arrays for m in parts), strict=True))
-        second, weights, term, spread, *seen = joined
-        return cls(second, weights, term, spread, Seen(*seen))
-
-    def put(self, index: Any, other: Moments) -> None:
-        """Overwrite those of some of the starts, in place."""
-        for mine, theirs in zip(self._arrays, other._arrays, strict=True):
-            mine[index] = theirs[index]
-
-    @property
-    def _arrays(self) -> list[Array]:
-        return [*self[:4], *(self.seen or ())]
 
 
 class AbstractScores(ABC):
@@ -215,7 +195,7 @@ SCORES: dict[str, AbstractScores | None] = {
 
 
 @dataclass(frozen=True)
-class ScoredStates:
+class ScoredStates(Stack):
     """Where fits from m starts stand; attributes as those of `States`.
 
     Attributes
@@ -243,22 +223,6 @@ class ScoredStates:
 
     def __len__(self) -> int:
         return len(self.value)
-
-    def take(self, index: Any) -> ScoredStates:
-        """Return some of the starts."""
-        parts = (getattr(self, field.name) for field in fields(self))
-        return ScoredStates(
-            *(p[index] if isinstance(p, np.ndarray) else p.take(index) for p in parts)
-        )
-
-    def put(self, index: Any, other: ScoredStates) -> None:
-        """Overwrite some of the starts by those of other states, in place."""
-        for field in fields(self):
-            mine, theirs = getattr(self, field.name), getattr(other, field.name)
-            if isinstance(mine, np.ndarray):
-                mine[index] = theirs[index]
-            else:
-                mine.put(index, theirs)
 
 
 class Point(NamedTuple):
