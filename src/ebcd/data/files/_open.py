@@ -55,7 +55,7 @@ _WORKBOOKS = ("xl/workbook.xml", "xl/workbook.bin", "content.xml")  # members of
 
 # A child may take so many bytes, and so many times what its file unpacks to: cells are objects
 # there, and then text again. Elsewhere than on Linux memory has no limits.
-_CHILD = 200_000_000
+_CHILD = 150_000_000
 _WITHIN = """
 import contextlib
 with contextlib.suppress(ImportError, OSError, IndexError, ValueError):
