@@ -43,7 +43,7 @@ test-core: $(CORE)/installed-test  ## one case of each test, on the built wheel 
 
 # The oldest versions that pyproject.toml allows, and the newest, on every Python that is installed.
 OLDEST := numpy==2.0.* scipy==1.13.* scikit-learn==1.6.*
-PYTHONS ?= $(shell for minor in 11 12 13 14; do python3.$$minor -c "print('python3.$$minor')" 2>/dev/null; done)
+PYTHONS ?= $(foreach minor,11 12 13 14,$(shell python3.$(minor) -c pass >/dev/null 2>&1 && echo python3.$(minor)))
 
 test-versions:  ## one case of each test of the core, with the oldest and the newest dependencies
 	@for python in $(PYTHONS); do for versions in "$(OLDEST)" ""; do \

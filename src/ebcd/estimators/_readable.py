@@ -428,4 +428,5 @@ def _aligned(values: list[float]) -> list[str]:
 def spread(variances: Array) -> float:
     """Ratio of the largest to the smallest variance, but for zeros."""
     positive = variances[variances > 0]
-    return float(positive.max() / positive.min()) if positive.size else 1.0
+    # of Python's numbers, whose ratio may be infinite without a warning
+    return float(positive.max()) / float(positive.min()) if positive.size else 1.0
