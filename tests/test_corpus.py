@@ -1,5 +1,7 @@
 """Mutated files: those that once went wrong, and some new ones for every reader."""
 
+import gzip
+
 import pytest
 
 fuzz = pytest.importorskip("benchmarks.fuzz", exc_type=ImportError)
@@ -39,3 +41,11 @@ def test_cells_below_a_longer_empty_row_are_not_lost(tmp_path):
         fuzz.read_table(path)
     path.write_text("\n".join(["a,b", ",,,", *rows]))
     assert fuzz.read_table(path).values.shape == (70, 2)
+
+
+def test_compressed_files_are_looked_at_first(tmp_path, monkeypatch):
+    monkeypatch.setattr("ebcd.data.files._formats._PATIENCE", 5)
+    path = tmp_path / "cells.h5ad.gz"
+    path.write_bytes(gzip.compress((fuzz.CORPUS / "chunks_h5ad-4").read_bytes()))
+    with pytest.raises(ValueError, match="its reader does not end within 5 s"):
+        fuzz.read_table(path)

@@ -38,8 +38,8 @@ else:
 """
 _PATIENCE = 30  # seconds for a look at the structure of a file, which takes one
 _LOOK_AT_HDF5 = """
-import contextlib, sys, h5py
-with h5py.File(sys.argv[1], "r") as file:
+import contextlib, io, sys, h5py
+with h5py.File(sys.argv[1] if sys.argv[1:] else io.BytesIO(sys.stdin.buffer.read()), "r") as file:
     file.visititems(lambda name, node: (dict(node.attrs), getattr(node, "shape", None)))
     for axis in ("obs", "var"):  # text says itself how long it is
         with contextlib.suppress(KeyError, AttributeError, TypeError, ValueError):
@@ -185,9 +185,9 @@ def read_h5ad(file: DataFile, options: ReadOptions) -> Cells:
     """Read the matrix of annotated data, with the names of observations and variables."""
     with needs("h5py", "h5ad files"):
         import h5py
-    if file.plain:
-        check_hdf5(file.path)
-    with h5py.File(file.whole(), "r") as stored:
+    whole = file.whole()
+    check_hdf5(whole)
+    with h5py.File(whole, "r") as stored:
         if "X" not in stored:
             raise FileError(f"{file.name} is an HDF5 file, but not h5ad: it has no matrix X")
         layers, layer = stored.get("layers", {}), options.layer
@@ -197,9 +197,12 @@ def read_h5ad(file: DataFile, options: ReadOptions) -> Cells:
         return Cells(values, h5_names(stored["var"]), rows=h5_names(stored["obs"]))
 
 
-def check_hdf5(path: Path) -> None:
+def check_hdf5(file: Path | io.BytesIO) -> None:
     """Look at the structure of a file in a child: the library never ends on some damaged ones."""
-    in_child(_LOOK_AT_HDF5, b"", str(path), size=path.stat().st_size, seconds=_PATIENCE)
+    if isinstance(file, Path):
+        in_child(_LOOK_AT_HDF5, b"", str(file), size=file.stat().st_size, seconds=_PATIENCE)
+    else:
+        in_child(_LOOK_AT_HDF5, file.getvalue(), seconds=_PATIENCE)
 
 
 def _h5_values(node: Any, size: int) -> Any:
