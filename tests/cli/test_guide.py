@@ -33,7 +33,7 @@ def transcripts():
 
 def test_transcripts(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(_progress, "_SECONDS_BETWEEN_LINES", 1e9)  # as on a fast machine
+    monkeypatch.setattr(_progress, "SECONDS_BETWEEN_LINES", 1e9)  # as on a fast machine
     shutil.copy(Path(datasets.__file__).with_name("us_employment.csv"), "employment.csv")
     Path("staff.csv").write_text(STAFF, encoding="utf-8")
     flags = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE

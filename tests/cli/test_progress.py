@@ -147,7 +147,7 @@ def test_a_terminal_has_lines_that_go_away(monkeypatch, clock):
 
 def test_a_fit_is_followed_from_the_search_on(capsys, clock, monkeypatch):
     """The search among starts is most of a fit, and was silent once."""
-    monkeypatch.setattr(_progress, "_SECONDS_BETWEEN_LINES", 0.0)
+    monkeypatch.setattr(_progress, "SECONDS_BETWEEN_LINES", 0.0)
     rng = np.random.default_rng(0)
     table = Table(rng.normal(size=(60, 5)) @ rng.normal(size=(5, 20)), list("abcdefghijklmnopqrst"))
     model = ebcd.EBCD(4, max_time=500.0)

@@ -15,7 +15,7 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from ebcd._parameters import printable
 from ebcd.cli._errors import echo
-from ebcd.fitting._progress import _SECONDS_BETWEEN_LINES, AbstractDisplay
+from ebcd.fitting._progress import SECONDS_BETWEEN_LINES, AbstractDisplay
 
 _ELBOS = 9  # whose gains predict the remaining iterations; more would lag behind
 
@@ -81,7 +81,7 @@ class _Lines(Display):
 
     def _show(self, words: str, detail: str = "", brief: bool = False) -> None:
         now = monotonic()
-        if words and not (brief and now - self._spoke < _SECONDS_BETWEEN_LINES):
+        if words and not (brief and now - self._spoke < SECONDS_BETWEEN_LINES):
             self._spoke = now
             echo(f"{words}: {detail}" if detail else words, err=True)
 

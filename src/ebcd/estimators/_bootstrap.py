@@ -23,7 +23,7 @@ from ebcd.data._inputs import from_matrix
 from ebcd.data._moments import check_finite
 from ebcd.fitting._decompose import Problem, decompose_near
 from ebcd.fitting._greedy import Begin
-from ebcd.fitting._progress import Monitor, now
+from ebcd.fitting._progress import SECONDS_BETWEEN_LINES, Monitor, now
 from ebcd.fitting._scores import SCORES, shortening
 from ebcd.fitting._search import SearchSettings
 from ebcd.fitting._threads import threads_for
@@ -34,7 +34,6 @@ from ebcd.priors._solve import Prior
 # Nats an iteration at which a fit to a draw stops: with a thousandth of it the median interval is
 # at most 0.3 % longer, on both simulations and with every score model.
 _TOLERANCE = 0.01
-_SECONDS_BETWEEN_LINES = 2.0
 _N_BOOT = integer(2, MOST_TRIALS)  # one has no standard deviation
 _METHOD = choice("parametric", "rows")
 
@@ -159,7 +158,7 @@ def in_parallel(
             part = seeds[first : first + size]
             yield from parallel(delayed(work)(seed) for seed in part)
             done += sum(np.size(seed) for seed in part)
-            if words and (done == total or now() - spoke >= _SECONDS_BETWEEN_LINES):
+            if words and (done == total or now() - spoke >= SECONDS_BETWEEN_LINES):
                 spoke = now()
                 line = f"{words} {done:5d} of {total}   {spoke - began:7.2f} s"
                 print(line)  # noqa: T201 - asked for by verbose

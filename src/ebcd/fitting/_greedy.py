@@ -39,9 +39,7 @@ class Begin(NamedTuple):
     loadings: Array  # k x p
     fitted: list[Any] | None  # their priors, None if they are not known
     precision: Array  # 1 or p
-    b: Array | None = (
-        None  # k x p, the data rotated to their scores; by default those that fit best
-    )
+    b: Array | None = None  # k x p, the data rotated to their scores; by default the best scores
 
 
 def greedy_components(

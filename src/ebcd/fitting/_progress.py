@@ -12,7 +12,7 @@ import numpy as np
 
 from ebcd.fitting._states import States
 
-_SECONDS_BETWEEN_LINES = 2.0
+SECONDS_BETWEEN_LINES = 2.0
 
 
 class AbstractDisplay(ABC):
@@ -127,7 +127,7 @@ class Printer(AbstractDisplay):
         )
         if not self._last:
             self._line += f"   {self._stage}"
-        if self._last or moment - self._spoke >= _SECONDS_BETWEEN_LINES:
+        if self._last or moment - self._spoke >= SECONDS_BETWEEN_LINES:
             self._print()
 
     def _bound(self, elbo: float | None) -> str:
