@@ -2,7 +2,7 @@
 Baskets of equal weights: a prior of your own
 =============================================
 
-An investor wants components to trade: each industry is bought, sold or left alone, all in equal
+An investor wants to trade components: each industry is bought, sold or left alone, all in equal
 amounts. No built-in family restricts loadings to ``-a``, ``0`` or ``a``. How much work is it to add
 one that does? The data are monthly returns of twelve industries of the United States from 1949 to
 2017, from Kenneth French's data library.
@@ -83,7 +83,7 @@ def em(x, s, weight, size):
 
 
 # %%
-# That is all. The normal-means solver and the decomposition now know the family:
+# That is all. The family can now be used in the normal-means solver and in the decomposition:
 
 x = np.array([0.1, -0.4, 2.2, 1.9, -2.1, 0.3, 2.0, -0.2])
 fit = ebcd.ebnm(x, s=0.3, prior="equal_sizes")
@@ -94,8 +94,8 @@ print(fit.mean.round(2))
 # The baskets
 # -----------
 #
-# The market itself moves every industry, by different amounts. So it gets a normal prior, and the
-# three baskets get the new one.
+# The market itself moves every industry, by different amounts, so its component gets a normal
+# prior. The three baskets get the new one.
 
 model = ebcd.EBCD(4, prior=["normal"] + 3 * ["equal_sizes"]).fit(excess)
 for k in range(1, 4):
@@ -118,9 +118,9 @@ axes[0].invert_yaxis()
 plt.show()
 
 # %%
-# The first basket is energy and utilities against business equipment (mostly computers), the second
-# sets shops, health and finance against manufacturing, the third cars against three others. All
-# loadings of a basket have the same size, because the prior allows no other.
+# The first basket is energy and utilities against business equipment (mostly computers). The second
+# sets shops, health and finance against manufacturing, and the third sets cars against three
+# others. All loadings of a basket have the same size, because the prior allows nothing else.
 #
 # What does this restriction cost? Compare the same fit with point-Laplace priors, which leave the
 # sizes free:
@@ -131,8 +131,7 @@ for name, fitted in (("equal sizes", model), ("point-Laplace", free)):
     print(f"{name:14} {share:.1%} of the variance, ELBO {fitted.elbo_:.0f}")
 
 # %%
-# In terms of variance, equal weights describe these returns about as well; in terms of likelihood
-# they are much worse, by 300 nats. The loadings of these data are not equal in size, and pretending
-# that they are has a price.
+# In terms of variance, equal weights describe these returns about as well. In terms of likelihood
+# they are much worse, by 300 nats, because the true loadings are not equal in size.
 #
-# Families that are useful to others are welcome in the package; see ``CONTRIBUTING.md``.
+# If your family would be useful to others, please contribute it; see ``CONTRIBUTING.md``.

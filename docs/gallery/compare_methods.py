@@ -3,7 +3,7 @@ Eleven methods on the same data
 ===============================
 
 The package has several methods that find sparse components, and scikit-learn has two more to
-compare with. What do they find in the same data, and what do you have to choose? The data are
+compare with. What do they find in the same data, and what do you have to choose? The data are the
 monthly growth of employment in fifteen sectors of the United States, as in the example on
 :doc:`employment </generated/gallery/employment>`, which explains the components themselves.
 """
@@ -32,11 +32,11 @@ print(f"{X.shape[0]} months, {X.shape[1]} sectors")
 # The methods
 # -----------
 #
-# Each method fits three components. Next to it is what else had to be chosen. Defaults were kept,
-# right or wrong: the penalties of ``SparsePCA``, ``GPower`` and ``PenalizedPCA`` are not tuned to
-# these data. ``USLPCA`` has no sparse default. It got the number of loadings with a clear sign in
-# the fit of ``EBCD``, so their agreement is not independent evidence. ``ITSPCA`` looks for
-# differences in variance, which standardised data do not have, hence ``scale=True``.
+# Each method fits three components. The list shows what else had to be chosen. We kept the
+# defaults, right or wrong: the penalties of ``SparsePCA``, ``GPower`` and ``PenalizedPCA`` are not
+# tuned to these data. ``USLPCA`` has no sparse default. It was given the number of loadings with a
+# clear sign in the fit of ``EBCD``, so their agreement is not independent evidence. ``ITSPCA``
+# looks for differences in variance, which standardised data do not have, hence ``scale=True``.
 
 methods = {
     "PCA": (PCA(3), "nothing"),
@@ -61,10 +61,10 @@ for name, (model, _) in methods.items():
 # Loadings side by side
 # ---------------------
 #
-# Everything in this package has loadings for scores of mean square one, which for these data are
-# almost correlations. Those of scikit-learn are converted to that scale. A loading counts as *used*
-# if it is not zero; the three empirical Bayes methods have no exact zeros, and there it counts if
-# it has a clear sign (``sparsify``, a local false sign rate below 0.05).
+# All methods in this package return loadings for scores of mean square one. For these data such
+# loadings are almost correlations. Those of scikit-learn are converted to the same scale. A loading
+# counts as *used* if it is not zero. The three empirical Bayes methods have no exact zeros, so
+# their loadings count if they have a clear sign (``sparsify``, a local false sign rate below 0.05).
 
 
 def loadings(model):
@@ -112,15 +112,16 @@ figure.colorbar(image, ax=axes, label=label, shrink=0.4)
 plt.show()
 
 # %%
-# The black lines separate scikit-learn, thresholds and penalties, and empirical Bayes.
+# The black lines separate three groups: scikit-learn, thresholds and penalties, and empirical
+# Bayes.
 #
 # Figures
 # -------
 #
 # *Length* is the share of the variance explained by the loadings, the sum of
-# ``explained_variance_ratio_`` (scores of ``SparsePCA`` are correlated, so it has none). *Space* is
-# the share that lies in the space they span, regardless of their length. *Held out* is the same for
-# months left out of the fit, a random fifth at a time.
+# ``explained_variance_ratio_`` (``SparsePCA`` has none, because its scores are correlated). *Space*
+# is the share that lies in the space they span, regardless of their length. *Held out* is the same
+# for months left out of the fit, a random fifth at a time.
 
 
 def in_space(components, rows):
@@ -153,18 +154,18 @@ print("PenalizedPCACV chose alpha =", methods["PenalizedPCACV"][0].alpha_)
 # What differs, and why
 # ---------------------
 #
-# **The first component is the same for all.** It explains half of the variance, and has the same
-# eleven sectors, with or without some mining. Where the signal is strong, the method matters
-# little.
+# **The first component is the same for all methods.** It explains half of the variance and has the
+# same eleven sectors, with or without some mining. If the signal is strong, the choice of method
+# matters little.
 #
 # **Penalties bias what they keep.** ``PenalizedPCA`` with its L1 penalty moves every loading
-# towards zero by the same amount, and explains 50 % of the variance with a space that contains 65
-# %. ``penalty="l0"`` or ``"mcp"`` do not. ``EBCD`` learns that large loadings of a component are
-# real, and leaves them nearly unchanged.
+# towards zero by the same amount. It explains 50 % of the variance, although the space it finds
+# contains 65 %. ``penalty="l0"`` or ``"mcp"`` do not. ``EBCD`` learns that large loadings of a
+# component are real, and leaves them nearly unchanged.
 #
-# **One strength for all components is a compromise.** ``GPower`` has one threshold, and weights of
-# the components besides. With its default weights the third component is utilities, nearly alone;
-# with equal ones the first two are mixtures of twelve sectors each.
+# **One strength for all components is a compromise.** ``GPower`` has one threshold and a weight for
+# each component. With its default weights, the third component is almost only utilities; with equal
+# weights, the first two are mixtures of twelve sectors each.
 #
 # **Cross-validation is about prediction, not interpretation.** ``PenalizedPCACV`` chose no penalty
 # at all: the space predicts best without one, and then all rotations of the principal components
@@ -175,19 +176,19 @@ print("PenalizedPCACV chose alpha =", methods["PenalizedPCACV"][0].alpha_)
 # **Orthogonal loadings are not sparse loadings.** ``ITSPCA`` thresholds first and makes components
 # orthogonal afterwards. Its third component is mining minus a faint copy of the first.
 #
-# **Priors on the scores shrink weak components.** ``EBMF`` has the components of ``EBCD``, but the
-# second at two thirds of its length and the third at less than half. It accounts for uncertain
-# scores as well as uncertain loadings, and scores determined by one or three sectors are very
-# uncertain: what they have in common may be noise. ``EBCD`` estimates scores as if they were
-# parameters. ``EBPCA`` learns how loadings are distributed, but does not rotate components towards
-# zeros: nearly all its signs are clear, given the rotation of PCA. It is designed for hundreds of
-# features.
+# **Priors on the scores shrink weak components.** ``EBMF`` finds the same components as ``EBCD``,
+# but the second has two thirds of its length and the third less than half. It accounts for
+# uncertain scores as well as uncertain loadings, and scores determined by one or three sectors are
+# very uncertain: what those sectors share may be noise. ``EBCD`` estimates scores as if they were
+# parameters. ``EBPCA`` learns how loadings are distributed, but does not rotate components to make
+# them sparse, so nearly all its signs are clear, given the rotation of PCA. It is designed for
+# hundreds of features.
 #
 # **Sparse components do not predict better here.** All methods are within a few per cent of PCA on
 # held-out months. The best of them is ``ITSPCA``, whose second and third components change least
 # when months are left out. With a fifth of the months left out, ``EBCD`` often finds a different
-# second or third component: they are weak, and its standard deviations, which are conditional on
-# the scores by default, do not reflect that.
+# second or third component: these are weak, and the standard deviations of ``EBCD``, which are
+# given the scores by default, do not reflect that.
 #
 # How many components?
 # --------------------
@@ -201,12 +202,12 @@ print("EBMF, of at most ten:", many.n_components_)
 print("  clear signs:", (many.lfsr_ < 0.05).sum(axis=1))
 
 # %%
-# ``EBCD`` counts eigenvalues that stand out from noise. ``EBMF`` adds a component whenever its
-# lower bound rises, and with one noise variance for all sectors a sector that has more noise than
-# the others gets a component of its own; the last three are of this kind.
+# ``EBCD`` counts the eigenvalues that stand out from noise. ``EBMF`` adds a component whenever its
+# lower bound rises. Since there is only one noise variance for all sectors, a sector that is
+# noisier than the others gets a component of its own; the last three are of this kind.
 #
 # Which to use
 # ------------
 #
-# Fifteen sectors are few, and the truth is unknown here. :doc:`/guide/which_method` compares
-# accuracies on simulated data, and explains which method suits what.
+# Fifteen sectors are few, and the truth is unknown here. :doc:`/guide/which_method` compares the
+# accuracy of the methods on simulated data and explains which to use when.

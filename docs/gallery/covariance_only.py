@@ -2,10 +2,10 @@
 Two hospitals, no patient shared
 ================================
 
-Two hospitals measured the same thirty properties of tumours. They would like components of all
-their patients together, but patient data must not leave a hospital. Is the covariance enough? The
-data are the 569 tumours of the Wisconsin breast cancer study (from scikit-learn), divided between
-two hospitals.
+Two hospitals measured the same thirty properties of tumours. They would like to find the components
+of all their patients together, but patient data must not leave a hospital. Is the covariance
+enough? The data are the 569 tumours of the Wisconsin breast cancer study (from scikit-learn), which
+we divide between two hospitals.
 """
 
 import matplotlib.pyplot as plt
@@ -24,8 +24,8 @@ hospitals = (data.data[here], data.data[~here])
 # --------------
 #
 # Each hospital computes its number of patients, their means and their cross-products, and shares
-# only those. They are added up. EBCD never uses more than that, whatever the input, so the fit is
-# the same as if all data had been in one place.
+# only those. The two results are then added. EBCD never uses more than that, whatever the input, so
+# the fit is the same as if all data were in one place.
 
 grams = [ebcd.Gram().update(patients) for patients in hospitals]
 together = grams[0] + grams[1]
@@ -40,9 +40,9 @@ print(f"largest difference from pooled patients: {np.abs(difference).max():.0e}"
 # The result
 # ----------
 #
-# Properties are in different units, hence ``scale=True``; dividing loadings by ``scale_`` makes
-# them almost correlations. The properties are ten, each as a mean over the cells of a tumour, its
-# standard error and the worst value.
+# The properties are in different units, hence ``scale=True``. Dividing loadings by ``scale_`` turns
+# them almost into correlations. There are ten properties, each recorded as the mean over the cells
+# of a tumour, its standard error and the worst value.
 
 loadings = np.where(model.lfsr_ < 0.05, model.components_ / model.scale_, 0)
 loadings = loadings.reshape(5, 3, 10)
@@ -60,12 +60,13 @@ figure.colorbar(image, ax=axes, label="loading (grey: no clear sign)")
 plt.show()
 
 # %%
-# The titles show the share of the variance of the scaled data. (``explained_variance_ratio_`` is in
-# the units of the data, where area, in the thousands, is nearly everything.)
+# The titles show shares of the variance of the scaled data. (``explained_variance_ratio_`` is in
+# the units of the data, in which the variance of the area, with values in the thousands, is nearly
+# everything.)
 #
 # Component 0 is the size and irregularity of the cells, 1 is size against roughness of the outline,
-# 2 is smoothness and symmetry, 3 is the standard errors, that is, how much the cells of a tumour
-# differ, and 4 is texture.
+# 2 is smoothness and symmetry, 3 is the standard errors (how much the cells of a tumour differ),
+# and 4 is texture.
 #
 # Scores stay at home
 # -------------------

@@ -21,8 +21,8 @@ n_parts = 16
 # Parts
 # -----
 #
-# ``point_exponential`` is a prior for parts: a loading is zero, or positive. The number of pixels
-# in each part is learned from the data.
+# ``point_exponential`` is a prior for parts: a loading is either zero or positive. The number of
+# pixels in each part is learned from the data.
 
 model = ebcd.EBCD(n_parts, prior="point_exponential").fit(X)
 pca = PCA(n_parts).fit(X)
@@ -41,8 +41,8 @@ for panel, (title, components) in zip(panels, pictures, strict=True):
 plt.show()
 
 # %%
-# Components of PCA are positive in some places and negative in others, all over the image. Those of
-# EBCD are strokes: short arcs and bars of about a dozen pixels.
+# The components of PCA are positive in some places and negative in others, all over the image.
+# Those of EBCD are strokes: short arcs and bars of about a dozen pixels.
 #
 # A digit from its parts
 # ----------------------
@@ -64,8 +64,8 @@ for row, i in zip(axes, chosen, strict=True):
 plt.show()
 
 # %%
-# Parts come at a price. Sixteen components of PCA are closest to the images by construction;
-# sixteen strokes explain a tenth less of the variance:
+# Parts come at a price. By construction, no sixteen components are closer to the images than those
+# of PCA. The sixteen strokes explain a tenth less of the variance:
 
 for name, method in (("PCA", pca), ("EBCD", model)):
     rest = X - method.inverse_transform(method.transform(X))

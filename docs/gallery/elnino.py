@@ -22,8 +22,8 @@ print(data.data.shape, "years and months")
 # -------------
 #
 # The mean curve is subtracted, so components are patterns of warmth and cold around it. PCA returns
-# patterns that contrast one half of the year with the other. To find parts of the year that are
-# warm, we require non-negative loadings: with ``point_exponential`` a loading is zero or positive.
+# patterns that contrast one half of the year with the other. To find the warm parts of the year, we
+# require non-negative loadings: with ``point_exponential``, a loading is either zero or positive.
 
 model = ebcd.EBCD(3, prior="point_exponential")
 scores = model.fit_transform(data.data)
@@ -50,8 +50,8 @@ plt.show()
 
 # %%
 # One component is warm from March to August, one from June to the end of the year, and one from
-# January to April. They overlap, as seasons do. The prior does not know that May comes before June:
-# the curves are smooth because the temperatures are.
+# January to April. They overlap, as seasons do. The prior has no information about the order of the
+# months; the curves are smooth because the temperatures are.
 #
 # The years
 # ---------
@@ -74,4 +74,4 @@ plt.show()
 # The two great events unfold as they did in reality: that of 1982 and 1983 appears late in the
 # first year and in the early and middle parts of the second, and so does that of 1997 and 1998. A
 # calendar year cuts through an El Nino, which explains why the seasons need separate components:
-# December says little about the January eleven months earlier.
+# December tells us little about the January eleven months earlier.

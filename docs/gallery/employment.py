@@ -27,8 +27,8 @@ print(f"{X.shape[0]} months, {X.shape[1]} sectors")
 # -------
 #
 # We ask for three components. (The end of this page discusses how many there are.) The sparsity of
-# each is learned from the data. A data frame comes with column names; for an array, pass them to
-# the summary.
+# each is learned from the data. A data frame brings its own column names; for an array, pass the
+# names to the summary.
 
 model = ebcd.EBCD(n_components=3)
 scores = model.fit_transform(X)
@@ -39,7 +39,7 @@ print(model.summary(feature_names=sectors))
 # --------
 #
 # The data are standardised and the scores have mean square one, so a loading is almost the
-# correlation of a sector with a component. Bars are 95% credible intervals, which end at zero where
+# correlation of a sector with a component. Bars are 95% credible intervals, which end at zero if
 # zero is likely. Grey loadings have no clear sign (a local false sign rate above 0.05). For
 # comparison, crosses show the loadings of PCA.
 
@@ -71,8 +71,8 @@ plt.show()
 # - **Component 1 is those three**, the sectors outside the cycle.
 # - **Component 2 is mining**, with a part of durable goods and wholesale trade.
 #
-# PCA finds nearly the same three directions in these data, and gives every sector a loading in each
-# of them. EBCD shows which of those matter, three in the second component and three in the third,
+# PCA finds nearly the same three directions in these data, but gives every sector a loading in each
+# of them. EBCD shows which of them matter (three in the second component and three in the third)
 # and drops the rest, such as government in the third.
 #
 # Scores
@@ -89,9 +89,9 @@ for k, ax in enumerate(axes):
 plt.show()
 
 # %%
-# The score of component 0 follows the recession, shaded. In component 1 the jump of May 2010 and
-# the falls after it are the temporary staff of the census, in government. Component 2 has the fall
-# of the oil price in 2015, which is deeper for mining than the recession was.
+# The score of component 0 follows the recession, shaded. In component 1, the jump in May 2010 and
+# the falls after it are the government's temporary census staff. Component 2 shows the fall of the
+# oil price in 2015, which hit mining harder than the recession did.
 #
 # Scores of different components are uncorrelated over the months, by construction:
 
@@ -118,9 +118,9 @@ print(ebcd.EBCD().fit(X).n_components_, "with equal noise")
 print(ebcd.EBCD(scale=True).fit(X).n_components_, "with noise that may differ between sectors")
 
 # %%
-# The business cycle stands out under either assumption. The group outside the cycle does so only if
-# the noise of each sector is separated from its signal: the cycle explains nearly all of some
-# sectors and next to nothing of others, so the residual variances are very unequal. The third
+# The business cycle stands out under either assumption. The group outside the cycle stands out only
+# if the noise of each sector is separated from its signal, because the cycle explains nearly all of
+# some sectors and next to nothing of others, so the residual variances are very unequal. The third
 # component is nearly a single sector, and eigenvalues cannot distinguish a component from a sector
 # with more noise than the others. We keep it because it has an explanation. The numbers assume that
 # months are independent, which is only approximately true.

@@ -1,11 +1,11 @@
 """
-Images and maps: components that know their neighbours
-======================================================
+Images and maps: smooth components
+==================================
 
-If features are pixels, or stations on a map, neighbours behave alike. A method that does not know
-who is a neighbour of whom treats every pixel by itself, and returns noisy pictures. Here it is
-told. The data are simulated, so that the truth is known: 60 images of 20 x 20 pixels, in which two
-sources flicker behind a lot of noise.
+If features are pixels, or stations on a map, neighbours behave alike. A method that ignores this
+treats every pixel by itself and returns noisy pictures. In this example the prior takes neighbours
+into account. The data are simulated, so that the truth is known: 60 images of 20 x 20 pixels, in
+which two sources flicker behind a lot of noise.
 """
 
 # sphinx_gallery_thumbnail_number = 2
@@ -41,10 +41,11 @@ plt.show()
 # The prior ``gmrf``
 # ------------------
 #
-# A Gaussian Markov random field says that differences between neighbours are small (``order=1``),
-# or differences between a pixel and the mean of its neighbours (``order=2``, smoother). Its option
-# ``adjacency`` says which pixels are neighbours; the order, and how small the differences are, are
-# learned for each component. :func:`ebcd.compare_priors` says which prior describes the data best.
+# A Gaussian Markov random field assumes that differences between neighbours are small
+# (``order=1``), or that differences between a pixel and the mean of its neighbours are
+# (``order=2``, smoother). Its option ``adjacency`` defines which pixels are neighbours. The order,
+# and how small the differences are, are learned for each component. :func:`ebcd.compare_priors`
+# shows which prior describes the data best.
 
 priors = {
     "point_laplace": "point_laplace",
@@ -70,10 +71,10 @@ for (name, components), pair in zip(pictures.items(), axes.T, strict=True):
 plt.show()
 
 # %%
-# PCA returns speckled pictures, and so does a sparse prior. ``spatial`` takes the pixels row after
-# row, so that it knows the neighbours to the left and to the right, and leaves stripes. With those
-# above and below as well, hill and ring stand out. The distance between true and found subspaces
-# agrees with the ELBO, which does not know the truth:
+# PCA returns speckled pictures, and so does a sparse prior. ``spatial`` takes the pixels row by
+# row, so it uses only the neighbours to the left and to the right, and leaves stripes. If those
+# above and below are used as well, the hill and the ring stand out. The distance between the true
+# and the estimated subspace agrees with the ELBO, which is computed without knowing the truth:
 
 for name, components in pictures.items():
     print(f"{name:14} {ebcd.metrics.subspace_distance(truth.T, components.T):.3f}")
@@ -82,9 +83,9 @@ for name, components in pictures.items():
 # Detectors of different quality
 # ------------------------------
 #
-# Suppose that the right half of the detector is twice as noisy. ``noise="per_feature"``
-# learns that, and the field borrows more from the neighbours where the noise is larger. The
-# posterior is exact, and the standard deviation of a loading shows how much is known about it.
+# Suppose that the right half of the detector is twice as noisy. ``noise="per_feature"`` learns
+# this, and where the noise is larger the field relies more on the neighbours. The posterior is
+# exact, and the standard deviation of a loading shows how well it is known.
 
 noisy = X + 2.6 * rng.normal(size=X.shape) * (column.ravel() >= 0.5)
 model = ebcd.EBCD(2, prior=priors[found.best], noise="per_feature", tol=0.01).fit(noisy)
@@ -102,15 +103,15 @@ figure.colorbar(sd, ax=axes[3], shrink=0.8)
 plt.show()
 
 # %%
-# A trace of the hill is left in the ring: two fields that are about as smooth as each other say
-# little about rotation.
+# A trace of the hill is left in the ring: if two fields are about equally smooth, the prior hardly
+# determines their rotation.
 #
 # Stations on a map
 # -----------------
 #
-# Any graph will do: a symmetric matrix of weights, sparse or not, says which features are
-# neighbours. Here 300 stations are neighbours if they are near each other; one pattern is warm in
-# the south-west and cold in the north-east.
+# Any graph will do: a symmetric matrix of weights, sparse or not, defines which features are
+# neighbours. In this example there are 300 stations, which are neighbours if they are close to each
+# other. One pattern is warm in the south-west and cold in the north-east.
 
 places = rng.random((300, 2))
 distance = np.hypot(*(places[:, None] - places).transpose(2, 0, 1))

@@ -3,8 +3,8 @@ What moves industries besides the market?
 =========================================
 
 Stocks rise and fall together. Which industries have something in common beyond that? The data are
-monthly returns of twelve industries of the United States from 1949 to 2017, in excess of the
-risk-free rate (Kenneth French's data library, from the package linearmodels).
+monthly returns of twelve US industries from 1949 to 2017, in excess of the risk-free rate (Kenneth
+French's data library, from the package linearmodels).
 """
 
 import matplotlib.pyplot as plt
@@ -19,14 +19,14 @@ excess = 100 * table[industries].sub(table["RF"], axis=0)  # per cent a month
 print(f"{len(excess)} months, {len(industries)} industries")
 
 # %%
-# A data frame comes with names, and there is nothing to choose:
+# A data frame brings its own names, and there is nothing to tune:
 
 model = ebcd.EBCD()
 scores = model.fit_transform(excess)
 print(model.summary())
 
 # %%
-# Loadings are in per cent a month, for a score of one. Bars have credible intervals.
+# Loadings are in per cent per month, for a score of one. The bars have credible intervals.
 
 ebcd.plots.components(model)
 plt.show()
@@ -37,8 +37,8 @@ plt.show()
 #   telecommunications.
 # - **Component 2 is technology**, business equipment, against utilities, everyday goods and
 #   finance.
-# - **Component 3 is energy** with utilities and telecommunications, against cars and shops: what
-#   the oil price does.
+# - **Component 3 is energy** with utilities and telecommunications, against cars and shops: the
+#   effect of the oil price.
 # - **Component 4 is health**, against cars and telecommunications.
 #
 # PCA finds the market as well, followed by mixtures of all twelve industries. Are these the factors
@@ -51,9 +51,8 @@ for k, row in enumerate(correlation):
     print(f"component {k}" + "".join(f"{value:8.2f}" for value in row))
 
 # %%
-# Component 0 is their market factor. Health and technology were growth stocks, so that their
-# components are negatively correlated with value. Otherwise these components are different from the
-# factors.
+# Component 0 is their market factor. Health and technology were growth stocks, so their components
+# are negatively correlated with value. Otherwise these components are different from the factors.
 #
 # Seventy years are not homogeneous: a component describes the average over time, and the standard
 # deviations of 0.055 assume independent months with equal noise.

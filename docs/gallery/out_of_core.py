@@ -2,9 +2,10 @@
 Half a million patches, a few hundred at a time
 ===============================================
 
-The data are too large for memory: every patch of 8 x 8 pixels of two photographs, 33 million
-numbers that are cut out of the images when needed. What are photographs made of? (Real data of this
-kind come from files or a database; only the function that yields the pieces changes.)
+What are photographs made of? We treat the data as if they were too large for memory: they are all
+patches of 8 x 8 pixels in two photographs, 33 million numbers, which are cut out of the images when
+needed. (Real data of this kind come from files or a database; only the function that yields the
+pieces changes.)
 """
 
 import matplotlib.pyplot as plt
@@ -32,7 +33,7 @@ def pieces():
 # --------
 #
 # ``Gram`` keeps the number of rows, their mean and the products of the 64 columns. It is updated
-# piece by piece; two of them, from two machines, can be added.
+# piece by piece, and two of them, computed on two machines, can be added.
 
 gram = ebcd.Gram()
 for piece in pieces():
@@ -40,8 +41,8 @@ for piece in pieces():
 print(gram, f"in {(gram.scatter.nbytes + gram.mean.nbytes) / 1000:.0f} kB")
 
 # %%
-# The fit needs nothing else. With so many rows the noise of a loading is tiny and the ELBO huge, so
-# a gain of ten nats in an iteration is negligible.
+# The fit needs nothing else. With so many rows, the noise of a loading is tiny and the ELBO is
+# huge, so a gain of ten nats in an iteration is negligible.
 
 model = ebcd.EBCD(16, tol=10.0).fit(gram)
 principal = np.linalg.eigh(gram.scatter)[1][:, ::-1].T[:16]
@@ -58,8 +59,8 @@ plt.show()
 
 # %%
 # PCA finds waves, because it treats all places in a patch alike. EBCD finds spots: something light
-# or dark in one place, and little elsewhere. Both span nearly the same space. Spots are what an
-# image coder or a retina would use, and they result from sparsity alone.
+# or dark in one place, and little elsewhere. Both span nearly the same space. Spots resemble what
+# an image coder or a retina uses, and they result from sparsity alone.
 #
 # Scores, a piece at a time
 # -------------------------
@@ -74,9 +75,9 @@ print(f"mean squares of the scores: {squares.min():.3f} to {squares.max():.3f}")
 # The same in one line
 # --------------------
 #
-# ``Chunks`` wraps the function, and works with ``fit`` and ``transform``. With more than 5,000
-# columns, whose cross-products would need too much memory, it calls the function again for every
-# product with the data.
+# ``Chunks`` wraps the function and works with ``fit`` and ``transform``. If there are more than
+# 5,000 columns, whose cross-products would need too much memory, the function is called again for
+# every product with the data.
 
 again = ebcd.EBCD(16, tol=10.0).fit(ebcd.Chunks(pieces))
 print(again, bool(np.allclose(again.components_, model.components_, atol=1e-6)))

@@ -2,10 +2,11 @@
 Single cells with clusters that overlap
 =======================================
 
-A cell can be of one type, divide, and respond to stress, all at once: it belongs to several
-clusters. Methods that put every cell into one cluster have to invent a cluster for every
-combination. Here, cells are simulated, so that the truth is known: 300 cells and 800 genes, three
-programmes that cells switch on or off independently of each other, and counts.
+A cell can be of a certain type, divide, and respond to stress, all at once, so it belongs to
+several clusters. Methods that put every cell into one cluster have to invent a cluster for every
+combination. In this example the cells are simulated, so that the truth is known. The data are
+counts for 300 cells and 800 genes, with three programmes that cells switch on or off independently
+of each other.
 """
 
 import matplotlib.pyplot as plt
@@ -23,7 +24,7 @@ counts = rng.poisson(depth * np.exp(rng.normal(size=800) - 1 + active.T @ effect
 
 # %%
 # As usual, counts are divided by the size of their cell and log-transformed. They are not centred:
-# what all cells have in common is the baseline, component 0.
+# component 0 is the baseline that all cells share.
 
 size = counts.sum(axis=1, keepdims=True)
 X = np.log1p(counts / (size / size.mean()))
@@ -32,9 +33,9 @@ X = np.log1p(counts / (size / size.mean()))
 # Clusters
 # --------
 #
-# :func:`ebcd.gbcd` is generalised binary covariance decomposition (Liu and others 2023). The
-# number is that of components before they are split by sign; what the data do not support is left
-# out.
+# :func:`ebcd.gbcd` is generalised binary covariance decomposition (Liu and others 2023). The number
+# you pass is that of the components before they are split by sign. Components that the data do not
+# support are left out.
 
 model = ebcd.gbcd(X, 4)
 found = ebcd.memberships(model)
@@ -53,8 +54,8 @@ axes[1].set_title("probability of membership, the same cells", fontsize="medium"
 plt.show()
 
 # %%
-# How many memberships are right? K-means gives each cell a single cluster. With one for every
-# combination it could do better, but what the combinations have in common would be lost.
+# How many memberships are right? K-means gives each cell a single cluster. With one cluster for
+# every combination it could do better, but what the combinations have in common would be lost.
 
 labels = KMeans(3, n_init=10, random_state=0).fit(X).labels_
 for name, rows in (("gbcd", found[1:] > 0.5), ("k-means", labels == np.arange(3)[:, None])):
@@ -62,8 +63,8 @@ for name, rows in (("gbcd", found[1:] > 0.5), ("k-means", labels == np.arange(3)
     print(f"{name:8}", ", ".join(f"{n} {r:.1%}" for n, r in zip(names, right, strict=True)))
 
 # %%
-# :func:`ebcd.plots.memberships` draws the same without the truth, and sorts cells that belong
-# together. The baseline is in the first row.
+# :func:`ebcd.plots.memberships` draws the same picture without the truth, and groups cells that
+# belong together. The baseline is in the first row.
 
 ebcd.plots.memberships(model)
 plt.show()
@@ -72,8 +73,8 @@ plt.show()
 # Genes of a cluster
 # ------------------
 #
-# What a cluster does to the genes are the scores of the transposed data. They resemble
-# those of the simulation, but for noise and the logarithm of counts:
+# The scores of the transposed data show how a cluster affects the genes. They resemble those of the
+# simulation, apart from noise and the logarithm of the counts:
 
 genes = model.transform(X.T)
 for k, row in enumerate(found[1:], start=1):

@@ -2,9 +2,10 @@
 Pitprops: are these the right zeros?
 ====================================
 
-The classical test case of sparse PCA is the correlations of thirteen measurements on 180 wooden
-props for mines (Jeffers 1967). Thirteen are few enough to find the *best* sparse component of every
-size by trying all 8,191 subsets. Does EBCD, which does not search for it, come close?
+The classical test case of sparse PCA consists of the correlations of thirteen measurements on 180
+wooden pit props (Jeffers 1967). Thirteen measurements are few enough to find the *best* sparse
+component of every size by trying all 8,191 subsets. Does EBCD, which does not search for it, come
+close?
 """
 
 from itertools import combinations
@@ -21,26 +22,26 @@ S, names = props.correlation, np.asarray(props.feature_names)
 # Six components
 # --------------
 #
-# Only the correlations were published; together with the number of props they are all we need. The
-# ELBO has several optima close to each other here. We take the one reached from a varimax rotation,
-# whose first component is sparsest; the default search finds another, 3 nats higher, whose first
-# component uses twelve measurements.
+# Only the correlations were published. Together with the number of props, they are all we need. For
+# these data the ELBO has several optima of similar height. We take the one reached from a varimax
+# rotation, because its first component is the sparsest. The default search finds another one, 3
+# nats higher, whose first component uses twelve measurements.
 
 model = ebcd.EBCD(6, start="varimax").fit_covariance(S, n_samples=180)
 ebcd.plots.heatmap(model, feature_names=names)
 plt.show()
 
 # %%
-# Component 0 is the size of a prop (diameter, length, and what large props have more of), 1 its
-# moisture, 2 the diameter of its knots against its rings, 3 the density of dry wood, 4 the number
-# of knots in a whorl, and 5 the length without knots. The classical analyses give the same
-# interpretation.
+# Component 0 is the size of a prop (diameter, length, and other measurements that grow with size),
+# 1 is its moisture, 2 is the diameter of its knots against its rings, 3 is the density of dry wood,
+# 4 is the number of knots in a whorl, and 5 is the length without knots. The classical analyses
+# give the same interpretation.
 #
 # The best possible zeros
 # -----------------------
 #
-# For a subset of the measurements the best component is the leading eigenvector of their
-# correlations. The best subset of each size is found by trying them all.
+# For a given subset of the measurements, the best component is the leading eigenvector of their
+# correlations. We find the best subset of each size by trying them all.
 
 
 def variance(subset):
@@ -82,10 +83,10 @@ print(f"best {found} measurements:     ", ", ".join(names[list(exact)]))
 
 # %%
 # EBCD finds seven measurements for its first component, and they are the best seven of all 1,716
-# choices. Its largest one, two, ... up to seven loadings are the best subsets of their size, too.
-# EBCD regards the other loadings as noise, so their order means nothing. Cutting off small loadings
-# of PCA works nearly as well here, but you have to choose where to cut, and it is not optimal for
-# three and four measurements.
+# choices. Its largest loading, its largest two, and so on up to seven are also the best subsets of
+# their size. EBCD regards the other loadings as noise, so their order means nothing. Thresholding
+# the loadings of PCA works nearly as well here, but you have to choose the threshold, and the
+# result is not optimal for three and four measurements.
 #
-# One table is not enough to judge a method. :doc:`/guide/which_method` compares accuracies on
-# simulated data.
+# One data set is not enough to judge a method. :doc:`/guide/which_method` compares the accuracy of
+# the methods on simulated data.

@@ -2,17 +2,17 @@
 What your prior does
 ====================
 
-A prior says what loadings may look like, and what becomes of a noisy one. Here is every family of
-the package, fitted to a few hundred noisy values of the kind it is made for. Three pictures show
-what it does:
+A prior determines what kind of loadings are expected, and how a noisy loading is shrunk. This page
+shows every family in the package, fitted to a few hundred noisy values of the kind it is made for.
+Three pictures show what each does:
 
-- its **shrinkage**: what becomes of an observed value, against no shrinkage at all (grey);
-- the **penalty** that does the same (Proposition 2 of the paper), in nats: where it is steep,
-  values are pulled towards zero, and where it is flat, they are left alone;
-- loadings **drawn** from the fitted prior: what it expects the next ones to look like.
+- its **shrinkage**: the posterior mean of an observed value, compared with no shrinkage (grey);
+- the **penalty** with the same effect (Proposition 2 of the paper), in nats: where it is steep,
+  values are pulled towards zero, and where it is flat, they are left unchanged;
+- **draws** from the fitted prior: the kind of loadings it expects.
 
-The noise has standard deviation one throughout. The pictures are drawn anew, from the present
-version of the package, whenever this page is built.
+The noise has standard deviation one throughout. The pictures are drawn whenever this page is built,
+with the current version of the package.
 """
 
 import matplotlib.pyplot as plt
@@ -75,9 +75,9 @@ def rows(families, low=-9, high=9):
 # Sparse loadings, of both signs
 # ------------------------------
 #
-# Three quarters of the values are zero. Small values are removed nearly entirely, and large ones
-# are kept: that is what a penalty with a kink at zero and flat flanks does. The horseshoe has no
-# spike: many of its draws are small, none is exactly zero, and a few are huge.
+# Three quarters of the values are zero. Small values are removed nearly entirely and large ones are
+# kept, which is the effect of a penalty with a kink at zero and flat sides. The horseshoe has no
+# spike: many of its draws are small, none are exactly zero, and a few are huge.
 
 names = ("point_normal", "point_laplace", "normal_scale_mixture", "horseshoe")
 rows(dict.fromkeys(names, sparse))
@@ -86,9 +86,9 @@ rows(dict.fromkeys(names, sparse))
 # Dense loadings
 # --------------
 #
-# No value is zero. A normal prior shrinks all by the same factor, as ridge regression does. The
-# Laplace prior shrinks large values by a constant, as the lasso does, but removes none. ``flat``
-# does nothing, ``point_mass`` removes everything; both are there for comparison.
+# No value is zero. A normal prior shrinks all values by the same factor, as ridge regression does.
+# The Laplace prior shrinks large values by a constant, as the lasso does, but removes none.
+# ``flat`` changes nothing and ``point_mass`` removes everything; both are there for comparison.
 
 rows(dict.fromkeys(("normal", "laplace", "flat", "point_mass"), dense))
 
@@ -113,9 +113,9 @@ rows(
 # Flexible families
 # -----------------
 #
-# These learn the shape as well. Fitted to the values of ``generalized_binary`` without being told
-# of two levels, ``npmle`` and ``deconvolver`` find them; unimodal families cannot, since a second
-# peak is against their rules.
+# These families also learn the shape of the prior. Fitted to the values of the
+# ``generalized_binary`` example, ``npmle`` and ``deconvolver`` find the two levels without being
+# told about them. Unimodal families cannot, since they do not allow a second peak.
 
 names = ("unimodal_symmetric", "unimodal", "npmle", "deconvolver")
 rows(dict.fromkeys(names, binary))
@@ -124,11 +124,11 @@ rows(dict.fromkeys(names, binary))
 # Smooth loadings
 # ---------------
 #
-# Under ``spatial`` and ``gmrf`` a value is shrunk towards its neighbours, so that there is no curve
-# from one observation to its estimate, and no penalty of one loading alone. Instead, the first
-# picture has the observations (dots) and what they become; the second shows how a single observed
-# value, five times the noise, is passed on to the neighbours; the last are draws. ``spatial`` (Haar
-# wavelets here) allows jumps, the fields do not.
+# Under ``spatial`` and ``gmrf``, a value is shrunk towards its neighbours, so its estimate is not a
+# function of one observation, and there is no penalty for a single loading. Instead, the first
+# picture shows the observations (dots) and their estimates. The second shows how a single observed
+# value, five times the noise, affects its neighbours. The last shows draws. ``spatial`` (with Haar
+# wavelets here) allows jumps, but the Markov random fields do not.
 
 p = 200
 t = np.arange(p) / p
@@ -159,8 +159,8 @@ for ax, title in zip(axes[0], ("shrinkage", "one value among zeros", "two draws"
 plt.show()
 
 # %%
-# On a grid of pixels, a draw is an image. From left to right ``gmrf`` of order 1 and 2 with a short
-# range (large ``kappa``) and with a long one.
+# On a grid of pixels, a draw is an image. From left to right: ``gmrf`` of order 1 and 2 with a
+# short range (large ``kappa``) and with a long range.
 
 figure, axes = plt.subplots(1, 4, figsize=(9, 2.5), layout="constrained")
 for ax, (order, kappa) in zip(axes, ((1, 0.3), (1, 0.003), (2, 0.05), (2, 1e-4)), strict=True):

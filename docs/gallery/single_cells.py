@@ -2,9 +2,9 @@
 Genes that distinguish blood cells
 ==================================
 
-Which genes distinguish kinds of blood cells, and which cells express them? The data are 700 cells
-and 765 genes that come with scanpy, a part of the 68,000 mononuclear cells of Zheng and others
-(2017), log-transformed and with scaled genes.
+Which genes distinguish kinds of blood cells, and which cells express them? The data, 700 cells and
+765 genes, come with scanpy. They are part of the 68,000 mononuclear cells of Zheng and others
+(2017), log-transformed, with scaled genes.
 """
 
 import matplotlib.pyplot as plt
@@ -27,7 +27,7 @@ print(adata.obsm["X_ebcd"].shape, adata.varm["ebcd"].shape)
 # Top genes
 # ---------
 #
-# The local false sign rate of a gene is small where its loading has a clear sign. PCA has a loading
+# If the loading of a gene has a clear sign, its local false sign rate is small. PCA has a loading
 # for each of the 765 genes in every component.
 
 genes = adata.var_names.to_numpy()
@@ -72,8 +72,9 @@ print(f"the other {(is_b & ~high).sum()} B cells have a mean of {score[is_b & ~h
 
 # %%
 # Scanpy's plots work with these scores as with those of PCA. The scores of each component have mean
-# square one, so that all count the same in ``sc.pp.neighbors(adata, use_rep="X_ebcd")``; with
-# ``ebcd.anndata.ebcd(adata, weighted=True)`` each counts by the variance that it explains.
+# square one, so all components have the same weight in ``sc.pp.neighbors(adata,
+# use_rep="X_ebcd")``. With ``ebcd.anndata.ebcd(adata, weighted=True)``, each is weighted by the
+# variance it explains.
 
 figure, axes = plt.subplots(1, 2, figsize=(11, 4.2), layout="constrained")
 shared = {"basis": "X_ebcd", "color": "bulk_labels", "title": "", "show": False}

@@ -2,9 +2,9 @@
 Topics of a count table
 =======================
 
-A text is a mixture of topics, and a topic makes some words more frequent; no topic makes words
-negative. Which topics are in a table of counts, and which words belong to them? Texts are simulated
-here, 200 of about 500 words each, so that the answer is known.
+A text is a mixture of topics, and a topic makes some words more frequent. Counts are never
+negative. Which topics does a table of counts contain, and which words belong to them? We simulate
+200 texts of about 500 words each, so that the answer is known.
 """
 
 import matplotlib.pyplot as plt
@@ -36,9 +36,9 @@ print(counts.shape, "texts x words,", counts.sum(), "words in total")
 # A prior for topics
 # ------------------
 #
-# With ``point_exponential`` a loading is zero or positive: a component is a list of words that
-# become more frequent together. Counts need no more than that; with the default prior, topics are
-# set against each other.
+# With ``point_exponential`` a loading is either zero or positive, so a component is a list of words
+# that become more frequent together. This is all that counts need. With the default prior,
+# components would contrast topics with each other.
 
 topics = ebcd.EBCD(n_topics, prior="point_exponential").fit(counts)
 contrasts = ebcd.EBCD(n_topics).fit(counts)
@@ -47,8 +47,8 @@ for k in range(topics.n_components_):
     print(f"{k}:", ", ".join(f"{word.name} {word.loading:.1f}" for word in top))
 
 # %%
-# The figure shows all words, grouped by topic, the common ones last. Each topic is matched with
-# the component that is most like it, as the cosine over the words of topics says.
+# The figure shows all words, grouped by topic, with the common words last. Each topic is matched
+# with the most similar component, as measured by the cosine over the words that belong to topics.
 
 
 def matched(components):
@@ -76,6 +76,7 @@ axes[-1].set_xticks(range(vocabulary.size), vocabulary, rotation=90, fontsize=7)
 plt.show()
 
 # %%
-# Shares add up to one, so that more of one topic is less of the others, and their scores are
-# negatively correlated. Scores of the model are not, which is why the fit is close, not perfect;
-# words that every text has hardly vary, and have no part in any component.
+# The shares of topics in a text add up to one, so more of one topic means less of the others, and
+# their true scores are negatively correlated. Those of the model are uncorrelated, which is why the
+# fit is close but not perfect. Words that occur in every text hardly vary and are not part of any
+# component.

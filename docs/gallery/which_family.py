@@ -2,9 +2,10 @@
 Which family for which data
 ===========================
 
-A prior says what loadings may look like. :func:`ebcd.compare_priors` fits several families with the
-same number of components and compares their ELBOs. Here, three components of 150 features are drawn
-from each of five families in turn, and the families compete.
+A prior determines what kind of loadings are expected. :func:`ebcd.compare_priors` fits several
+families with the same number of components and compares their ELBOs. In this example, three
+components of 150 features are drawn from each of five families in turn, and all families are
+compared on them.
 """
 
 import matplotlib.pyplot as plt
@@ -31,8 +32,8 @@ kinds = dict(zip(["sparse", "dense", "non-negative", "on or off"], families, str
 kinds["smooth"] = "spatial"
 
 # %%
-# Components have unequal variances. Smooth loadings make sense only if features are in an
-# order, so ``spatial`` is one of the families where we know that they are.
+# The components have unequal variances. Smooth loadings make sense only if features have an order,
+# so ``spatial`` is included only if we know that they do.
 
 comparisons, samples = {}, {}
 for kind, true in kinds.items():
@@ -46,9 +47,9 @@ for kind, true in kinds.items():
     print(f"{kind:13} drawn from {true:19} best: {comparisons[kind].best}")
 
 # %%
-# On the left a component, on the right how far the families are behind the best. The dotted line
-# marks 3 nats: below, a family with fewer parameters is preferred, since such a difference is
-# hardly more than chance.
+# The left column shows a component, and the right column how far each family is behind the best.
+# The dotted line marks 3 nats. If the difference is smaller, a family with fewer parameters is
+# preferred, since such a difference is hardly more than chance.
 
 figure, axes = plt.subplots(
     len(kinds), 2, figsize=(9, 9.5), layout="constrained", width_ratios=[1, 1.3]
@@ -65,7 +66,7 @@ axes[-1, 1].set_xlabel("ELBO below the highest (nats)")
 plt.show()
 
 # %%
-# The true family wins each time. Families that contain the truth differ little from it: of dense
-# loadings, ``point_laplace`` is not far behind ``normal``. A wrong restriction, such as one sign
-# for loadings of two, is far behind. The features of a real table can be compared in the same
-# way, also on the command line: ``ebcd compare table.csv --priors``.
+# The true family wins each time. Families that contain the truth differ little from it: for dense
+# loadings, ``point_laplace`` is not far behind ``normal``. A wrong restriction, such as
+# non-negative loadings when both signs occur, falls far behind. You can compare families on real
+# data in the same way, also on the command line: ``ebcd compare table.csv --priors``.
