@@ -32,27 +32,29 @@ COMPONENTS, FEATURES = 4, 2  # shown of each fit
 TRIES = 3  # advice that is followed: text or holes, then scales
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 
-PAGE = """# Other people's tables
+PAGE = """# Data sets from other packages
 
-What happens if you type `ebcd fit FILE -o OUT` and nothing else? Here are eleven tables from other
-packages as their users would save them: with text, dates and missing cells, with identifiers, with
-units from fractions to thousands. Each ends in a fit or in one line that says what to type.
+What happens if you type `ebcd fit FILE -o OUT` and nothing else? We tried it on eleven data sets
+from other packages, saved as their users would save them: with text, dates, identifiers and missing
+cells, and in units from fractions to thousands. Each command ends in a fit or in a one-line message
+that says what to type.
 
-Run on [[date]] with ebcd [[ebcd]], [[packages]] (2 cores, one thread; seconds include the start of
-Python and reading the file, on a machine with other work to do). This page is written by
+Run on [[date]] with ebcd [[ebcd]], [[packages]] (2 cores, one thread). Seconds
+include starting Python and reading the file, on a busy machine. This page is written by
 `python -m benchmarks.bench_datasets --page docs/datasets.md`.
 
 ## Without options
 
-A component is shown by its share of the variance and the two largest loadings with a clear sign.
+For each component, the table shows its share of the variance and the two largest loadings with a
+clear sign.
 
 [[plain]]
 
-## What the command says
+## Messages
 
 [[said]]
 
-## With the options that it advises
+## With the options that the messages suggest
 
 [[advised]]
 [[skipped]]"""
@@ -159,7 +161,7 @@ def follow(path: Path, first: Run) -> Run:
 def components(run: Run) -> str:
     """Describe the components of a fit, or say that there are none."""
     if run.summary is None:
-        return "one line: see below" if run.code == 2 and len(run.lines) == 1 else "failed"
+        return "see the message below" if run.code == 2 and len(run.lines) == 1 else "failed"
     parts = [_component(part) for part in run.summary["components"]]
     count = f"{len(parts)} component{'' if len(parts) == 1 else 's'}"
     more = f"; {len(parts) - COMPONENTS} more" if len(parts) > COMPONENTS else ""
@@ -192,7 +194,7 @@ def page(rows: list[tuple[str, Package, tuple[int, int], Run, Run]], skipped: li
         "ebcd": version("ebcd"),
         "packages": ", ".join(f"{name} {version(name)}" for name in used),
         "plain": table(["table: package, rows x columns", "seconds", "result"], plain),
-        "said": table(["table", "words"], said),
+        "said": table(["table", "messages"], said),
         "advised": table(["table", "options", "seconds", "result"], advised),
         "skipped": missing,
     }

@@ -79,7 +79,7 @@ def busy(load: float | None) -> str:
     """Say so if a machine had something else to do."""
     if load is None or load < QUIET:
         return ""
-    return f" The machine was busy with other work (load {load:.1f}), so that times are rough."
+    return f" The machine was busy with other work (load {load:.1f}), so times are approximate."
 
 
 def short(value: float | None) -> str:
@@ -274,10 +274,10 @@ def _rates(rates: Results, widths: list[int], k: int) -> str:
         ["what", "measured"],
         [
             [f"product with {k} columns, one core", f"{rates['gflops']:.1f} GFLOP/s"],
-            ["an entry in it", f"{1e9 * (rates['entry'] + k * rates['column']):.2f} ns"],
-            ["an entry in the first pass", f"{1e9 * rates['moments']:.2f} ns"],
-            ["reading a file in the cache, and centring", f"{rates['read_gb']:.1f} GB/s"],
-            ["a task, for the scheduler", f"{1e3 * rates['task']:.2f} ms"],
+            ["one entry of it", f"{1e9 * (rates['entry'] + k * rates['column']):.2f} ns"],
+            ["one entry of the first pass", f"{1e9 * rates['moments']:.2f} ns"],
+            ["reading a cached file and centring", f"{rates['read_gb']:.1f} GB/s"],
+            ["scheduling of a task", f"{1e3 * rates['task']:.2f} ms"],
             [f"answer of a block, {k} columns", f"{1e3 * k * rates['answer']:.2f} ms"],
             ["passes", str(len(widths))],
             ["time between passes, whole fit", f"{rates['client']:.2f} s"],

@@ -52,11 +52,11 @@ def opening(results: Path) -> Values:
     m = read_json(path)
     versions = ", ".join(f"{name} {m[name]}" for name in ("ebcd", "numpy", "scipy", "scikit-learn"))
     kept = "".join(
-        f" Those of {METHODS[name].label} are of {date}."
+        f" Those of {METHODS[name].label} are from {date}."
         for name, date in m.get("kept", {}).items()
     )
     return {
-        "where": f"The results are of {m['date']}, on {m['cpu']} ({m['system']}), Python "
+        "where": f"The results are from {m['date']}, on {m['cpu']} ({m['system']}), Python "
         f"{m['python']}, {versions}.{kept}"
     }
 

@@ -42,7 +42,7 @@ def test_page(tmp_path, monkeypatch, capsys):
     page = (tmp_path / "page.md").read_text(encoding="utf-8")
     assert f"pandas {pd.__version__}" in page
     assert "| mine<br>pandas, 30 x 4 |" in page
-    assert "one line: see below" in page
+    assert "see the message below" in page
     assert r"error: mine.csv: 1 column holds text: 'group\|s'" in page
     assert "| mine | `--numeric-only` |" in page
     assert "component" in page.rpartition("`--numeric-only`")[2]
