@@ -155,8 +155,8 @@ def times(results: Path) -> Values:
             lines.append([setting, LABELS[name], *cells])
             if name == "ebcd_pl":
                 fast.append(
-                    f"In Simulation {setting}, EBCD-pl takes {1e3 * mean:.0f} ms, PCA {1e3 * pca:.1f} "
-                    f"ms and R {theirs['seconds']} s: 1/{ratio:.0f} of R's time."
+                    f"In Simulation {setting}, EBCD-pl takes {1e3 * mean:.0f} ms, PCA "
+                    f"{1e3 * pca:.1f} ms and R {theirs['seconds']} s: 1/{ratio:.0f} of R's time."
                 )
     head = ["simulation", "method", "seconds", "relative to PCA", "reference", "times faster"]
     return {"times": table(head, lines), "fast": " ".join(fast)}

@@ -57,7 +57,7 @@ def write_checkpoint(folder):
         warnings.simplefilter("always")
         checkpoint.note("state", lambda: np.arange(10.0))
     if caught:
-        assert "the fit goes on without it" in str(caught[0].message)
+        assert "the fit continues without it" in str(caught[0].message)
         raise Failed(str(caught[0].message))
 
 

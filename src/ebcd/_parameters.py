@@ -212,15 +212,13 @@ def check_path(checkpoint: Any) -> None:
         raise ValueError(f"{shown(str(path))} is not a path: {error}") from None
     folder = str(path.parent)
     if path.is_dir():
-        raise ValueError(f"{str(path)!r} is a folder; give the path of a file in it")
+        raise ValueError(f"{str(path)!r} is a folder; pass the path of a file in it")
     if path.exists() and not path.is_file():  # a device would be put out of its place
-        raise ValueError(f"{str(path)!r} is no ordinary file; give another path")
+        raise ValueError(f"{str(path)!r} is not a regular file; pass another path")
     if not path.parent.is_dir():
-        raise ValueError(f"there is no folder {folder!r}; make it first")
+        raise ValueError(f"the folder {folder!r} does not exist; create it first")
     if not os.access(folder, os.W_OK):
-        raise ValueError(
-            f"nothing can be written to the folder {folder!r}; give a path in another one"
-        )
+        raise ValueError(f"the folder {folder!r} is not writable; pass a path in another folder")
 
 
 def as_generator(random_state: Any, default: int | None = None) -> np.random.Generator:

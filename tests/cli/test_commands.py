@@ -249,7 +249,7 @@ def test_hints_on_covariances(tmp_path):
     assert "add --covariance" not in result.stderr
     np.save(tmp_path / "x.npy", X)
     result = ok("transform", tmp_path / "out", tmp_path / "x.npy")
-    assert "without means: centre the data" in result.stderr
+    assert "has no means; centre the data" in result.stderr
 
 
 def test_changes_that_cannot_be(table, tmp_path):
@@ -374,7 +374,7 @@ def test_wrong_use_is_one_line(arguments, words):
         (("--prior", "point_laplas"), "did you mean 'point_laplace'"),
         (("--prior", "normal,laplace", "-k", "1"), "prior has 2 entries"),
         (("--max-time", "-1"), "max_time must be a number of seconds above 0"),
-        (("--checkpoint", "no/such/folder/file"), "there is no folder"),
+        (("--checkpoint", "no/such/folder/file"), "does not exist; create it first"),
         (("--log-returns", "--difference"), "leave out --difference"),
         (("--n-samples", "9"), "--n-samples is only for --covariance"),
     ],
@@ -659,13 +659,13 @@ def test_bad_columns_to_colour_by(flowers, tmp_path):
     path, out = flowers[0], ("-o", tmp_path / "out")
     assert "--color-by: " in error("fit", path, *out, "--color-by", "kinds")
     message = error("fit", path, *out, "--drop", "a", "--color-by", "kind", "--transpose")
-    assert "--color-by takes a column" in message
+    assert "--color-by needs a column" in message
     np.savetxt(tmp_path / "S.csv", np.eye(4), delimiter=",", header="a,b,c,d", comments="")
     covariance = ("--covariance", "--n-samples", 9)
     message = error("fit", tmp_path / "S.csv", *out, *covariance, "--color-by", "a")
     assert "needs data with a row for each sample" in message
     message = error("fit", tmp_path / "S.csv", *out, *covariance, "--stability", 3)
-    assert "--stability takes halves of the rows" in message
+    assert "--stability fits halves of the rows" in message
 
 
 def test_colour_by_a_column_of_a_matrix(tmp_path):
@@ -949,7 +949,7 @@ def test_preparation_and_notes_are_at_the_top(tmp_path):
     ok("fit", path, "-o", out, *options, "--standardize")
     said = [
         "divided by their standard deviations",
-        "belong to no component",
+        "not in any component",
         "1 row with missing cells",
     ]
     summary = (out / "summary.json").read_text(encoding="utf-8")
@@ -1045,7 +1045,7 @@ def test_compare_writes_a_page(name, table, tmp_path):
     assert "<h1>Methods compared on counts.csv</h1>" in page
     assert "<th scope=row>EBCD normal</th><td>2</td>" in page
     assert "divided by their standard deviations (--standardize)" in page
-    for words in ("EBMF and EBPCA shrink the scores", "comparable between prior families"):
+    for words in ("EBMF and EBPCA also shrink the scores", "only between prior families"):
         assert words in page
         assert words in " ".join(result.stdout.split())
     assert "{{" not in page

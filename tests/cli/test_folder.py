@@ -85,7 +85,7 @@ def test_results_that_were_being_replaced_come_back(out, tmp_path):
 
 @pytest.mark.parametrize("name", ["thesis.tex", "summary.json"])
 def test_what_others_write_meanwhile_is_never_deleted(out, tmp_path, name):
-    with pytest.raises(ValueError, match=r"changed .*out during the run.* are in .*out-1"):
+    with pytest.raises(ValueError, match=r"out was changed .* during the run.* are in .*out-1"):
         run(out, meanwhile=lambda: (out / name).write_text("years of work"))
     assert (out / name).read_text() == "years of work"
     assert (tmp_path / "out-1" / "summary.json").read_text() == "new"

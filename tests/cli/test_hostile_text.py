@@ -197,7 +197,7 @@ def test_an_interrupted_fit_tells_of_its_checkpoint(folder, tmp_path, monkeypatc
     command = ("fit", folder / "x.csv", "-o", tmp_path / "out")
     result = run(*command, "--checkpoint", checkpoint)
     assert result.exit_code == 130
-    assert f"goes on from the checkpoint {checkpoint}" in result.stderr
+    assert f"resumes from the checkpoint {checkpoint}" in result.stderr
     monkeypatch.setattr(_app, "fit_and_write", lambda *a, **o: 1 / 0)
     result = run(*command)
     assert result.exit_code == 2

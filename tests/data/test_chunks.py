@@ -64,7 +64,7 @@ class TestSources:
                 return generated
 
         for source in (lambda: once, lambda: mapped, Used()):
-            with pytest.raises(ValueError, match="gave the same iterator twice"):
+            with pytest.raises(ValueError, match="returned the same iterator twice"):
                 whole(Chunks(source))
 
     def test_truth_values(self):

@@ -52,7 +52,9 @@ class TestCheckCovariance:
             check_covariance(S)
 
     def test_not_positive_semi_definite(self):
-        match = "not positive semi-definite: its smallest eigenvalue is -1; was it computed from"
+        match = (
+            "not positive semi-definite: its smallest eigenvalue is -1; was it computed pairwise"
+        )
         with pytest.raises(ValueError, match=match):
             check_covariance([[1.0, 2.0], [2.0, 1.0]])
 

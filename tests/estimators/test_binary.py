@@ -114,7 +114,7 @@ class TestClustersOfSamples:
 
     def test_what_the_recipe_decides(self):
         X, _ = draw_cells(0)
-        with pytest.raises(TypeError, match="no parameter prior: the recipe decides it"):
+        with pytest.raises(TypeError, match="no parameter prior; it is fixed by the method"):
             gbcd(X, 3, prior="normal")
         with pytest.raises(TypeError, match="one array or data frame, got Gram"):
             gbcd(ebcd.Gram(), 3)

@@ -132,7 +132,7 @@ class TestRows:
         assert 0.8 < np.median(rows[used] / parametric[used]) < 1.25
 
     def test_need_data_in_memory(self, model):
-        with pytest.raises(ValueError, match=r'"rows" draws .* X must be given; .*"parametric"'):
+        with pytest.raises(ValueError, match=r'"rows" draws .* so it needs X; .*"parametric"'):
             model.bootstrap(method="rows")
         with pytest.raises(ValueError, match="X must be a matrix in memory, not Chunks"):
             model.bootstrap(Chunks([draw()]), method="rows")

@@ -142,7 +142,7 @@ class TestScores:
 
     def test_fit_transform_needs_the_data_twice(self):
         given = iter(cut(draw()))
-        with pytest.raises(ValueError, match="needed for the fit and for the scores; give a list"):
+        with pytest.raises(ValueError, match="needed for the fit and for the scores; pass a list"):
             EBCD(K).fit_transform(given)
         assert len(list(given)) == 4  # nothing was taken from it
 
@@ -220,7 +220,7 @@ class TestWhatNeedsAllRows:
 class TestMistakes:
     def test_what_holds_several_matrices(self):
         held = type("AnnData", (), {"__iter__": lambda held: iter([held])})  # without end
-        with pytest.raises(TypeError, match=r"X is an AnnData, .*; give one, X\.X"):
+        with pytest.raises(TypeError, match=r"X is an AnnData, .*; pass one, X\.X"):
             EBCD(1).fit(held())
 
     @pytest.mark.parametrize(

@@ -144,9 +144,9 @@ class TestPriors:
             compare_priors(X, priors)
 
     def test_same_name_twice(self, X):
-        with pytest.raises(ValueError, match="two priors 'normal'; give a dict"):
+        with pytest.raises(ValueError, match="two priors are called 'normal'; pass a dict"):
             compare_priors(X, ["normal", make_family("normal")])
-        with pytest.raises(TypeError, match="give a list of them as priors"):
+        with pytest.raises(TypeError, match="pass a list as priors"):
             compare_priors(X, prior="normal")
 
 
@@ -165,7 +165,7 @@ class TestComponents:
 
     def test_nothing_but_noise(self):
         noise = np.random.default_rng(0).normal(size=(50, 20))
-        with pytest.raises(ValueError, match="give n_components as a number"):
+        with pytest.raises(ValueError, match="pass n_components as a number"):
             compare_priors(noise)
 
     def test_a_prior_that_drops_all_components(self, X):

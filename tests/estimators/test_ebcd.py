@@ -646,7 +646,7 @@ class TestNothingFound:
     def test_shapes_and_message(self, X, setting):
         model = EBCD(**SETTINGS[setting])
         X = X - 4.0 if setting == "uncentred" else X
-        with pytest.warns(UserWarning, match="nothing stands out from noise. Give n_components"):
+        with pytest.warns(UserWarning, match="nothing stands out from noise. Pass n_components"):
             scores = model.fit_transform(X)
         assert scores.shape == (50, 0)
         assert model.n_components_ == 0

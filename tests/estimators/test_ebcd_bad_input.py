@@ -369,7 +369,7 @@ class TestTooLargeOrSmall:
 
     @pytest.mark.parametrize("size", [1e-200, 1e-300])
     def test_squares_that_underflow_are_refused(self, size):
-        with pytest.raises(ValueError, match="too small to square; divide it by some unit"):
+        with pytest.raises(ValueError, match="too small to square; change its units"):
             EBCD(2).fit(size * draw())
 
 

@@ -363,15 +363,15 @@ class TestRefused:
     def test_folders_that_cannot_be_written_to(self, monkeypatch, tmp_path):
         """Before time is spent; faked, since the superuser can write anywhere."""
         monkeypatch.setattr("os.access", lambda path, mode: False)
-        with pytest.raises(ValueError, match=r"nothing can be written to the folder .*another"):
+        with pytest.raises(ValueError, match=r"the folder .* is not writable; .*another"):
             EBCD(2, checkpoint=tmp_path / "fit").fit(X)
 
     @pytest.mark.parametrize(
         ("parameters", "error", "said"),
         [
-            ({"checkpoint": "no/such/folder/fit"}, ValueError, "no folder 'no/such/folder'"),
+            ({"checkpoint": "no/such/folder/fit"}, ValueError, "'no/such/folder' does not exist"),
             ({"checkpoint": "."}, ValueError, "'.' is a folder"),
-            ({"checkpoint": "/dev/null"}, ValueError, "'/dev/null' is no ordinary file"),
+            ({"checkpoint": "/dev/null"}, ValueError, "'/dev/null' is not a regular file"),
             ({"max_time": 0}, ValueError, "max_time must be a number of seconds above 0"),
         ],
     )
@@ -411,7 +411,7 @@ class TestMaxTime:
     def test_goes_on_from_the_checkpoint(self, clock, tmp_path, start):
         path = tmp_path / "fit"
         whole = EBCD(4, start=start, tol=1e-9).fit(X)
-        with pytest.warns(ConvergenceWarning, match="is kept, so that it goes on if fitted again"):
+        with pytest.warns(ConvergenceWarning, match="is kept, so the fit resumes if you fit again"):
             EBCD(4, start=start, tol=1e-9, max_time=2, checkpoint=path).fit(X)
         model = EBCD(4, start=start, tol=1e-9, max_time=1e6, checkpoint=path)
         assert same_optimum(whole, model.fit(X), 1e-7)
@@ -449,7 +449,9 @@ class TestMaxTime:
         path = tmp_path / "fit"
         whole = EBCD(3, start="svd", max_iter=500).fit(X)
         for max_iter in range(2, 6):
-            with pytest.warns(ConvergenceWarning, match="goes on if fitted with a larger max_iter"):
+            with pytest.warns(
+                ConvergenceWarning, match="resumes if you fit with a larger max_iter"
+            ):
                 EBCD(3, start="svd", max_iter=max_iter, checkpoint=path).fit(X)
         assert same_optimum(whole, EBCD(3, start="svd", max_iter=500, checkpoint=path).fit(X))
         assert not path.exists()

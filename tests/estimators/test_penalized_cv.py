@@ -252,7 +252,7 @@ class TestEmptying:
 
     @pytest.mark.parametrize("penalty", ["none", "nonnegative", ElasticNet(0.0)])
     def test_penalties_that_empty_nothing(self, penalty):
-        with pytest.raises(ValueError, match="give alphas as an array"):
+        with pytest.raises(ValueError, match="pass alphas as an array"):
             PenalizedPCACV(2, penalty=penalty).fit(draw())
 
 
@@ -264,7 +264,7 @@ class TestBadInput:
             ({"alphas": [1.0, -1.0]}, ValueError, "a list of numbers of at least 0, got"),
             ({"cv": []}, ValueError, "cv must give splits"),
             ({"cv": [([], [1])]}, ValueError, "cv must give"),
-            ({"cv": [([0, 1], [99])]}, ValueError, "outside of the 60 rows"),
+            ({"cv": [([0, 1], [99])]}, ValueError, "outside the 60 rows"),
             ({"cv": [([0.5, 1], [2])]}, ValueError, "pairs .* of row numbers"),
             ({"cv": 100}, ValueError, "n_splits=100"),
             ({"penalty": "l2"}, ValueError, "unknown penalty 'l2'; did you mean"),

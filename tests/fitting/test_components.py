@@ -270,7 +270,7 @@ class TestRows:
         X = strong(rng, 49, 65)
         resampled = X[rng.integers(49, size=49)]
         for rows in (np.repeat(X, 2, axis=0), resampled):
-            with pytest.warns(UserWarning, match="rows are copies of others"):
+            with pytest.warns(UserWarning, match="rows are duplicates"):
                 assert 2 <= found(rows, max_iter=5, tol=1.0) <= 3
 
     def test_rows_that_are_alike_by_chance(self):

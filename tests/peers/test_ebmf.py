@@ -301,14 +301,14 @@ class TestBadInput:
         X = draw()
         for change, message in (
             ((0, 0, np.inf), "infinity"),
-            ((3, slice(None), np.nan), "row 3 of X has no entry"),
-            ((slice(None), 4, np.nan), "column 4 of X has no entry"),
+            ((3, slice(None), np.nan), "row 3 of X has only missing entries"),
+            ((slice(None), 4, np.nan), "column 4 of X has only missing entries"),
         ):
             bad = X.copy()
             bad[change[0], change[1]] = change[2]
             with pytest.raises(ValueError, match=message):
                 EBMF(2).fit(bad)
-        with pytest.raises(ValueError, match="only dense data may"):
+        with pytest.raises(ValueError, match="only in dense data"):
             EBMF(2).fit(sparse.csr_array(np.where(X > 29, np.nan, X)))
 
     def test_needs_the_data(self):

@@ -133,5 +133,5 @@ def test_lazy_frames_are_refused_in_words(model, method):
     polars = pytest.importorskip("polars")
     X = np.random.default_rng(0).normal(size=(20, 3)) * [3.0, 1.0, 1.0]
     model = clone(model).fit(X)
-    with pytest.raises(TypeError, match=r"X is a LazyFrame.* give X.collect\(\)"):
+    with pytest.raises(TypeError, match=r"X is a LazyFrame.* pass X.collect\(\)"):
         getattr(model, method)(polars.DataFrame(X).lazy())

@@ -101,7 +101,7 @@ def test_a_cell_can_be_run_again():
 
 def test_names_are_taken_once():
     other = type("Other", (TwoLevels,), {"name": "normal"})
-    with pytest.raises(ValueError, match="there is a prior 'normal' already"):
+    with pytest.raises(ValueError, match="a prior 'normal' already exists"):
         register(other)
     assert PRIORS["normal"] is ebcd.priors.Normal
 

@@ -238,7 +238,7 @@ class TestPosterior:
             make_prior("spatial", priors={"db4": []})
         with pytest.raises(ValueError, match="family"):
             make_family("spatial", family="point_exponential")
-        with pytest.raises(ValueError, match="EBMF takes no priors"):
+        with pytest.raises(ValueError, match="EBMF has no priors"):
             ebcd.peers.EBMF(1, loadings_prior="spatial").fit(np.eye(4))
 
 

@@ -130,11 +130,11 @@ def test_the_data_come_first(tmp_path):
     text = page.with_suffix(".md").read_text("utf-8")
     assert text.index("## The data") < text.index("## What was fitted")
     assert "- 200 rows of 6 features, no cell is missing.\n" in text
-    assert "- Constant, so that no component has them: d.\n" in text
-    assert "far out on one side that weigh a lot: e (+" in text
+    assert "- Constant, so not part of any component: d.\n" in text
+    assert "so a few extreme values have a large influence: e (+" in text
     assert re.search(r"Largest correlations: [abc] and [abc] \(0\.9", text)
     words = page.read_text("utf-8")
-    assert words.index("Constant, so that") < words.index("<h2>Summary</h2>")
+    assert words.index("Constant, so not") < words.index("<h2>Summary</h2>")
 
 
 def test_missing_cells_are_counted(tmp_path, X):

@@ -125,7 +125,7 @@ def fit(
         steps = Steps(transpose, log_returns, difference, standardize)
         check_covariance_options(covariance, n_samples, steps)
         if covariance and stability is not None:
-            raise ValueError("--stability takes halves of the rows, which a covariance has not")
+            raise ValueError("--stability fits halves of the rows; a covariance matrix has no rows")
         reading["keep_missing"] = not covariance
         title = f"Components of {path.name if str(path) != '-' else 'standard input'}"
         about = {"title": title, "source": str(path), "output": str(output)}

@@ -47,16 +47,16 @@ _LEGEND = [
     (
         "variance: squared lengths of the components as a share of the total variance. EBCD (here "
         "with the scores of the paper), PCA and sparse PCA count the noise along their components "
-        "as well; EBMF and EBPCA shrink the scores, too, and count only what they take for signal, "
-        "so their shares are lower even where the components are alike"
+        "as well. EBMF and EBPCA also shrink the scores and count only what they take for signal, "
+        "so their shares are lower even if the components are similar"
     ),
     (
         "features used: loadings of each component that are not zero, or have a clear sign "
         f"(lfsr < {CLEAR_SIGN})"
     ),
     (
-        "ELBO: bound on the log-likelihood, comparable between prior families of EBCD only, where "
-        "more flexible ones reach higher values"
+        "ELBO: bound on the log-likelihood, comparable only between prior families of EBCD; more "
+        "flexible families reach higher values"
     ),
 ]
 _BEST = (
@@ -110,7 +110,7 @@ def compare_families(
     """Fit prior families with the same number of components and say which is best."""
     if data.n_samples is not None:
         raise ValueError(
-            "--priors needs the data; of a covariance matrix compare families with --method"
+            "--priors needs the data; to compare families on a covariance matrix, use --method"
         )
     shown.stage(f"fitting {len(priors)} prior families")
     with warnings.catch_warnings():

@@ -46,13 +46,13 @@ class Steps:
         """Do everything but standardize."""
         if self.transpose:
             if table.groups:
-                raise ValueError("--color-by takes a column, which --transpose makes a row")
+                raise ValueError("--color-by needs a column, but --transpose makes it a row")
             table = table.transposed()
         if not (self.log_returns or self.difference):
             return table
         option = "--log-returns" if self.log_returns else "--difference"
         if is_sparse(table.values):
-            raise ValueError(f"{option} requires dense data, but these are sparse")
+            raise ValueError(f"{option} requires dense data, but the data are sparse")
         if table.values.shape[0] < 2:
             raise ValueError(f"{option} needs at least two rows, got {table.values.shape[0]}")
         table = _in_time(table, option)
@@ -172,7 +172,7 @@ def _checked_constant(path: Path, table: Table) -> Table:
     if not constant.any():
         return table
     names = listed([table.column_names[j] for j in np.flatnonzero(constant)])
-    return _noted(table, f"constant columns belong to no component: {names}")
+    return _noted(table, f"constant columns are not in any component: {names}")
 
 
 def _checked_spread(data: Prepared, center: bool) -> Prepared:
@@ -186,9 +186,9 @@ def _checked_spread(data: Prepared, center: bool) -> Prepared:
         return data
     low, high = np.argmin(np.where(variances > 0, variances, np.inf)), np.argmax(variances)
     warning = (
-        f"the variances of the columns differ more than a hundredfold ({variances[low]:.3g} of "
-        f"{names[low]!r}, {variances[high]:.3g} of {names[high]!r}), so the columns that vary most "
-        "decide what is found; add --standardize to give all of them the same weight"
+        f"the variances of the columns differ more than a hundredfold ({names[low]!r}: "
+        f"{variances[low]:.3g}, {names[high]!r}: {variances[high]:.3g}), so the columns that vary "
+        "most dominate the components; add --standardize to give all columns the same weight"
     )
     return replace(data, warnings=(warning,))
 
@@ -271,7 +271,7 @@ def scores_of(
         del model.feature_names_in_  # the data are an array here, in the right order
     if not hasattr(model, "mean_"):
         table = _noted(
-            table, "the model was fitted to a covariance, without means: centre the data"
+            table, "the model was fitted to a covariance and has no means; centre the data"
         )
     _show_notes(table, shown)
     values = table.values
@@ -290,5 +290,5 @@ def _matched(table: Table, features: list[str], path: Path) -> Table:
         order = [places[name] for name in features]
         return replace(table, values=table.values[:, order], column_names=features)
     if table.column_names == [f"x{j}" for j in range(len(features))] and missing == features:
-        return _noted(table, "the columns have no names; they were taken in the order of the fit")
+        return _noted(table, "the columns have no names; the order of the fit is assumed")
     raise ValueError(missing_features(str(path), missing, features))

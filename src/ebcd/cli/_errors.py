@@ -63,7 +63,7 @@ def one_line_errors(checkpoint: Path | None = None) -> Iterator[None]:
         raise typer.Exit(_report(f"the data do not fit into memory; {advice}")) from None
     except (KeyboardInterrupt, typer.Abort):
         kept = checkpoint is not None and checkpoint.exists()
-        told = f"the same command goes on from the checkpoint {checkpoint}"
+        told = f"the same command resumes from the checkpoint {checkpoint}"
         echo(f"interrupted; {told if kept else 'nothing was written'}", err=True)
         raise typer.Exit(130) from None
     except Exception as error:  # noqa: BLE001 - people should not see a traceback

@@ -164,7 +164,7 @@ def _publish(part: Path, target: Path, folder: Path, replaceable: frozenset[str]
             number += 1
         part.rename(beside)
         if isinstance(error, FileExistsError) or error.errno == errno.ENOTEMPTY:
-            what = f"somebody else changed {folder} during the run"
+            what = f"{folder} was changed by another program during the run"
         else:
             what = f"{folder} cannot be replaced ({error.strerror})"
         raise ValueError(f"{what}, so it was left alone; the results are in {beside}") from None

@@ -68,8 +68,8 @@ INPUT = _argument(
     help="CSV, TSV, Excel, Parquet, NPY, NPZ, Matrix Market or h5ad file, plain or compressed, "
     "with a row per sample and a column per feature; - is standard input.",
 )
-RESULTS = _argument(metavar="OUT", help="Folder that ebcd fit wrote.")
-MODEL = _argument(metavar="MODEL", help="Folder that ebcd fit wrote, or the model.npz in it.")
+RESULTS = _argument(metavar="OUT", help="Folder written by ebcd fit.")
+MODEL = _argument(metavar="MODEL", help="Folder written by ebcd fit, or the model.npz in it.")
 INDEX = _read(
     'Column of row names or dates, or "none". By default the first, if it looks like one.',
     metavar="NAME",
@@ -142,8 +142,8 @@ PRIOR = _model(
 )
 NOISE = _model("Whether all columns share one noise variance.", default=Noise.constant)
 SCORES = _model(
-    "What is assumed of the scores: with integrated or relaxed, uncertainties are about the "
-    "population; with orthogonal (the paper, and the default in Python), given the scores.",
+    "Model of the scores: with integrated or relaxed, uncertainties are about the population; with "
+    "orthogonal (the paper, and the default in Python), they are given the scores.",
     default=Scores.integrated,
 )
 START = _model(
@@ -164,13 +164,13 @@ CHECKPOINT = _model(
 )
 SEED = _model("Seed of the random starts.", min=0, metavar="N", default=0)
 BOOTSTRAP = _model(
-    "Fit to this many data sets drawn from the fitted model as well, and give intervals of these "
-    "fits in place of credible intervals; 50 are enough.",
+    "Also fit this many data sets drawn from the fitted model, and report the intervals of these "
+    "fits instead of credible intervals; 50 are enough.",
     min=2,
     metavar="N",
 )
 STABILITY = _model(
-    "Fit to this many random halves of the rows as well, each from scratch, and say how often each "
+    "Also fit this many random halves of the rows, each from scratch, and report how often each "
     "component is found again; 20 are enough.",
     min=1,
     metavar="N",
@@ -188,8 +188,8 @@ ALL_METHODS = _model(
     default=False,
 )
 PRIORS_COMPARED = _model(
-    "Compare prior families only, and say which is best: names separated by commas, or without a "
-    f"value {', '.join(USUAL_PRIORS)}.",
+    "Compare only prior families and mark the best: names separated by commas; without a value, "
+    f"{', '.join(USUAL_PRIORS)}.",
     "--priors",
     metavar="[NAMES]",
     show_default=False,

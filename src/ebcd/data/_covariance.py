@@ -182,8 +182,8 @@ class DataCovariance(AbstractCovariance):
         self._copied = self._rows.matrix is not rows.matrix and not self._rows.has_sparse
         if self._rows.dtype == np.float32 and not _SINGLE[0] < self.unit < _SINGLE[1]:
             raise ValueError(
-                f"X is in single precision, and of a size, {self.unit:.2g}, at the end of its "
-                "range; convert it to double precision, or divide it by some unit"
+                f"X is in single precision, and the size of its entries, {self.unit:.2g}, is near "
+                "the end of its range; convert X to double precision, or change its units"
             )
         self._diagonal = variances / self.unit / self.unit
         # one scale for all features is applied to the scores, which are fewer

@@ -25,9 +25,9 @@ from ebcd.data._streamed import ChunkRows
 
 _READ_BY_ROWS = ("anndata", "h5py", "zarr")  # libraries whose arrays are not in memory
 _NO_MATRIX = {
-    "LazyFrame": "a LazyFrame, which is a query and holds no data; give X.collect(), or, if that "
+    "LazyFrame": "a LazyFrame, which is a query and holds no data; pass X.collect(), or, if that "
     "is too large, X.sink_parquet(file) and then Chunks.from_parquet(file)",
-    "AnnData": "an AnnData, which holds several matrices; give one, X.X or X.layers[...], or call "
+    "AnnData": "an AnnData, which holds several matrices; pass one, X.X or X.layers[...], or call "
     "ebcd.anndata.ebcd(X)",
 }
 
@@ -35,7 +35,7 @@ _NO_MATRIX = {
 def _chunk_rows(x: Any, reading: Reading) -> AbstractRows:
     if reading.whole:
         raise ValueError(
-            "X comes in chunks, but this fit needs all rows at once, in memory; put them together, "
+            "X comes in chunks, but this fit needs all rows at once, in memory; concatenate them, "
             "or use a method that needs only a covariance, such as EBCD"
         )
     chunks = x if isinstance(x, Chunks) else Chunks(x)
@@ -107,7 +107,7 @@ def refuse_queries(x: Any) -> None:
         raise TypeError(f"X is {_NO_MATRIX[kind]}")
     if isinstance(x, str | PathLike):
         raise TypeError(
-            f"X is the path {str(x)!r}, not data; give Chunks.from_npy(path), from_csv, "
+            f"X is the path {str(x)!r}, not data; pass Chunks.from_npy(path), from_csv, "
             "from_parquet, from_hdf5, from_h5ad or from_zarr, or read the file first"
         )
 
@@ -285,7 +285,7 @@ def check_covariance(matrix: Any) -> Array:
         i, j = np.unravel_index(int(np.abs(asymmetry).argmax()), array.shape)
         raise ValueError(
             f"the covariance is not symmetric: entries [{i}, {j}] and [{j}, {i}] differ by "
-            f"{largest:.3g}; use (S + S.T) / 2 if that is rounding"
+            f"{largest:.3g}; use (S + S.T) / 2 if that is rounding error"
         )
     array = array if largest == 0 else np.asarray(0.5 * (array + array.T))
     # a Cholesky decomposition exists, at a fraction of the price of eigenvalues: in place, and in
@@ -299,6 +299,6 @@ def check_covariance(matrix: Any) -> Array:
         if smallest < -shift:
             raise ValueError(
                 "the covariance is not positive semi-definite: its smallest eigenvalue is "
-                f"{smallest * unit:.3g}; was it computed from incomplete pairs?"
+                f"{smallest * unit:.3g}; was it computed pairwise from incomplete data?"
             )
     return array

@@ -60,7 +60,7 @@ def checked_sparse(x: Any) -> Any:
         checked.check_format(full_check=True)
     except (ValueError, IndexError) as error:
         raise ValueError(
-            f"X is a damaged sparse matrix: {error}; was it changed after it was made?"
+            f"X is a damaged sparse matrix: {error}; was it changed after it was created?"
         ) from None
     if not checked.has_canonical_format:
         checked = checked.copy()
@@ -247,8 +247,8 @@ class Moments:
         large = self.unit > 1
         what = "entries as large as" if large else "no entries much above"
         raise ValueError(
-            f"X has {what} {self.unit:.3g}, too {'large' if large else 'small'} to square; divide "
-            "it by some unit"
+            f"X has {what} {self.unit:.3g}, too {'large' if large else 'small'} to square; change "
+            "its units"
         )
 
 

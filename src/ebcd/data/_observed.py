@@ -99,8 +99,8 @@ def observe(rows: AbstractRows, center: bool, scale: bool) -> tuple[Observed, Ar
         never = [names[j] for j in np.flatnonzero(counts == 0)]
         listed = ", ".join(map(str, never[:5])) + (", ..." if len(never) > 5 else "")
         raise ValueError(
-            f"{len(never)} of {counts.size} features have no entry that is not missing (NaN), so "
-            f"that nothing is known of them: {listed}; leave them out"
+            f"{len(never)} of {counts.size} features have only missing entries (NaN): {listed}; "
+            "leave them out"
         )
     mean = np.nanmean(x, axis=0) if center else np.zeros(counts.size)
     x = np.where(gone, mean, x) - mean  # a signaling NaN takes part in no arithmetic

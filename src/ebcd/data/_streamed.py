@@ -131,14 +131,14 @@ class _Anew:
         made = self._make()
         if not hasattr(made, "__iter__"):
             raise TypeError(
-                f"the function given to Chunks must return an iterator over chunks, it returned "
+                f"the function passed to Chunks must return an iterator over chunks, it returned "
                 f"{type(made).__name__}"
             )
         chunks = iter(made)
         if chunks is self._latest():
             raise ValueError(
-                "the data gave the same iterator twice, which is used up after one pass; make a "
-                "new one in the function given to Chunks, such as "
+                "the data returned the same iterator twice, which is exhausted after one pass; "
+                "create a new one in the function passed to Chunks, as in "
                 "Chunks(lambda: pandas.read_csv(path, chunksize=1000))"
             )
         try:
@@ -156,8 +156,8 @@ def _iterator_source(chunks: Iterator[Any]) -> Source:
     def read(rows: int, size: int) -> Iterator[Any]:
         if not left:
             raise ValueError(
-                "the data are an iterator, which is used up after one pass; give a list, or "
-                "Chunks(function) with a function that makes the iterator anew"
+                "the data are an iterator, which is exhausted after one pass; pass a list, or "
+                "Chunks(function) with a function that returns a new iterator"
             )
         yield from left.pop()
 
@@ -167,7 +167,7 @@ def _iterator_source(chunks: Iterator[Any]) -> Source:
 def _described(first: Any, source: Source) -> Source:
     """Return a source with the columns of its first chunk."""
     if first is None:
-        used = "; an iterator that has been read before has none left" if source.once else ""
+        used = "; an iterator that has already been read has none left" if source.once else ""
         raise ValueError(f"there are no chunks: the data have neither rows nor columns{used}")
     shape, names = np.shape(first), list(getattr(first, "columns", []))
     if len(shape) != 2:
@@ -288,11 +288,11 @@ class ChunkRows(AbstractRows):
     def _only_once(self) -> str:
         p = self.n_features
         moderate = p <= _settings.SETTINGS.moderate
-        reason = "has no room in max_memory" if moderate else "would be too large"
+        reason = "does not fit in max_memory" if moderate else "would be too large"
         return (
             f"X is an iterator, which can be read only once, but the covariance matrix of {p} "
-            f"features {reason}, so that the data are needed again and again; give a list of "
-            "chunks, or Chunks(function) with a function that makes the iterator anew"
+            f"features {reason}, so the data must be read repeatedly; pass a list of chunks, or "
+            "Chunks(function) with a function that returns a new iterator"
         )
 
     def product(self, v: Array, mean: Array, far: bool, weight: float) -> Array:
@@ -351,8 +351,8 @@ class ChunkRows(AbstractRows):
             return
         raise ValueError(
             f"the data have changed: they had {self.n_rows} rows at first and "
-            f"{'' if finished else 'at least '}{read} in pass {self._passes}; chunks must be the "
-            "same whenever they are asked for"
+            f"{'' if finished else 'at least '}{read} in pass {self._passes}; every pass must "
+            "yield the same chunks"
         )
 
     def _checked(self, chunk: Any, number: int) -> Any:

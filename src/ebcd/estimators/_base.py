@@ -198,8 +198,8 @@ class Decomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         if isinstance(X, Iterator):
             raise ValueError(
                 "X is an iterator, which can be read only once, but the data are needed for the "
-                "fit and for the scores; give a list of chunks, or Chunks(function) with a "
-                "function that makes the iterator anew"
+                "fit and for the scores; pass a list of chunks, or Chunks(function) with a "
+                "function that returns a new iterator"
             )
         return self.fit(X, y, **fit_params).transform(X)
 
@@ -360,5 +360,5 @@ def _log_likelihood(inner: Array, constant: float, parts: Array) -> Array:
     with np.errstate(over="ignore", invalid="ignore"):
         distance = squares - (along * np.linalg.solve(inner, along.T).T).sum(axis=1)
     if not np.isfinite(distance).all():
-        raise ValueError("X is so far from the data of the fit that squares overflow; check units")
+        raise ValueError("X is so far from the fitted data that squares overflow; check its units")
     return np.asarray(-0.5 * (distance + constant))

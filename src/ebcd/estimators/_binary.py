@@ -94,7 +94,7 @@ def gbcd(X: Any, n_components: int | str, *, spread: float = 0.1, **options: Any
     """
     for name in _DECIDED:
         if name in options:
-            raise TypeError(f"gbcd has no parameter {name}: the recipe decides it")
+            raise TypeError(f"gbcd has no parameter {name}; it is fixed by the method")
     if isinstance(X, Chunks | Gram):
         raise TypeError(
             f"gbcd needs all samples as one array or data frame, got {type(X).__name__}"

@@ -212,7 +212,7 @@ class _RowDraws:
     def __init__(self, model: Any, X: Any) -> None:
         if X is None:
             raise ValueError(
-                'method="rows" draws from the rows of the data, so X must be given; '
+                'method="rows" draws from the rows of the data, so it needs X; '
                 'method="parametric" needs no data'
             )
         why = 'method="rows" (unlike "parametric", which needs no data) draws rows at random'
@@ -238,7 +238,7 @@ def rows_in_memory(model: Any, X: Any, why: str) -> Any:
         raise ValueError(f"{why}, so X must be a matrix in memory, not {type(X).__name__}")
     if rows.n_rows != model.n_samples_:
         raise ValueError(
-            f"X has {rows.n_rows} rows, but the model was fitted to {model.n_samples_}; give "
+            f"X has {rows.n_rows} rows, but the model was fitted to {model.n_samples_}; pass "
             "the data that it was fitted to"
         )
     by_columns = is_sparse(rows.matrix) and rows.matrix.format != "csr"

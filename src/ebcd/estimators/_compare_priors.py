@@ -126,7 +126,7 @@ def compare_priors(
     2
     """
     if "prior" in options:
-        raise TypeError("compare_priors has no parameter prior; give a list of them as priors")
+        raise TypeError("compare_priors has no parameter prior; pass a list as priors")
     named = _named(FAMILIES if priors is None else priors)
     k, models, rows = n_components, {}, []
     for name, prior in named.items():
@@ -162,7 +162,7 @@ def _named(priors: Any) -> dict[str, Any]:
     names = [prior.family if isinstance(prior, FittedPrior) else prior.name for prior in found]
     twice = [name for i, name in enumerate(names) if name in names[:i]]
     if twice:
-        raise ValueError(f"there are two priors {twice[0]!r}; give a dict to name them apart")
+        raise ValueError(f"two priors are called {twice[0]!r}; pass a dict to name them")
     return dict(zip(names, found, strict=True))
 
 
@@ -176,7 +176,7 @@ def _counted(model: EBCD) -> int:
     if k == 0:
         raise ValueError(
             "no component stands out from noise, so there is nothing to compare priors on; "
-            "give n_components as a number to look at the strongest directions all the same"
+            "pass n_components as a number to use the strongest directions anyway"
         )
     return int(k)
 

@@ -218,7 +218,7 @@ class EBCD(Readable):
         if data.observed is not None and (empty := list(data.observed.empty)):
             first = ", ".join(map(str, empty[:5])) + (", ..." if len(empty) > 5 else "")
             rows = "row has" if len(empty) == 1 else "rows have"
-            warn_user(f"left out: {len(empty)} {rows} no entry that is not missing ({first})")
+            warn_user(f"left out: {len(empty)} {rows} only missing entries ({first})")
         checkpoint = monitor.checkpoint
         if checkpoint is None:
             return self._fit_monitored(data, monitor, {})
@@ -520,13 +520,13 @@ class EBCD(Readable):
         if self.n_components_ == 0:
             warn_user(
                 "no component was found: nothing stands out from noise. "
-                f"{self._advice()} to look at the strongest directions all the same"
+                f"{self._advice()} to look at the strongest directions anyway"
             )
         elif problem.noise.at_floor(fit.state.precision):
             self.converged_ = False
             warn_user(
-                f"with {self._found()} the model can fit the data exactly, so that no noise is "
-                "left to compare with and the ELBO has no maximum; use fewer components",
+                f"with {self._found()} the model can fit the data exactly, so no noise is left "
+                "to compare with and the ELBO has no maximum; use fewer components",
                 ConvergenceWarning,
             )
         elif not fit.converged:
@@ -534,7 +534,7 @@ class EBCD(Readable):
 
     def _advice(self) -> str:
         if isinstance(self.n_components, str):
-            return "Give n_components as a number"
+            return "Pass n_components as a number"
         if self.scores != "orthogonal":
             return 'Use scores="orthogonal", which keeps weak components,'
         return "Use another prior"
@@ -550,9 +550,9 @@ def _warn_of_copies(data: Input) -> None:
     if rows is None or (distinct := len(distinct_rows(rows))) == len(rows):
         return
     copies = len(rows) - distinct
-    what = "row is a copy of another" if copies == 1 else "rows are copies of others"
+    what = "row is a duplicate" if copies == 1 else "rows are duplicates"
     warn_user(
-        f"{copies:,} {what}; the number of components is that of the {distinct:,} distinct ones"
+        f"{copies:,} {what}; the number of components is based on the {distinct:,} distinct rows"
     )
 
 

@@ -210,7 +210,7 @@ class PenalizedPCACV(PenalizedDecomposition):
             return
         side, where = ("smallest", "below") if lowest else ("largest", "above")
         warn_user(
-            f"the best alpha is the {side} of the grid, {self.alpha_:g}; give alphas that reach "
+            f"the best alpha is the {side} of the grid, {self.alpha_:g}; pass alphas that extend "
             f"{where} it",
         )
 
@@ -222,5 +222,5 @@ def _as_rows(rows: Any, n_samples: int) -> Index:
     if index.dtype.kind not in "iu" or index.ndim != 1:
         raise ValueError("cv must give pairs (train, test) of row numbers")
     if index.size and (index.min() < 0 or index.max() >= n_samples):
-        raise ValueError(f"cv gave row numbers outside of the {n_samples} rows")
+        raise ValueError(f"cv gave row numbers outside the {n_samples} rows")
     return index

@@ -92,6 +92,6 @@ def unfinished(model: BaseEstimator, fit: Fit, tol: float) -> str:
         return f"the fit stopped {said}; raise {limit} or tol"
     more = "again" if limit == "max_time" else f"with a larger {limit}"
     return (
-        f"the fit stopped {said}; the checkpoint {str(model.checkpoint)!r} is kept, so that it "
-        f"goes on if fitted {more}"
+        f"the fit stopped {said}; the checkpoint {str(model.checkpoint)!r} is kept, so the fit "
+        f"resumes if you fit {more}"
     )

@@ -68,7 +68,7 @@ class Checkpoint:
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise ValueError(
                 f"checkpoint: {str(self._path)!r} exists but is not a checkpoint of ebcd, or is "
-                f"damaged ({error}); it is left as it is. Move or delete it, or give another path"
+                f"damaged ({error}); it was left unchanged. Move or delete it, or pass another path"
             ) from error
         if version != __version__:
             differences = [f"ebcd is {version} there and {__version__} here"]
@@ -80,8 +80,8 @@ class Checkpoint:
         if differences:
             raise ValueError(
                 f"checkpoint: {str(self._path)!r} belongs to another fit: "
-                f"{'; '.join(differences)}. Use the same data and settings to go on with it; "
-                "delete it or give another path to start anew"
+                f"{'; '.join(differences)}. Use the same data and settings to resume it; "
+                "delete it or pass another path to start over"
             )
 
     def check_data(self, covariance: AbstractCovariance, variances: Array, single: bool) -> None:
@@ -112,7 +112,7 @@ class Checkpoint:
             if not self._failed:
                 warn_user(
                     f"the checkpoint {str(self._path)!r} could not be written "
-                    f"({error.strerror or error}); the fit goes on without it",
+                    f"({error.strerror or error}); the fit continues without it",
                     RuntimeWarning,
                 )
             self._failed = True

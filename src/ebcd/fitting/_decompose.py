@@ -413,7 +413,7 @@ class _Orthogonal:
         if not self._looks:
             return None
         monitor, tol = self._problem.monitor, self._problem.tol
-        monitor.stage("looking for other optima near by")
+        monitor.stage("looking for other optima nearby")
         near = look_around(model, states, tol, monitor)
         monitor.stage("fitting", tol)
         return near if _gain(near, states) >= SIZES.worth_climbing else None

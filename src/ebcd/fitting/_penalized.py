@@ -180,8 +180,8 @@ def emptying_strengths(penalty: AbstractPenalty, sizes: Array) -> Array:
             high = np.where(empty(high), high, 4 * high)
         if not np.isfinite(high).all():
             raise ValueError(
-                f"the penalty {penalty!r} leaves no component empty however strong it is, so that "
-                "a grid of alphas cannot be chosen from the data; give alphas as an array"
+                f"the penalty {penalty!r} leaves no component empty however strong it is, so a "
+                "grid of alphas cannot be chosen from the data; pass alphas as an array"
             )
     low = np.zeros_like(high)
     while True:  # bisection, until there is no number in between

@@ -215,8 +215,8 @@ class EBMF(WholeDataDecomposition):
         if self.n_components_ and search.model.noise.at_floor(search.model.precision):
             self.converged_ = False
             warn_user(
-                f"the {self.n_components_} components fit some data exactly, so that no noise is "
-                "left to compare them with and the ELBO has no maximum; use fewer components or "
+                f"the {self.n_components_} components fit some data exactly, so no noise is left "
+                "and the ELBO has no maximum; use fewer components or "
                 'noise="constant"',
                 ConvergenceWarning,
             )
@@ -277,21 +277,21 @@ def _checked_data(estimator: Any, X: Any, reset: bool) -> Any:
     )
     values = X.data if is_sparse(X) else X
     if np.isinf(values).any():
-        raise ValueError("Input X contains infinity; replace it, by NaN if the entry is unknown")
+        raise ValueError("Input X contains infinity; if an entry is unknown, replace it with NaN")
     missing = np.isnan(values)
     if not missing.any():
         return X
     if is_sparse(X):
         raise ValueError(
-            "Input X contains NaN, which only dense data may; entries that a sparse matrix does "
-            "not store are zeros. Use X.toarray() to have missing entries"
+            "Input X contains NaN, which is allowed only in dense data; entries that a sparse "
+            "matrix does not store are zeros. Use X.toarray() for data with missing entries"
         )
     for axis, name in ((1, "row"), (0, "column")):
         if reset or axis == 1:
             empty = np.flatnonzero(missing.all(axis=axis))
             if empty.size:
                 raise ValueError(
-                    f"{name} {empty[0]} of X has no entry that is not missing (NaN), and there are "
+                    f"{name} {empty[0]} of X has only missing entries (NaN), and there are "
                     f"{empty.size} such {name}s; drop them"
                 )
     return X
@@ -306,5 +306,5 @@ def _exchangeable(given: Any) -> Any:
     priors = as_priors(given)
     for prior in priors:
         if not prior.exchangeable:
-            raise ValueError(f"EBMF takes no priors of ordered features, got {prior!r}; use EBCD")
+            raise ValueError(f"EBMF has no priors for ordered features, got {prior!r}; use EBCD")
     return priors

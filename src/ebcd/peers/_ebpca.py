@@ -176,14 +176,14 @@ class EBPCA(WholeDataDecomposition):
     def _warn(self, exact: bool) -> None:
         if self.n_components_ < self.n_components:
             warn_user(
-                f"{self.n_components_} of {self.n_components} components stand out from noise, the "
-                "others were dropped: their singular values are within the range of those of "
-                "pure noise, where nothing can be learned about them",
+                f"{self.n_components_} of {self.n_components} components stand out from noise; the "
+                "others were dropped, because their singular values are within the range of "
+                "pure noise and nothing can be learned about them",
             )
         if exact:
             warn_user(
-                f"the {self.n_components_} components fit the data exactly, so that no noise is "
-                "left to compare them with; use fewer components",
+                f"the {self.n_components_} components fit the data exactly, so no noise is left "
+                "to compare them with; use fewer components",
                 ConvergenceWarning,
             )
 

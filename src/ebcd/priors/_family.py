@@ -246,7 +246,7 @@ def register(family: type[AbstractPriorFamily]) -> type[AbstractPriorFamily]:
         raise TypeError(f"family must be a subclass of AbstractPriorFamily, got {family!r}")
     known = _REGISTRY.get(family.name, family)
     if (known.__module__, known.__qualname__) != (family.__module__, family.__qualname__):
-        raise ValueError(f"there is a prior {family.name!r} already; choose another name")
+        raise ValueError(f"a prior {family.name!r} already exists; choose another name")
     _REGISTRY[family.name] = family
     return family
 

@@ -252,7 +252,7 @@ def as_adjacency(given: Any) -> Adjacency:
         weights = sparse.coo_array(given)
     except (TypeError, ValueError):
         raise ValueError(
-            "prior 'gmrf' needs the option adjacency, which says what is a neighbour of what: "
+            "prior 'gmrf' needs the option adjacency, which says which entries are neighbours: "
             'make_family("gmrf", adjacency=...) with "chain", ("grid", rows, columns) or a '
             f"symmetric matrix of weights, got {shown(given)}"
         ) from None
@@ -277,7 +277,7 @@ def _edges(weights: Any) -> Adjacency:
         weights.dtype.kind not in "biuf"
         or not ((weights.data >= 0) & (weights.data < np.inf)).all()
     ):
-        raise ValueError("adjacency must hold weights, finite numbers that are not negative")
+        raise ValueError("adjacency must hold finite, non-negative weights")
     weights = weights.astype(float)
     if abs(weights - weights.T).max() > 0:
         raise ValueError("adjacency must be symmetric; for a directed graph use A + A.T")

@@ -22,32 +22,32 @@ _LOADINGS = (
     "move in opposite directions."
 )
 _SCORES = (
-    "A score measures how strongly a component acts in a row: 1 is a typical size, and values "
-    "beyond 2 in either direction are rare."
+    "A score measures how strongly a component is present in a row: 1 is a typical size, and "
+    "values beyond 2 in either direction are rare."
 )
 _EXPECTED_SCORES = (
-    "A score measures how strongly a component acts in a row. It is the expected value given the "
-    "row, so typical sizes are below 1 where a row says little about the component."
+    "A score measures how strongly a component is present in a row. It is the expected value "
+    "given the row, so typical sizes are below 1 if a row says little about the component."
 )
 _GREY = (
     "Grey loadings have no clear sign and may well be zero: the probability that their sign is "
     "wrong (the local false sign rate, lfsr) is above 0.05, or above the level you choose."
 )
-_INTERVALS = "Lines in charts, and lower and upper in tables, are {interval}s{about}"
-_CREDIBLE = ". Where an interval ends at zero, the loading may be exactly zero."
-_BOOTSTRAP = ": they say how much fits to data drawn from the fitted model differ from it."
-_LONGER = " The components of the population are shorter than these, which fit their noise as well."
+_INTERVALS = "The lines in charts, and lower and upper in tables, are {interval}s{about}"
+_CREDIBLE = ". If an interval ends at zero, the loading may be exactly zero."
+_BOOTSTRAP = ". They show how much fits to data drawn from the fitted model differ from it."
+_LONGER = " The components of the population are shorter than these, which also fit some noise."
 _MEASURED = (
     "In simulations, 90% intervals covered {covered} of clearly non-zero loadings ({between}, "
     "depending on the data), and {wrong} of the signs with lfsr < 0.01 were wrong (at most {most})."
 )
 _STABILITY = (
     "The model was fitted again to random halves of the rows, each time from scratch. A component "
-    "is found again if one of such a fit has an absolute cosine above 0.8 with it. One that hardly "
-    "ever is may still be a part of something real, but should not be interpreted alone."
+    "is found again if such a fit has a component whose absolute cosine with it is above 0.8. One "
+    "that is rarely found may still be part of something real, but should not be interpreted alone."
 )
 _NUMBERS = (
-    "Components are counted from 1 here, and from 0 in Python and in the other files: component 1 "
+    "Components are counted from 1 here but from 0 in Python and in the other files: component 1 "
     "is component_0."
 )
 _BOOTSTRAP_COVERED = {"covered": "87% to 89%", "between": "82% to 96%"}  # as `Bootstrap` says
@@ -106,7 +106,7 @@ def _where_to_begin(facts: Facts) -> str:
     all_weak = len(facts.weak) == facts.n_components
     why = f"the largest{'' if all_weak else ' that stand out from noise'}"
     if facts.stability is not None:
-        why = "none is found again often, so take the largest"
+        why = "none is found again often, so these are the largest"
         if facts.stability.max() >= OFTEN:
             why = f"found again in at least {OFTEN:.0%} of random halves of the rows"
     return f"Look first at component{'s'[: len(facts.first) > 1]} {numbered(facts.first)} ({why})."
@@ -117,7 +117,7 @@ def _how_many(facts: Facts) -> str:
     k = facts.n_components
     wanted: Any = getattr(facts.model, "n_components", None)
     if wanted == "auto":
-        return " (a number it chose itself)"
+        return " (a number chosen automatically)"
     if wanted == k:
         return " (as many as requested)"
     if not facts.model._dropped():
@@ -163,14 +163,14 @@ def data(facts: Facts) -> list[str]:
     if known.skewness.size:
         constant = [names[j] for j in np.flatnonzero(np.isnan(known.skewness))]
         if constant:
-            lines.append(f"Constant, so that no component has them: {listed(constant)}.")
+            lines.append(f"Constant, so not part of any component: {listed(constant)}.")
         size = np.abs(np.nan_to_num(known.skewness))
         skewed = np.argsort(-size, kind="stable")[: np.count_nonzero(size > _SKEWED)]
         if skewed.size:
             few = listed([f"{names[j]} ({signed(known.skewness[j])})" for j in skewed])
             lines.append(
-                f"Skewed, with few values far out on one side that weigh a lot: {few}. Where all "
-                "values are positive, logarithms may help."
+                f"Skewed, so a few extreme values have a large influence: {few}. If all values "
+                "are positive, taking logarithms may help."
             )
     return [*lines, *_correlated(facts)]
 

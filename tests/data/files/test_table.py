@@ -135,7 +135,7 @@ def test_npz_with_names_that_are_objects(tmp_path):
 )
 def test_options_of_other_formats(tmp_path, option, files):
     np.save(tmp_path / "x.npy", X)
-    with pytest.raises(ValueError, match=f"--{option} is for {files} files, and .*x.npy is none"):
+    with pytest.raises(ValueError, match=f"--{option} is for {files} files, but .*x.npy is not"):
         read_table(tmp_path / "x.npy", **{option: "a"})
 
 
@@ -372,7 +372,7 @@ def test_missing_cells_of_a_sparse_matrix(tmp_path):
 
 
 def test_nothing_left_without_missing_cells(tmp_path):
-    with pytest.raises(ValueError, match="all rows have missing cells; --drop-missing columns"):
+    with pytest.raises(ValueError, match="all rows have missing cells; try --drop-missing columns"):
         read(tmp_path, "a,b\n1,\n2,\n", drop_missing="rows")
     assert read(tmp_path, "a,b\n1,\n2,\n", drop_missing="columns").column_names == ["a"]
 
@@ -542,7 +542,7 @@ def test_percent_signs(tmp_path):
         drop_missing="rows",
     )
     np.testing.assert_array_equal(table.values, [[1, 2], [3.5, -4]])
-    assert table.notes[0] == "currency and percent signs were left out: 1% is 1"
+    assert table.notes[0] == "currency and percent signs were ignored: 1% is 1"
 
 
 def test_currency(tmp_path):
@@ -574,7 +574,10 @@ def test_names_of_rows_are_unique(tmp_path):
     table = read(tmp_path, "year,quarter,x\n1959.0,1.0,3\n1959.0,2.0,4\n1960.0,1.0,6\n")
     assert (table.row_names, table.column_names) == (None, ["year", "quarter", "x"])
     np.testing.assert_array_equal(table.values[:, 0], [1959, 1959, 1960])
-    assert "'year' is data, since its values repeat (--index year" in table.notes[0]
+    assert (
+        "'year' was read as data, because its values repeat (to use it as row names: --index year"
+        in table.notes[0]
+    )
     table = read(tmp_path, "id,x,y\n7,1,3\n7,2,4\n7,3,9\n")
     assert (table.row_names, table.column_names) == (None, ["id", "x", "y"])
     table = read(tmp_path, "year,x,y\n1959.0,1.0,3\n1960.0,2.0,4\n1961.0,1.0,6\n")
@@ -598,7 +601,7 @@ def test_text_and_holes_are_reported_at_once_with_options_that_work(tmp_path):
     assert table.column_names == ["bill", "depth", "mass"]
     assert table.row_numbers == [0, 2, 3]
     assert "columns of text left out: species, island, sex (--numeric-only)" in table.notes
-    assert "1 row with missing cells was left out, 3 are left" in table.notes
+    assert "1 row with missing cells was left out, 3 remain" in table.notes
     holes = "a,b,c,d\nu,1,2,\nv,3,4,\nu,5,6,1\nv,6,,2\n"  # where fewer cells go with columns
     with pytest.raises(ValueError, match="--numeric-only") as error:
         read(tmp_path, holes.replace("6,,2", "6,7,2"))
@@ -611,7 +614,7 @@ def test_text_with_blanks_is_text(tmp_path):
     """Blanks are no numbers among which text were a mistake to correct."""
     with pytest.raises(ValueError, match="'sex'") as error:
         read(tmp_path, PENGUINS, drop=["species", "island"], drop_missing="rows")
-    assert "1 column holds text: 'sex' ('m'); leave out with --drop sex" in str(error.value)
+    assert "1 column holds text: 'sex' ('m'); leave it out with --drop sex" in str(error.value)
     with pytest.raises(ValueError, match=r"'b' \('x' in 1 of 3 rows\); correct the cells"):
         read(tmp_path, "a,b,c\n1,x,2\n3,5,4\n1,,4\n", drop_missing="rows")
 
@@ -620,7 +623,7 @@ def test_columns_that_were_left_out_are_noted(tmp_path):
     notes = read(tmp_path, "id,a,b,c\nu,1,2,3\nv,4,5,6\n", drop=["a"]).notes
     assert "columns left out: a" in notes
     notes = read(tmp_path, "a,b,c\n1,2,\n4,5,6\n", drop_missing="columns").notes
-    assert notes == ["1 column with missing cells (c) was left out, 2 are left"]
+    assert notes == ["1 column with missing cells (c) was left out, 2 remain"]
 
 
 def test_new_data_of_a_model_are_not_told_to_drop_its_columns(tmp_path):

@@ -141,7 +141,7 @@ def in_child(
             command, input=content, capture_output=True, check=False, timeout=seconds, env=lean
         )
     except subprocess.TimeoutExpired:
-        raise ValueError(f"its reader does not end within {seconds:g} s") from None
+        raise ValueError(f"its reader did not finish within {seconds:g} s") from None
     if child.returncode == 0:
         return child.stdout
     last = child.stderr.decode(errors="replace").strip().splitlines()[-1:]

@@ -95,7 +95,7 @@ def _check_options(file: DataFile, options: ReadOptions) -> None:
     for option, kind in _OPTIONS_OF.items():
         if getattr(options, option) is not None and file.kind != kind:
             files = "h5ad" if kind == "HDF5" else kind
-            raise FileError(f"--{option} is for {files} files, and {file.name} is none; omit it")
+            raise FileError(f"--{option} is for {files} files, but {file.name} is not; omit it")
 
 
 def _chosen(name: str, cells: Cells, options: ReadOptions) -> Table:
@@ -132,8 +132,8 @@ def _chosen(name: str, cells: Cells, options: ReadOptions) -> Table:
     first = names[0]
     if cells.guessed and labels is None and first in columns:
         cells.notes.append(
-            f"the column {first!r} is data, since its values repeat (--index {_quoted(first)} to "
-            f"name the rows by it, --drop {_quoted(first)} to leave it out)"
+            f"the column {first!r} was read as data, because its values repeat (to use it as row "
+            f"names: --index {_quoted(first)}; to leave it out: --drop {_quoted(first)})"
         )
     if label_name and options.index is None:
         cells.notes.append(f"rows are named by the column {label_name!r}")
@@ -214,12 +214,12 @@ def _as_numbers(cells: Cells, keep: list[int]) -> tuple[np.ndarray, dict[int, tu
             signed = next((cell.strip() for cell in texts if split_sign(cell)[1]), None)
     if signed is not None:
         cells.notes.append(
-            f"currency and percent signs were left out: {signed} is "
+            f"currency and percent signs were ignored: {signed} is "
             f"{parse_number(signed, cells.decimal or '.'):.15g}"
         )
     if grouped is not None:
         cells.notes.append(
-            f"commas between thousands were left out: {grouped} is "
+            f"commas between thousands were ignored: {grouped} is "
             f"{parse_number(grouped, '.'):.15g} (--decimal , if they are decimal marks)"
         )
     return values, text
@@ -262,8 +262,8 @@ def _problems(
             advice = "fill them in, or leave out the rows with --drop-missing rows"
     elif len(table.column_names) < 2:
         advice = (
-            "fewer than two columns of numbers are left; are the decimal mark (--decimal) and the "
-            "separator (--separator) other ones?"
+            "fewer than two columns of numbers are left; check the decimal mark (--decimal) and "
+            "the separator (--separator)"
         )
     elif not text:
         advice = _missing_advice(table, places)
@@ -287,11 +287,12 @@ def _text_advice(text: dict[str, tuple[int, str]], table: Table) -> str:
     if len(names) > 5:
         advice = "leave them out with --numeric-only"
     else:
-        advice = f"leave out with --drop {_quoted(','.join(names))}, or with --numeric-only"
+        them = "it" if len(names) == 1 else "them"
+        advice = f"leave {them} out with --drop {_quoted(','.join(names))}, or with --numeric-only"
     if any(count < len(table.values) for count, _ in text.values()):
         advice = f"correct the cells, or {advice}"
     if table.row_names is None:
-        advice += f", or name the rows by one with --index {_quoted(names[0])}"
+        advice += f", or use one as row names with --index {_quoted(names[0])}"
     return advice
 
 
@@ -312,8 +313,8 @@ def _without_missing(name: str, table: Table, options: ReadOptions) -> Table:
     if kept.size == 0:
         other = "columns" if drop == "rows" else "rows"
         raise FileError(
-            f"{name}: all {drop} have missing cells; --drop-missing {other} may leave some, or "
-            "drop the columns with most of them by --drop"
+            f"{name}: all {drop} have missing cells; try --drop-missing {other}, or leave out "
+            "the columns with the most missing cells with --drop"
         )
     notes = [*table.notes, _left_out_note(table, drop, gone, kept.size)]
     if drop == "rows":
@@ -349,12 +350,12 @@ def _with_missing(name: str, table: Table) -> Table:
     if empty.size:
         names = [table.column_names[j] for j in empty]
         raise FileError(
-            f"{name}: columns without any cell say nothing; leave out with --drop "
+            f"{name}: columns without any values cannot be used; leave out with --drop "
             f"{_quoted(','.join(names))}"
         )
     share = len(missing) / (rows * columns)
     cells = "1 cell is" if len(missing) == 1 else f"{len(missing):,} cells are"
-    note = f"{cells} missing, {share:.1%} of all; results follow from the others"
+    note = f"{cells} missing ({share:.1%} of all); the fit uses the others"
     return replace(table, notes=[*table.notes, note])
 
 
@@ -363,7 +364,7 @@ def _left_out_note(table: Table, drop: str, gone: np.ndarray, left: int) -> str:
         drop = drop.removesuffix("s")
     verb = "was" if gone.size == 1 else "were"
     which = "" if drop.startswith("row") else f" ({_some([table.column_names[j] for j in gone])})"
-    return f"{gone.size} {drop} with missing cells{which} {verb} left out, {left} are left"
+    return f"{gone.size} {drop} with missing cells{which} {verb} left out, {left} remain"
 
 
 def _missing_words(table: Table, places: np.ndarray) -> str:
@@ -389,7 +390,7 @@ def _missing_advice(table: Table, places: np.ndarray, what: str = "", by: str = 
         return f"leave out {what}{', or '.join(parts)}"
     worst = table.column_names[int(np.bincount(places[:, 1]).argmax())]
     return (
-        "every row or nearly every column has some; leave out the columns with most of them, as in "
+        "every row or nearly every column has some; leave out the columns with the most, as in "
         f"{by}--drop {_quoted(worst)}"
     )
 
