@@ -67,7 +67,7 @@ function drawOthers() {
   ];
   const made = figure({
     title: titled(k),
-    note: "and what is nearest to it in other methods",
+    note: "and the nearest components of other methods",
     file: `methods-${k + 1}`,
   });
   byId("other-chart").replaceChildren(made.frame);

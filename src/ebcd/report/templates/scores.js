@@ -11,7 +11,7 @@ function drawScores() {
     rows: { title: "Scores by row", note: "1 is a typical size", file: "scores" },
     scatter: {
       title: `${titled(up)} against ${called(across)}`,
-      note: "one point per row; features pull it the way of their arrows",
+      note: "one point per row; arrows show the direction of each feature",
       file: `biplot-${across + 1}-${up + 1}`,
     },
   };

@@ -39,7 +39,7 @@ function rename(k, text) {
   try {
     localStorage.setItem(NAMES, JSON.stringify(names));
   } catch {
-    say("This browser keeps no names; they last until the page is closed");
+    say("This browser cannot store names; they last until the page is closed");
   }
   change({ names });
 }

@@ -59,5 +59,5 @@ function setUpTables() {
   );
   const ends = `lower and upper are the ends of a ${header.interval}${header.about}`;
   byId("precision").textContent =
-    `Loadings have ${header.digits} significant digits${data.lower ? `; ${ends}` : ""}. Charts and tables have the names that you give to components.`;
+    `Loadings have ${header.digits} significant digits${data.lower ? `; ${ends}` : ""}. Charts and tables use the names that you give to components.`;
 }
