@@ -15,22 +15,22 @@ from ebcd.data.files._formats import open_npy
 
 
 class Chunks:
-    """Data past memory: rows that are read in chunks, as often as they are needed.
+    """Data larger than memory: rows that are read in chunks, as often as needed.
 
-    Can be given to ``fit``, ``transform``, ``fit_transform`` and ``score`` of all estimators that
+    Can be passed to ``fit``, ``transform``, ``fit_transform`` and ``score`` of all estimators that
     need only a covariance. Iterate over it to see the chunks.
 
     Parameters
     ----------
     source : list, iterable, callable or array
-        A list of chunks; an object that gives its chunks anew whenever it is iterated; a function
-        without arguments that returns an iterator over chunks; or something with a shape whose
-        rows can be sliced, such as a memory map, an HDF5 dataset or a Zarr array. A chunk is an
-        array, a sparse matrix or a data frame with some rows and all columns. An iterator that
-        can be used only once is accepted, too; then so are the data.
+        A list of chunks; an object that yields the same chunks on every iteration; a function
+        without arguments that returns an iterator over chunks; or something with a shape whose rows
+        can be sliced, such as a memory map, an HDF5 dataset or a Zarr array. A chunk is an array, a
+        sparse matrix or a data frame with some rows and all columns. An iterator is also accepted,
+        but the data can then be read only once.
     rows_per_chunk : int, optional
-        Most rows to read at once, if the source can be sliced. By default what `max_memory`
-        allows, up to 16 MB.
+        Maximum number of rows to read at once, if the source can be sliced. By default as many as
+        `max_memory` allows, up to 16 MB.
 
     See Also
     --------
@@ -56,13 +56,13 @@ class Chunks:
 
     @classmethod
     def from_npy(cls, path: StrPath, *, rows_per_chunk: int | None = None) -> Chunks:
-        """Read a file that ``numpy.save`` wrote.
+        """Read a file written by ``numpy.save``.
 
         Parameters
         ----------
         path : path
         rows_per_chunk : int, optional
-            Most rows to read at once.
+            Maximum number of rows to read at once.
 
         Examples
         --------
@@ -97,7 +97,7 @@ class Chunks:
         header : bool, default True
             Whether the first line has names.
         rows_per_chunk : int, optional
-            Most rows to give at once.
+            Maximum number of rows to yield at once.
         """
         source = files.csv_source(Path(path), columns, drop, delimiter, header)
         return cls(source, rows_per_chunk)
@@ -119,7 +119,7 @@ class Chunks:
         columns, drop : list of str, optional
             Names of the columns to use, by default all, and of columns to leave out.
         rows_per_chunk : int, optional
-            Most rows to read at once.
+            Maximum number of rows to read at once.
         """
         paths = [Path(one) for one in path] if isinstance(path, list) else [Path(path)]
         return cls(files.parquet_source(paths, columns, drop), rows_per_chunk)
@@ -134,7 +134,7 @@ class Chunks:
         dataset : str
             Its name in the file.
         rows_per_chunk : int, optional
-            Most rows to read at once.
+            Maximum number of rows to read at once.
         """
         return cls(files.hdf5_source(Path(path), dataset), rows_per_chunk)
 
@@ -150,7 +150,7 @@ class Chunks:
         layer : str, optional
             Layer to read in place of ``X``.
         rows_per_chunk : int, optional
-            Most rows to read at once.
+            Maximum number of rows to read at once.
         """
         place = "X" if layer is None else f"layers/{layer}"
         return cls(files.hdf5_source(Path(path), place, annotated=True), rows_per_chunk)
@@ -164,11 +164,11 @@ class Chunks:
         Parameters
         ----------
         path : path, address or store
-            Of the array, or of a group: anything that ``zarr.open`` takes.
+            Location of the array or of a group: anything that ``zarr.open`` accepts.
         array : str, optional
             Name of the array in the group.
         rows_per_chunk : int, optional
-            Most rows to read at once.
+            Maximum number of rows to read at once.
         """
         return cls(files.open_zarr(path, array), rows_per_chunk)
 

@@ -10,10 +10,10 @@ from ebcd.data._moments import Moments, block_moments, checked_rows, no_moments
 
 
 class Gram:
-    """Number of rows, mean and centred cross-products of data that come in chunks.
+    """Number of rows, mean and centred cross-products of data that arrive in chunks.
 
-    Chunks may come in any order and from any number of machines; accumulators are merged with
-    ``+``. The result can be given to ``fit`` of any estimator that needs only a covariance.
+    Chunks may arrive in any order and from any number of machines, and accumulators are merged with
+    ``+``. The result can be passed to ``fit`` of any estimator that needs only a covariance.
 
     Examples
     --------
@@ -76,7 +76,7 @@ class Gram:
             self._moments = moments
 
     def merge(self, other: Gram) -> Self:
-        """Add what another accumulator has seen."""
+        """Add the rows of another accumulator."""
         if not isinstance(other, Gram):
             raise TypeError(f"other must be a Gram, got {shown(other)} ({type(other).__name__})")
         if self.n_samples and other.n_samples and self.mean.size != other.mean.size:

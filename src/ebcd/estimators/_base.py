@@ -73,9 +73,9 @@ class Decomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         Parameters
         ----------
         X : array-like, sparse matrix, data frame, memory map, Chunks, chunks, Dask or Gram
-            Data with one sample a row; chunks of their rows, as `Chunks`, a list, or an iterator
-            if there are at most 5,000 features; a Dask array or data frame; or sufficient
-            statistics of them.
+            Data with one sample per row; chunks of rows, as `Chunks`, a list, or an iterator if
+            there are at most 5,000 features; a Dask array or data frame; or their sufficient
+            statistics.
         y : None
             Ignored.
         n_samples : int, optional
@@ -105,8 +105,8 @@ class Decomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         Parameters
         ----------
         S : array-like of shape (p, p)
-            ``X.T @ X / n`` of data that have been centred if they should be (divided by n, not
-            by n - 1).
+            ``X.T @ X / n`` (divided by n, not by n - 1), of data that are already centred if they
+            should be.
         n_samples : int
             Number n of rows of the data.
 
@@ -167,8 +167,8 @@ class Decomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         """Return the scores of data: a linear map, equal to the fitted scores on training data.
 
         `ebcd.EBCD` with ``scores="integrated"`` returns their posterior means, whose mean square is
-        below one: what is uncertain about a score is shrunk towards zero. It also takes missing
-        values (NaN): the scores of such a row are those expected given what was observed of it.
+        below one, because uncertain scores are shrunk towards zero. It also accepts missing values
+        (NaN): the scores of such a row are their expectations given its observed entries.
 
         Parameters
         ----------
@@ -204,7 +204,7 @@ class Decomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         return self.fit(X, y, **fit_params).transform(X)
 
     def inverse_transform(self, X: Any) -> Any:
-        """Return the data that scores stand for: ``scores @ components_ + mean_``.
+        """Return the data that scores represent: ``scores @ components_ + mean_``.
 
         Parameters
         ----------
@@ -253,7 +253,7 @@ class Decomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
     def score_samples(self, X: Any) -> Any:
         """Return the log-likelihood of each sample under the Gaussian that the fit implies.
 
-        If entries are missing (NaN, `ebcd.EBCD` only), it is that of what was observed.
+        If entries are missing (NaN, `ebcd.EBCD` only), it is that of the observed entries.
 
         Parameters
         ----------

@@ -19,25 +19,25 @@ _DECIDED = ("n_components", "prior", "scores", "center", "scale", "start", "chec
 
 
 def gbcd(X: Any, n_components: int | str, *, spread: float = 0.1, **options: Any) -> EBCD:
-    """Decompose samples into clusters that overlap: generalised binary covariance decomposition.
+    """Find overlapping clusters of samples: generalised binary covariance decomposition.
 
-    A sample belongs to any number of clusters, or programmes, each of which changes some of the
+    A sample may belong to any number of clusters, or programmes, each of which changes some of the
     features: ``X = 1 b' + L F' + noise`` with a baseline ``b`` and loadings ``L`` that are nearly
-    zero or one, up to scale (Liu and others 2023). The covariance *between samples* is
-    decomposed, so that `X` is transposed first, and features that the samples share are data.
+    zero or one, up to scale (Liu and others 2023). The covariance *between samples* is decomposed,
+    so `X` is transposed first.
 
     Parameters
     ----------
     X : array-like, sparse matrix or data frame of shape (n_samples, n_features)
         Data, for example cells by genes. Counts should be divided by the size of their sample and
-        log-transformed, or size is the first thing to be found. Do not centre them: their mean is
+        log-transformed; otherwise the first component is size. Do not centre them: their mean is
         the baseline.
     n_components : int or "auto"
-        Number of components before they are split, with the baseline: about as many as programmes
-        are expected, plus one. "auto" counts those that stand out from noise.
+        Number of components before they are split, including the baseline: about the expected
+        number of programmes plus one. "auto" counts those that stand out from noise.
     spread : float, default 0.1
-        Standard deviation of the memberships in a cluster, in units of their mean. Less is closer
-        to a membership that is either full or none.
+        Standard deviation of the memberships in a cluster, in units of their mean. Smaller values
+        are closer to a membership that is either full or none.
     **options
         Other parameters of `EBCD`, for each of the fits: noise, tol, max_iter, max_time,
         max_memory, random_state, verbose.
@@ -47,7 +47,7 @@ def gbcd(X: Any, n_components: int | str, *, spread: float = 0.1, **options: Any
     EBCD
         Fitted to the transposed data: ``components_`` is k x n_samples. Component 0 is the
         baseline, in which all samples take part; the others are clusters, larger ones mostly first.
-        ``transform(X.T)`` returns what each does to the features, compared with their mean.
+        ``transform(X.T)`` returns the effect of each on the features, relative to their mean.
 
     See Also
     --------
@@ -56,22 +56,22 @@ def gbcd(X: Any, n_components: int | str, *, spread: float = 0.1, **options: Any
     Notes
     -----
     1. Fit with point-Laplace priors.
-    2. Split each component into its positive and its negative part, as a component of two signs
-       is two clusters; leave out parts of which no loading has a clear sign.
+    2. Split each component into its positive and its negative part, since a component with two
+       signs is two clusters; leave out parts in which no loading has a clear sign.
     3. Fit again from all parts, with generalised binary priors. The largest is the baseline.
-    4. Leave out each cluster without which another fit is at least as good, where good is the ELBO
-       plus what the log-likelihood gains if each sample has a noise of its own: samples that are
-       noisier than others, such as cells with few counts, are no cluster.
-    5. Beside a baseline a cluster and its complement say nearly the same; take the complement if
-       that has the higher ELBO, and within 3 nats the smaller of the two.
+    4. Leave out each cluster without which another fit is at least as good, as measured by the ELBO
+       plus the gain in log-likelihood if each sample has its own noise: samples that are noisier
+       than others, such as cells with few counts, are not a cluster.
+    5. Next to a baseline, a cluster and its complement fit almost equally well. Take the one with
+       the higher ELBO or, within 3 nats, the smaller one.
 
-    The mean over all features is subtracted from each sample, so that nothing depends on the origin
-    of the data.
+    The mean over all features is subtracted from each sample, so the result does not depend on the
+    origin of the data.
 
-    Scores are integrated out, because those of two parts are not uncorrelated, and because only
-    then can numbers of components be compared by the ELBO. The original recipe keeps a
-    point-Laplace prior for the baseline; then a cluster cannot be told from its complement.
-    Step 4 takes the place of a rule for symmetric factorisations.
+    Scores are integrated out, because those of two parts are correlated, and because only then can
+    numbers of components be compared by the ELBO. The original recipe keeps a point-Laplace prior
+    for the baseline, with which a cluster cannot be told from its complement. Step 4 replaces a
+    rule for symmetric factorisations.
 
     References
     ----------
@@ -184,14 +184,14 @@ def _own_noise(model: EBCD, covariance: AbstractCovariance) -> float:
 def memberships(model: Any) -> Array:
     """Return the posterior probabilities that loadings are not exactly zero.
 
-    With the prior ``generalized_binary`` that is the probability that a feature belongs to a
+    With the prior ``generalized_binary`` this is the probability that a feature belongs to a
     cluster; `gbcd` finds clusters of samples. Loadings of families without a spike at zero, such as
     ``normal``, are never exactly zero.
 
     Parameters
     ----------
     model : EBCD
-        A fitted estimator; `ebcd.peers.EBMF` has memberships, too.
+        A fitted estimator; `ebcd.peers.EBMF` works as well.
 
     Returns
     -------

@@ -87,18 +87,18 @@ def compare_priors(
     cv: Any = None,
     **options: Any,
 ) -> PriorComparison:
-    """Fit `EBCD` with several priors and compare what they reach.
+    """Fit `EBCD` with several priors and compare the results.
 
-    The ELBO is a bound on the log-likelihood with the loadings integrated out, so that families
-    can be compared by it if the number of components is the same. That is decided once. A family
-    with more parameters should be better by more than chance: within 3 nats the smaller one wins.
+    The ELBO is a bound on the log-likelihood with the loadings integrated out, so it can be used to
+    compare families with the same number of components. The number is chosen once. A family with
+    more parameters should be better by more than chance: within 3 nats, the smaller one wins.
 
     Parameters
     ----------
     X : array-like, sparse matrix or data frame of shape (n, p)
-        Data, or anything else that `EBCD.fit` takes.
+        Data, or anything else that `EBCD.fit` accepts.
     priors : list of priors, or dict, optional
-        Names of families, families or fitted priors, or a dict of those by names of your own. By
+        Names of families, families or fitted priors, or a dict of these with your own names. By
         default point_laplace, normal, point_exponential and generalized_binary.
     n_components : int, "auto" or "paper", default "auto"
         Number of components of all fits; "auto" counts those that stand out from noise.

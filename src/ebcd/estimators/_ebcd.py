@@ -49,63 +49,67 @@ _TOLERANCE_PER_ENTRY = 4e-10
 class EBCD(Readable):
     """Sparse PCA that tunes itself: empirical Bayes covariance decomposition.
 
-    Decomposes data as ``X = mean + Z L' + noise`` with uncorrelated scores ``Z`` of mean square one
-    and loadings ``L`` whose columns have priors that are learned from the data by maximum
-    likelihood (Kang and Stephens). Nothing is cross-validated; loadings come with uncertainties.
+    Decomposes data as ``X = mean + Z L' + noise`` with uncorrelated scores ``Z`` of mean square
+    one. The columns of the loadings ``L`` have priors that are learned from the data by maximum
+    likelihood (Kang and Stephens). Nothing is cross-validated, and loadings come with
+    uncertainties.
 
     Parameters
     ----------
     n_components : int, "auto" or "paper", default "auto"
         Number of components: as many as stand out from noise ("auto"); a number, at most
-        ``min(n, p)``, of which empty ones are dropped; or the paper's rule, to add components until
-        one is empty ("paper"), which in practice stops late. Rows may have unequal variances, and
-        copies count once, if the data are in memory with up to 250,000 entries; where they are
-        larger, in chunks, in Dask or only a covariance, "auto" assumes distinct rows with equal
-        variances and may find too many components otherwise.
+        ``min(n, p)``, of which empty components are dropped; or the paper's rule, to add components
+        until one is empty ("paper"), which in practice stops late. If the data are in memory and
+        have up to 250,000 entries, "auto" allows for rows with unequal variances and counts
+        duplicate rows once. For larger data, chunks, Dask collections and covariances, it assumes
+        distinct rows with equal variances, and may otherwise find too many components.
     prior : str, family, fitted prior, or a list of those, default "point_laplace"
         Prior of the loadings, see `ebcd.priors.PRIORS`. A fitted prior is kept fixed. A list has
-        one for each component, in the order in which the start finds them; the last one serves
-        all further components.
+        one prior for each component, in the order in which the start finds the components; the last
+        one is used for all further components.
     noise : "constant" or "per_feature", default "constant"
-        Whether all features have the same noise variance. With "per_feature" each feature counts as
-        seen in a further fifth of the samples as pure noise, which bounds its precision.
+        Whether all features have the same noise variance. With "per_feature", each feature gets
+        pseudo-observations of pure noise, a fifth as many as there are samples, which bounds its
+        precision.
     scores : "orthogonal", "relaxed" or "integrated", default "orthogonal"
-        What is assumed of the scores. "orthogonal" is the paper's model: they are estimated and
-        exactly uncorrelated in the sample; uncertainties are given the scores and too small where
-        those matter. "relaxed" estimates normal scores, which may be correlated by chance.
-        "integrated" integrates normal scores out; the weakest components may be dropped. With the
-        last two, components have the lengths of the population and uncertainties are about the
+        Model of the scores. "orthogonal" is the paper's model: scores are estimated and exactly
+        uncorrelated in the sample. Uncertainties are given the scores, and are too small if the
+        scores are uncertain. "relaxed" estimates normal scores, which may be correlated by chance.
+        "integrated" integrates normal scores out, and may drop the weakest components. With
+        "relaxed" and "integrated", lengths of components and uncertainties are about the
         population.
     center : bool, default True
         Whether to subtract the mean of every feature.
     scale : bool, default False
-        Whether to divide every feature by its standard deviation. Results are given back in the
-        units of the data.
+        Whether to divide every feature by its standard deviation. Results are returned in the units
+        of the data.
     start : "auto", "greedy", "svd", "varimax" or array of shape (p, k), default "auto"
-        Where to start: the best of several; components one by one, as in the paper; principal
-        components, as they are or rotated; or loadings in the units of the data. "greedy" ends in
-        the optimum to which the paper's algorithm leads; the others look for better ones near by.
+        Where to start: the best of several starts ("auto"); components one by one, as in the paper
+        ("greedy"); principal components, as they are ("svd") or rotated ("varimax"); or loadings in
+        the units of the data. "greedy" ends in the optimum of the paper's algorithm; the others
+        also look for better optima nearby.
     tol : float, optional
-        Gain of the ELBO in an iteration, in nats, below which the fit stops. By default 1e-5, and
-        more where there are more than 25,000 entries: 4e-10 for each.
+        Gain of the ELBO in an iteration, in nats, below which the fit stops. By default 1e-5, or
+        4e-10 per entry if there are more than 25,000 entries.
     max_iter : int, default 2000
         Largest number of iterations.
     max_time : float, optional
-        Seconds after which to stop with the best state so far; it is looked at between iterations
-        and between starts.
+        Seconds after which to stop with the best state so far; checked between iterations and
+        between starts.
     max_memory : int, str or None, default None
-        Most memory for the fit, in bytes or as a text such as "500MB", beside the data it is given
-        and the libraries: sets how much of data in chunks is read at once, and whether their
-        covariance matrix is kept. By default some 16 MB are read at once.
+        Limit on the memory of the fit, in bytes or as a string such as "500MB", not counting data
+        in memory and libraries. It determines how much of data in chunks is read at once, and
+        whether their covariance matrix is kept. By default about 16 MB are read at once.
     checkpoint : str or Path, optional
-        File in which the state of the fit is kept every few seconds. If there is one, a fit to the
-        same data with the same settings goes on from it (`max_time` may differ, `max_iter` be
-        larger). It is removed when the fit has converged.
+        File in which the state of the fit is saved every few seconds. If it exists, a fit to the
+        same data with the same settings resumes from it (`max_time` may differ, and `max_iter` may
+        be larger). It is removed when the fit has converged.
     random_state : int, Generator or None, default None
-        Seed of the random rotations among the automatic starts. The result is the same every
-        time with None as well.
+        Seed of the random rotations among the automatic starts. With None, too, the result is the
+        same every time.
     verbose : int, default 0
-        Whether to print progress: a line for every start that is tried and every iteration after.
+        Whether to print progress: a line for every start that is tried and for every later
+        iteration.
 
     Attributes
     ----------
@@ -115,33 +119,33 @@ class EBCD(Readable):
         Standard deviations of the loadings: given the scores with ``scores="orthogonal"``, about
         the population otherwise.
     lfsr_ : ndarray of shape (k, p)
-        Their local false sign rates, likewise, computed when they are first looked at.
+        Local false sign rates of the loadings, likewise; computed on first access.
     priors_ : list of FittedPrior
-        The priors that were found (of the scaled data if ``scale=True``).
+        The fitted priors (of the scaled data if ``scale=True``).
     noise_variance_ : float or ndarray of shape (p,)
         Variance of the noise.
     explained_variance_, explained_variance_ratio_ : ndarray of shape (k,)
         Squared length of each component, and its share of the total variance.
     elbo_ : float
-        Evidence lower bound; ``elbo_path_`` has it at the start and after every recorded step. It
-        includes the prior of the precisions if there is one per feature, and the penalty of the
-        family "deconvolver". Values can be compared between numbers of components only if scores
-        are integrated out: estimated ones fit better with every component. With relaxed scores it
-        includes the density of their covariance. With a flat prior, which is improper, ``elbo_``
-        is NaN and ``elbo_path_`` lacks a constant.
+        Evidence lower bound; ``elbo_path_`` has its values at the start and after every recorded
+        step. It includes the prior of the precisions if there is one per feature, the penalty of
+        the family "deconvolver" and, with relaxed scores, the density of their covariance. Values
+        can be compared between numbers of components only if scores are integrated out, because
+        estimated scores fit better with every component. With a flat prior, which is improper,
+        ``elbo_`` is NaN and ``elbo_path_`` lacks a constant.
     n_iter_ : int
-        Number of iterations, at most `max_iter`; those that search for a start do not count. A step
-        may take several, of which some are undone or only look for another optimum near by.
+        Number of iterations, at most `max_iter`, not counting the search for a start. A step may
+        take several iterations, some of which are undone or only look for another optimum nearby.
     converged_ : bool
         Whether the fit converged.
     mean_, scale_ : ndarray of shape (p,)
-        What was subtracted from the features, and what they were divided by.
+        The values subtracted from the features, and those they were divided by.
     n_samples_, n_components_, n_features_in_ : int
         Numbers of samples, components and features.
     n_missing_ : int
-        How many entries of these samples were missing. Rows without any entry are left out.
+        Number of missing entries in these samples. Rows without any entries are left out.
     n_signal_ : int
-        How many of the components stand out from noise by the rule of "auto", the largest first.
+        Number of components, the largest first, that stand out from noise by the rule of "auto".
     feature_names_in_ : ndarray of shape (p,)
         Names of the features, if the data had any.
 
@@ -405,10 +409,10 @@ class EBCD(Readable):
         self.n_iter_, self.converged_ = fit.n_iter, fit.converged
 
     def impute(self, X: Any) -> Any:
-        """Return data with missing values replaced by what is expected of them.
+        """Return data with missing values replaced by their expectations.
 
-        Expectations are given what was observed of the same row, under the Gaussian distribution
-        that the fit implies (`get_covariance`). What was observed stays as it is.
+        Expectations are given the observed entries of the same row, under the Gaussian distribution
+        that the fit implies (`get_covariance`). Observed entries are unchanged.
 
         Parameters
         ----------
@@ -477,24 +481,25 @@ class EBCD(Readable):
         n_jobs: int | None = None,
         random_state: Any = None,
     ) -> Bootstrap:
-        """Fit to data that are drawn anew, to see how components vary from sample to sample.
+        """Refit to newly drawn data, to see how components vary from sample to sample.
 
         The result is about the population, for any score model: another sample has other scores,
-        and with them other lengths and other faint copies of one component in another. Every fit
-        starts from this one and has as many components; priors and noise are fitted again.
+        and therefore other lengths and other faint copies of one component in another. Every fit
+        starts from this one and has the same number of components; priors and noise are fitted
+        again.
 
         Parameters
         ----------
         X : array-like, sparse matrix or data frame of shape (n, p), optional
-            The data that the model was fitted to; needed by ``method="rows"`` only.
+            The data that the model was fitted to; needed only for ``method="rows"``.
         n_boot : int, default 50
             Number of draws.
         method : "parametric" or "rows", default "parametric"
             Draw data from the Gaussian distribution that the fit implies, or rows of `X` with
-            replacement. The second does not rely on the model, but on many rows: a row that is
-            drawn repeatedly looks like a component unless there are many more rows than features,
-            and as draws hold the noise of `X` itself, loadings near zero keep its sign too often.
-            Rows keep their missing entries; fits to them take longer.
+            replacement. "rows" does not rely on the model but needs many rows: a row that is drawn
+            repeatedly looks like a component unless there are many more rows than features. Its
+            draws contain the noise of `X` itself, so loadings near zero keep their sign too often.
+            Rows keep their missing entries; fits to such rows take longer.
         n_jobs : int or None, default None
             Number of fits at a time, as in scikit-learn; -1 for one on each processor.
         random_state : int, Generator or None, default None

@@ -124,17 +124,17 @@ class PenalizedPCA(PenalizedDecomposition):
         Whether to divide every feature by its standard deviation. The penalty and the criterion
         are then those of the scaled data; ``components_`` are in the units of the data.
     start : "auto", "svd", "varimax" or array of shape (p, k), default "auto"
-        Where to start: principal components, as they are, rotated, or whichever of both ends
-        lower; or loadings in the units of the data.
+        Where to start: principal components ("svd"), their varimax rotation ("varimax"), whichever
+        of the two ends lower ("auto"), or loadings in the units of the data.
     tol : float, default 1e-9
         Gain in an iteration, as a share of half the sum of squares of the data, below which the
         fit stops.
     max_iter : int, default 2000
         Largest number of iterations from a start.
     max_memory : int, str or None, default None
-        Most memory for the fit, in bytes or as a text such as "500MB", beside the data it is given
-        and the libraries: sets how much of data in chunks is read at once, and whether their
-        covariance matrix is kept. By default some 16 MB are read at once.
+        Limit on the memory of the fit, in bytes or as a string such as "500MB", not counting data
+        in memory and libraries. It determines how much of data in chunks is read at once, and
+        whether their covariance matrix is kept. By default about 16 MB are read at once.
     random_state : int, Generator or None, default None
         Not used: every start is deterministic.
     verbose : int, default 0
@@ -149,14 +149,14 @@ class PenalizedPCA(PenalizedDecomposition):
     explained_variance_, explained_variance_ratio_ : ndarray of shape (k,)
         Squared length of each component, and its share of the total variance.
     objective_ : float
-        The criterion, to be minimised; ``objective_path_`` has it at the start and
-        after every recorded step.
+        The criterion, which is minimised; ``objective_path_`` has its values at the start and after
+        every recorded step.
     n_iter_ : int
         Number of iterations.
     converged_ : bool
         Whether the fit converged.
     mean_, scale_ : ndarray of shape (p,)
-        What was subtracted from the features, and what they were divided by.
+        The values subtracted from the features, and those they were divided by.
     n_samples_, n_components_, n_features_in_ : int
         Numbers of samples, components and features.
     feature_names_in_ : ndarray of shape (p,)

@@ -38,7 +38,7 @@ class PenalizedPCACV(PenalizedDecomposition):
 
     For each of several strengths ``alpha``, common to all components, the model is fitted to the
     training rows of each fold. The held-out rows, centred and scaled like the training rows, are
-    projected on the space that the loadings span; the strength with the smallest mean squared
+    projected onto the space that the loadings span; the strength with the smallest mean squared
     error is used to fit all rows. By default every strength is fitted from the start, so that its
     error does not depend on the rest of the grid.
 
@@ -49,19 +49,20 @@ class PenalizedPCACV(PenalizedDecomposition):
     penalty : str or penalty, default "l1"
         As in `PenalizedPCA`.
     alphas : int or array-like, default 25
-        Strengths to try. A number: zero and that many less one, whose thresholds are a geometric
-        progression from a thousandth of the one that empties every component whatever the scores.
+        Strengths to try. A number n stands for zero and n - 1 strengths whose thresholds form a
+        geometric progression, from a thousandth of the one that empties every component up to that
+        one.
     cv : int, splitter or iterable of (train, test), default 5
-        Folds. A number: that many contiguous blocks of rows, as in scikit-learn.
+        Folds. A number stands for that many contiguous blocks of rows, as in scikit-learn.
     center, scale : bool
         As in `PenalizedPCA`; means and standard deviations are those of the training rows.
     start : "auto", "svd", "varimax" or array of shape (p, k), default "auto"
         As in `PenalizedPCA`; with "auto" folds are fitted from their principal components.
     warm_path : bool, default False
-        Whether in each fold a strength starts where the next smaller one ended. Fits of a warm
-        path stay near each other, but may be held in optima that are not those of their start.
+        Whether the fit of a strength starts from that of the next smaller one in each fold. Fits on
+        a warm path stay near each other, but may stay in optima that other starts would avoid.
     tol : float, default 1e-9
-        As in `PenalizedPCA`; folds stop at 1e-8 at the least.
+        As in `PenalizedPCA`, but at least 1e-8 in folds.
     max_iter : int, default 2000
         Largest number of iterations from a start.
     n_jobs : int or None, default None
@@ -69,13 +70,13 @@ class PenalizedPCACV(PenalizedDecomposition):
     random_state : int, Generator or None, default None
         Not used: every start is deterministic.
     verbose : int, default 0
-        Whether to print progress of the last fit.
+        Whether to print the progress of the last fit.
 
     Attributes
     ----------
     alpha_ : float
-        The strength that was chosen, the smallest of equally good ones. There is a warning if it
-        is at either end of the grid, unless it is zero: then no penalty is best.
+        The strength that was chosen, the smallest of equally good ones. A warning says if it is at
+        either end of the grid, unless it is zero and no penalty is best.
     alphas_ : ndarray of shape (n_alphas,)
         Strengths that were tried, increasing.
     cv_errors_ : ndarray of shape (n_alphas, n_folds)
@@ -85,7 +86,7 @@ class PenalizedPCACV(PenalizedDecomposition):
 
     Notes
     -----
-    All attributes of `PenalizedPCA` are there as well, for a fit with ``alpha_``.
+    All attributes of `PenalizedPCA` are available as well, for the fit with ``alpha_``.
 
     Examples
     --------

@@ -195,7 +195,7 @@ class Readable(Decomposition):
         Returns
         -------
         list of (name, loading, sd, lfsr)
-            The last two are None where the method has no uncertainties.
+            The last two are None if the method has no uncertainties.
         """
         check_is_fitted(self)
         if self.n_components_ == 0:
@@ -240,10 +240,10 @@ class Readable(Decomposition):
     ) -> Array:
         """Return how often each component is found again in half of the rows.
 
-        Every fit has the settings of this one and begins anew, without knowing its result; a number
-        of components that was found automatically is kept. Components are matched one to one, the
-        nearest pair first, and one is found again if its absolute cosine with its counterpart is
-        above 0.8 (with ``scale=True``, in the units of the scaled data).
+        Every fit has the settings of this one and starts from scratch; a number of components that
+        was found automatically is kept. Components are matched one to one, the nearest pair first.
+        A component is found again if its absolute cosine with its counterpart is above 0.8 (with
+        ``scale=True``, in the units of the scaled data).
 
         Parameters
         ----------
@@ -254,7 +254,7 @@ class Readable(Decomposition):
         n_jobs : int or None, default None
             Number of fits at a time, as in scikit-learn; -1 for one on each processor.
         random_state : int, Generator or None, default None
-            Seed of the halves; None stands for a fixed one. `n_jobs` does not matter.
+            Seed of the halves; with None, a fixed seed. The result does not depend on `n_jobs`.
 
         Returns
         -------
@@ -263,9 +263,9 @@ class Readable(Decomposition):
 
         Notes
         -----
-        Half of the rows show less than all of them, so that a share below one does not mean that a
-        component is wrong; but one that is hardly ever found again should not be interpreted
-        alone. Components that are alike in size may mix differently in every half, although
+        Half of the rows contain less information than all of them, so a share below one does not
+        mean that a component is wrong. But a component that is rarely found again should not be
+        interpreted alone. Components of similar size may mix differently in every half, although
         together they span the same space. `ebcd.plots.stability` draws the shares.
 
         Examples

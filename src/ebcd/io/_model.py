@@ -31,7 +31,7 @@ def save(estimator: Any, path: str | os.PathLike[str]) -> None:
     Parameters
     ----------
     estimator : EBCD, PenalizedPCA, PenalizedPCACV or one of ebcd.peers
-        The estimator; its parameters and everything it has learned are stored.
+        The estimator; its parameters and fitted attributes are stored.
     path : str or path
         File to write; no suffix is added (".npz" is a good choice). An existing file is replaced
         once the new one is complete.
@@ -77,10 +77,10 @@ def save(estimator: Any, path: str | os.PathLike[str]) -> None:
 
 
 def load(path: str | os.PathLike[str]) -> Any:
-    """Read an estimator that `save` wrote.
+    """Read an estimator written by `save`.
 
-    Nothing in the file is executed, whoever made it: it holds text and numbers, and only
-    estimators, priors and penalties of this package come out of it.
+    Nothing in the file is executed, whoever wrote it: it holds text and numbers, and only
+    estimators, priors and penalties of this package are created from it.
 
     Parameters
     ----------

@@ -34,8 +34,8 @@ class EBMF(WholeDataDecomposition):
     Decomposes data as ``X = mean + F L' + noise``, with priors on the scores ``F`` as well as on
     the loadings ``L``, both learned from the data. Factors are added one by one while the evidence
     lower bound (ELBO) rises, then fitted together, and dropped if the ELBO is higher without them.
-    Unlike in `EBCD` the scores may be correlated. Entries may be missing (NaN): only those that are
-    there enter the likelihood.
+    Unlike in `EBCD`, the scores may be correlated. Entries may be missing (NaN): only observed
+    entries enter the likelihood.
 
     Parameters
     ----------
@@ -44,13 +44,13 @@ class EBMF(WholeDataDecomposition):
     loadings_prior, scores_prior : str, family, fitted prior, or a list of those
         Priors of loadings and scores, by default "point_laplace" and "normal", see
         `ebcd.priors.PRIORS`. A list has one for each component, in the order in which they are
-        added. A fitted prior keeps its shape; its scale is kept, too, if those of both sides are
-        fitted priors, and otherwise says nothing (one side can be scaled up while the other is
-        scaled down). "flat" has no scale and needs a fitted prior on the other side.
+        added. A fitted prior keeps its shape. Its scale is kept only if the priors of both sides
+        are fitted ones; otherwise it has no effect, because one side can be scaled up while the
+        other is scaled down. "flat" has no scale and needs a fitted prior on the other side.
     noise : "constant", "per_sample" or "per_feature", default "constant"
-        What shares a noise variance: all entries, those of a sample, or those of a feature.
+        Which entries share a noise variance: all of them, those of a sample, or those of a feature.
     center : bool, default True
-        Whether to subtract the mean of every feature, over the entries that are there.
+        Whether to subtract the mean of every feature, over the observed entries.
     tol : float, default 1e-4
         Gain of the ELBO in an iteration, in nats, below which a fit stops.
     max_iter : int, default 2000
@@ -70,15 +70,15 @@ class EBMF(WholeDataDecomposition):
     scores_ : ndarray of shape (n, k)
         Posterior means of the scores of the training data.
     priors_, scores_priors_ : list of FittedPrior
-        The priors of loadings and scores that were found, on the scale of these.
+        The fitted priors of loadings and scores, on their scales.
     noise_variance_ : float or ndarray of shape (n,) or (p,)
         Variance of the noise.
     explained_variance_, explained_variance_ratio_ : ndarray of shape (k,)
         Squared length of each component, and its share of the total variance. Scores may be
         correlated, so shares need not add up to that of all components together.
     elbo_ : float
-        Evidence lower bound; ``elbo_path_`` has it after every iteration, never decreasing.
-        With a flat prior ``elbo_`` is NaN and ``elbo_path_`` lacks a constant.
+        Evidence lower bound; ``elbo_path_`` has its values after every iteration, which never
+        decrease. With a flat prior ``elbo_`` is NaN and ``elbo_path_`` lacks a constant.
     n_iter_ : int
         Number of iterations in total.
     converged_ : bool
@@ -89,9 +89,9 @@ class EBMF(WholeDataDecomposition):
     Other attributes are those of `EBCD`.
 
     `transform` takes loadings, priors and noise as they were fitted (with ``noise="per_sample"``
-    the noise of the new samples is estimated along with their scores). With the normal prior on
-    the scores it is linear in the sample, and on the training data it gives ``scores_``. With
-    other priors it is iterated from there; ``scores_`` is then the same unless a posterior has
+    the noise of the new samples is estimated along with their scores). With the normal prior on the
+    scores, it is linear in the sample and equals ``scores_`` on the training data. With other
+    priors, iterations start from there, and the result equals ``scores_`` unless a posterior has
     several modes.
 
     References

@@ -22,28 +22,27 @@ from ebcd.priors._fitted import FittedPrior
 class EBPCA(WholeDataDecomposition):
     """Empirical Bayes PCA (Zhong, Su and Fan 2022).
 
-    Corrects principal components for what high dimension does to them, and denoises their
-    entries with distributions that are learned from the data: one of the scores of a sample, one
-    of the loadings of a feature, each joint over the components and of any form. Denoising goes
-    back and forth between the two (approximate message passing). Meant for components that
-    stand out from noise but are poorly estimated, since features are as many as samples or more.
+    Corrects principal components for the effect of high dimension, and denoises their entries with
+    distributions that are learned from the data: one of the scores of a sample and one of the
+    loadings of a feature, each joint over the components and of any form. Denoising alternates
+    between the two (approximate message passing). Use it for components that stand out from noise
+    but are poorly estimated, because there are at least as many features as samples.
 
-    Loadings are not shrunk to zero unless their distribution says so, and components are not
+    Loadings are not shrunk to zero unless their distribution implies it, and components are not
     rotated towards sparse ones.
 
     Parameters
     ----------
     n_components : int
-        Number of components. Those that do not stand out from noise (whose singular value is
-        within the range of the Marchenko-Pastur law) carry no information and are dropped, with a
-        warning.
+        Number of components. Those that do not stand out from noise (whose singular value is within
+        the range of the Marchenko-Pastur law) carry no information and are dropped with a warning.
     max_iter : int, default 5
         Number of rounds of message passing.
     center : bool, default True
         Whether to subtract the mean of every feature.
     random_state : int, Generator or None, default None
-        Seed for the samples of rows that the distributions of large data are fitted to. The
-        result is the same every time with None as well.
+        Seed for the samples of rows that the distributions of large data are fitted to. With None,
+        too, the result is the same every time.
 
     Attributes
     ----------
@@ -52,8 +51,8 @@ class EBPCA(WholeDataDecomposition):
     components_sd_, lfsr_ : ndarray of shape (k, p)
         Their posterior standard deviations and local false sign rates.
     scores_ : ndarray of shape (n, k)
-        Posterior means of the scores of the training data; being shrunk, they have a mean square
-        a little below one.
+        Posterior means of the scores of the training data; since they are shrunk, their mean square
+        is slightly below one.
     priors_, scores_priors_ : list of FittedPrior
         Distributions of the loadings and of the scores of each component, taken from the joint
         ones.
@@ -64,20 +63,20 @@ class EBPCA(WholeDataDecomposition):
     n_iter_ : int
         Number of rounds of message passing.
     change_path_ : ndarray, one number a round
-        By how much each round changed ``components_``: the root of the sum of squares of the
-        difference, relative to that of the components before. Those before the first round are
-        the principal components, shrunk as if loadings were normal.
+        How much each round changed ``components_``: the norm of the difference relative to that of
+        the previous components. The first round is compared with the principal components, shrunk
+        as if loadings were normal.
 
     Notes
     -----
-    Other attributes are those of `EBMF`, but for ``elbo_``: there is no criterion that the
-    iterations maximise. Several components may slowly become more alike; ``change_path_`` levels
-    off or grows then, and many rounds can do harm.
+    Other attributes are those of `EBMF`, except for ``elbo_``, because the iterations do not
+    maximise a criterion. Several components may slowly become more alike. In that case
+    ``change_path_`` levels off or grows, and many rounds can do harm.
 
-    `transform` treats every sample as new: it gives the posterior mean of its scores, given its
-    products with the loadings, under the joint distribution of the scores that was found. On the
-    training data, from which the loadings were estimated, those products are a little too large;
-    ``scores_`` has them corrected for that, as the method does while it iterates.
+    `transform` treats every sample as new: it returns the posterior mean of its scores, given its
+    products with the loadings, under the fitted joint distribution of the scores. On the training
+    data, from which the loadings were estimated, those products are slightly too large; ``scores_``
+    are corrected for this, as they are during the iterations.
 
     References
     ----------

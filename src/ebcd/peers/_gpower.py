@@ -55,7 +55,7 @@ class GPower(SparseDecomposition):
     max_iter : int, default 1000
         Largest number of iterations.
     random_state : int, Generator or None, default None
-        Seed of random starts. The result is the same every time with None as well.
+        Seed of random starts. With None, too, the result is the same every time.
 
     Attributes
     ----------
@@ -64,8 +64,8 @@ class GPower(SparseDecomposition):
         the data best with their scores, which have mean square one.
     objective_ : float
         The criterion below, to be maximised, in the units of the (scaled) data; the sum over
-        components if ``block=False``. ``objective_path_`` has it after every iteration, of those
-        components that were found until then.
+        components if ``block=False``. ``objective_path_`` has its values after every iteration, for
+        the components found so far.
 
     Notes
     -----
@@ -76,7 +76,7 @@ class GPower(SparseDecomposition):
     ``tr(X'Z L') / n - sum_k gamma_k s ||l_k||_1`` over loadings with ``||l_k|| = mu_k``: the inner
     maximum of PCA with an elastic-net penalty. "l0" maximises
     ``sum_k mu_k**2 sum_j max(b_jk**2 - gamma_k s**2, 0)``. Both rise in every iteration. With one
-    component these are, but for the scale, the authors' criteria.
+    component, these are the authors' criteria up to scale.
 
     References
     ----------

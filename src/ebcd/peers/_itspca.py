@@ -28,22 +28,23 @@ class ITSPCA(SparseDecomposition):
     n_components : int
         Dimension of the subspace.
     thresholding : "hard", "soft" or "scad", default "hard"
-        What becomes of entries: those below the threshold are set to zero; others stay, move
-        towards zero by the threshold, or do so if they are small (Fan and Li 2001).
+        How entries are thresholded: those below the threshold are set to zero. Others are kept
+        ("hard"), moved towards zero by the threshold ("soft"), or moved only if they are small
+        ("scad", Fan and Li 2001).
     gamma : float, default 1.5
-        Thresholds in units of what noise makes of an entry: the entries of column j of ``S Q`` are
+        Thresholds relative to the size of the noise: the entries of column j of ``S Q`` are
         compared with ``gamma * sqrt(sigma2 * l_j * log(max(n, p)) / n)``. Here ``sigma2`` is the
         variance of the noise, the median variance of the features, and ``l_j`` is the j-th
         eigenvalue of the covariance of the features chosen for the start, or ``sigma2`` if that is
         larger.
     alpha : float, default 3.0
-        The start is from features with variances of at least
-        ``sigma2 * (1 + alpha * sqrt(log(max(n, p)) / n))``. If fewer than `n_components` have that,
-        it is from that many features of largest variance, or, if variances are all equal, from all
-        features, which is ordinary PCA.
+        The start uses features with variances of at least
+        ``sigma2 * (1 + alpha * sqrt(log(max(n, p)) / n))``. If there are fewer than `n_components`,
+        it uses that many features of largest variance or, if all variances are equal, all features,
+        which is ordinary PCA.
     center, scale : bool
-        As in `ebcd.PenalizedPCA`. Scaled variances do not tell features apart, so that the start
-        is ordinary PCA.
+        As in `ebcd.PenalizedPCA`. Scaled features all have the same variance, so the start is then
+        ordinary PCA.
     tol : float or None, default None
         The iteration stops when the squared sine of the largest angle between successive subspaces
         is at most this; None stands for ``1 / n**2``.
@@ -60,16 +61,16 @@ class ITSPCA(SparseDecomposition):
         Threshold of each component, in the units of the covariance (of scaled data if
         ``scale=True``).
     change_path_ : ndarray, one number an iteration
-        How far each iteration turned the subspace: the squared sine of the largest angle between
-        it and the one before, which `tol` is compared with. It is nan where a component was
-        dropped, since subspaces of different dimensions have no such angle.
+        How far each iteration rotated the subspace: the squared sine of the largest angle between
+        successive subspaces, which is compared with `tol`. It is NaN if a component was dropped,
+        since there is no such angle between subspaces of different dimensions.
     converged_ : bool
-        Whether the subspace stopped moving. Thresholds may make it move for ever.
+        Whether the subspace stopped moving. With thresholds, it may keep moving forever.
 
     Notes
     -----
-    Other attributes are those of `ebcd.PenalizedPCA`. As the QR step comes last, components are
-    orthogonal but, beyond the first, not as sparse as the thresholds make them.
+    Other attributes are those of `ebcd.PenalizedPCA`. Since the QR step comes last, components are
+    orthogonal, but all except the first are less sparse than after thresholding.
 
     References
     ----------

@@ -19,20 +19,20 @@ from ebcd.penalties import L1
 class SPC(SparseDecomposition):
     """Sparse principal components of Witten, Tibshirani and Hastie (2009), their Algorithm 2.
 
-    One component after the other: scores ``u`` and loadings ``v`` that maximise ``u'Xv`` with
-    ``||u|| = 1``, ``||v|| <= 1`` and ``||v||_1 <= sumabs``, where ``u`` is orthogonal to the scores
-    before it. The shrinkage is a soft threshold, whose level follows from `sumabs`; the deflation
-    takes the scores that were found out of the data.
+    Finds one component after another: scores ``u`` and loadings ``v`` that maximise ``u'Xv`` with
+    ``||u|| = 1``, ``||v|| <= 1`` and ``||v||_1 <= sumabs``, where ``u`` is orthogonal to the
+    previous scores. The shrinkage is a soft threshold whose level follows from `sumabs`; the
+    deflation removes the scores found so far from the data.
 
     Parameters
     ----------
     n_components : int
         Number of components.
     sumabs : float, list of float or "cv", default "cv"
-        Largest sum of magnitudes of the loadings of a component of length one, between 1 (one
-        loading) and ``sqrt(p)`` (no shrinkage): for all components or for each. "cv" chooses it for
-        one component after the other, among 25 values, by cross-validation over entries: each of
-        `cv` fits does without a part of the entries of the data and is judged by its error there.
+        Maximum sum of magnitudes of the loadings of a component of length one, between 1 (one
+        loading) and ``sqrt(p)`` (no shrinkage), for all components or for each. "cv" chooses it for
+        one component after another, from 25 values, by cross-validation over entries: each of `cv`
+        fits leaves out a part of the entries and is judged by its error on them.
     cv : int, default 5
         Number of parts of the entries.
     center, scale : bool
@@ -42,7 +42,7 @@ class SPC(SparseDecomposition):
     max_iter : int, default 1000
         Largest number of iterations for a component.
     random_state : int, Generator or None, default None
-        Seed of the parts. The result is the same every time with None as well.
+        Seed of the parts. With None, too, the result is the same every time.
 
     Attributes
     ----------
@@ -52,8 +52,8 @@ class SPC(SparseDecomposition):
         The sums of magnitudes that were given or chosen, in the order of the components.
     objective_ : float
         The sum of ``u'Xv / sqrt(n)`` over components, each of which was maximised, in the units of
-        the (scaled) data. ``objective_path_`` has it after every iteration, of those components
-        that were found until then.
+        the (scaled) data. ``objective_path_`` has its values after every iteration, for the
+        components found so far.
 
     Notes
     -----

@@ -27,8 +27,8 @@ class USLPCA(SparseDecomposition):
     n_components : int
         Number of components.
     n_nonzero : int or None, default None
-        Number of loadings that are not zero, in total: at least one for each component, at most
-        all, which is what None stands for.
+        Total number of non-zero loadings: at least one for each component, at most all of them
+        (None).
     n_starts : int or "auto", default "auto"
         Number of starts, of which the best is kept: 50 for up to 100 features and 8 for more if
         "auto". They are features of large variance, principal components, also rotated, and random
@@ -36,11 +36,11 @@ class USLPCA(SparseDecomposition):
     center, scale : bool
         As in `ebcd.PenalizedPCA`; ``scale=True`` makes loadings comparable.
     tol : float, default 1e-8
-        Relative gain of the variance that is explained in an iteration at which the search stops.
+        Relative gain of the explained variance in an iteration at which the search stops.
     max_iter : int, default 1000
         Largest number of iterations.
     random_state : int, Generator or None, default None
-        Seed of random starts. The result is the same every time with None as well.
+        Seed of random starts. With None, too, the result is the same every time.
 
     Attributes
     ----------

@@ -26,11 +26,11 @@ _REACH = 7.0  # noise standard deviations, or thresholds, beyond which curves ha
 def elbo(model: Any, *, ax: Any = None) -> Axes:
     """Draw the ELBO, or the criterion of another method, at the start and after each step.
 
-    Where components are found one by one (`SPC`, and `GPower` with ``block=False``), the criterion
-    is the sum over those found so far. `ITSPCA` and `EBPCA` do not maximise a criterion; for these
-    the plot shows the change in each iteration (``change_path_``) on a logarithmic axis, with marks
-    at its foot for iterations without any change, and for those of `ITSPCA` in which a component
-    was dropped.
+    If components are found one by one (`SPC`, and `GPower` with ``block=False``), the criterion is
+    the sum over those found so far. `ITSPCA` and `EBPCA` do not maximise a criterion; for these the
+    plot shows the change in each iteration (``change_path_``) on a logarithmic axis, with marks at
+    its foot for iterations without any change, and for those of `ITSPCA` in which a component was
+    dropped.
 
     Parameters
     ----------
@@ -233,7 +233,7 @@ def stability(model: Any, shares: Any, *, ax: Any = None) -> Axes:
     ----------
     model : estimator
     shares : array-like of length k
-        What ``model.stability(X)`` returned.
+        The result of ``model.stability(X)``.
     ax : Axes, optional
 
     Examples

@@ -291,9 +291,10 @@ def heatmap(
 ) -> Axes:
     """Draw the loadings of all components as a heat map, one feature per row.
 
-    Up to 60 features are all drawn, with their names. Of more, only those used by some component
-    are drawn (local false sign rate at most `level`, or not zero where a method has no such rate).
-    If they outnumber the pixels, neighbours share a row, which shows the largest of their loadings.
+    Up to 60 features are all drawn, with their names. If there are more, only those used by some
+    component are drawn (local false sign rate at most `level`, or not zero if a method has no such
+    rate). If they outnumber the pixels, neighbours share a row, which shows the largest of their
+    loadings.
 
     Parameters
     ----------
@@ -387,7 +388,7 @@ def _which_features(model: Any, count: int, together: int, level: float, sort: b
 def memberships(
     model: Any, *, sort: bool = True, feature_names: Any = None, ax: Any = None
 ) -> Axes:
-    """Draw the probability of each feature to belong to each component, one component per row.
+    """Draw the probability that each feature belongs to each component, one component per row.
 
     Parameters
     ----------

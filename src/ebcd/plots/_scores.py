@@ -98,8 +98,8 @@ def biplot(
 ) -> Axes:
     """Draw the scores of two components as points, and the loadings of features as arrows.
 
-    A sample lies far in the direction of an arrow if the feature is large in it, as far as these
-    components explain it. Arrows have a scale of their own, which fits them into the picture.
+    A sample lies far in the direction of an arrow if its value of that feature is large, as far as
+    these components explain it. Arrows have their own scale, chosen to fit the picture.
 
     Parameters
     ----------
@@ -113,11 +113,10 @@ def biplot(
         A number or category for each sample, by which points are coloured; for example a column
         of a data frame that was not fitted.
     labels : array-like of length n, optional
-        Names of the samples; the 40 outermost ones are written beside their points, as far as
-        there is room.
+        Names of the samples; the 40 outermost are written beside their points if there is room.
     n : int, default 10
         Maximum number of arrows: the features with the largest loadings of the two. With
-        ``scale=True`` these are loadings of the scaled data. Names find room up to about 20.
+        ``scale=True`` these are loadings of the scaled data. There is room for about 20 names.
     feature_names : array-like of length p, optional
     ax : Axes, optional
 

@@ -188,9 +188,9 @@ def ebnm(
 ) -> EBNMResult:
     """Solve a normal-means problem by empirical Bayes.
 
-    Observations ``x_j ~ N(theta_j, s_j^2)`` of unknown values ``theta_j`` that come from a common
-    prior ``g``. The prior is estimated by maximum likelihood within a family, and each value by
-    its posterior given that prior.
+    The observations are ``x_j ~ N(theta_j, s_j^2)``, with unknown values ``theta_j`` from a common
+    prior ``g``. The prior is estimated by maximum likelihood within a family, and each value by its
+    posterior under that prior.
 
     Parameters
     ----------
@@ -203,8 +203,8 @@ def ebnm(
         Name of a family (see `ebcd.priors.PRIORS`), a family with options (see
         `ebcd.priors.make_family`), or a prior that is known and kept fixed.
     mode : float or "estimate", default 0.0
-        Centre of the prior: the place of its spike, where it has one. Families without a
-        centre (``npmle``, ``deconvolver``, ``flat``) take only the default.
+        Centre of the prior, where its spike is if it has one. Families without a centre (``npmle``,
+        ``deconvolver``, ``flat``) accept only the default.
     start : FittedPrior or EBNMResult, optional
         Where to start: the solution of a similar problem, from the same family.
 

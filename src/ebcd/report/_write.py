@@ -40,11 +40,11 @@ def write_report(
     stability: Any = None,
     background: Background | None = None,
 ) -> Path:
-    """Write what a model found as a page for any browser, and as Markdown next to it.
+    """Write the results of a model to a page for any browser, and as Markdown next to it.
 
     Loadings have the 95% intervals of `credible_intervals`. The page needs neither a network nor
-    other files. It stays below 5 MB: beyond half a million loadings it keeps only the features with
-    the largest ones, and says so.
+    other files. It stays below 5 MB: beyond half a million loadings, it keeps only the features
+    with the largest loadings, and says so.
 
     Parameters
     ----------
@@ -79,12 +79,12 @@ def write_report(
         and shares of the variance in the report are then those of the scaled features.
     color_by : array-like of length n, or mapping of names to such, optional
         A number or a category for each row of the scores, to colour and label the points of the
-        biplot by; several can be chosen from on the page.
+        biplot by; if there are several, the page lets you choose.
     stability : array-like of length k, optional
-        What ``model.stability(X)`` returned, shown beside each component.
+        The result of ``model.stability(X)``, shown beside each component.
     background : Background, optional
-        What the report says of the data and of principal components, if already known; by default
-        it is worked out from `X`.
+        What the report says about the data and about principal components, if already known; by
+        default it is computed from `X`.
 
     Returns
     -------
