@@ -159,8 +159,8 @@ print("PenalizedPCACV chose alpha =", methods["PenalizedPCACV"][0].alpha_)
 # matters little.
 #
 # **Penalties bias what they keep.** ``PenalizedPCA`` with its L1 penalty moves every loading
-# towards zero by the same amount. It explains 50 % of the variance, although the space it finds
-# contains 65 %. ``penalty="l0"`` or ``"mcp"`` do not. ``EBCD`` learns that large loadings of a
+# towards zero by the same amount. It explains 50% of the variance, although the space it finds
+# contains 65%. ``penalty="l0"`` or ``"mcp"`` do not. ``EBCD`` learns that large loadings of a
 # component are real, and leaves them nearly unchanged.
 #
 # **One strength for all components is a compromise.** ``GPower`` has one threshold and a weight for
