@@ -219,7 +219,7 @@ def threads(one: Results, two: Results) -> Values:
         ratios = [f"{row['ratio']:.1f}" for row in (a, b)]
         cells = [times[0], times[1], ratios[0], times[2], times[3], ratios[1]]
         lines.append([data, str(a["k"]), beside, *cells, short(a["extra_mb"])])
-    head = ["data", "k", "beside", "its s, 1 thread", "EBCD", "ratio", "its s, 2 threads", "EBCD"]
+    head = ["data", "k", "baseline", "its s, 1 thread", "EBCD", "ratio", "its s, 2 threads", "EBCD"]
     values = {"threads": table([*head, "ratio", "extra MB"], lines), "threads_date": two["date"]}
     values["threads_busy"] = busy(max(each["load"] or 0.0 for each in (one, two)))
     sparse = by_name[0].get("sparse")

@@ -51,7 +51,7 @@ def rows(families, low=-9, high=9):
         middle.plot(x[finite], penalty[finite] - penalty[finite].min(), color=ORANGE)
         if finite.sum() == 1:
             middle.plot(0, 0, "o", color=ORANGE)
-            middle.text(0, 5, "infinite, but for one value", ha="center", color="0.4")
+            middle.text(0, 5, "infinite except at one value", ha="center", color="0.4")
         middle.set(xlim=(low, high), ylim=(-0.5, 12))
         if prior.proper:
             values = prior.sample(80, random_state=1)
