@@ -182,7 +182,7 @@ def demo(
 
 @app.command()
 def report(folder: Path = o.RESULTS) -> None:
-    """Write the report of a finished fit again."""
+    """Rewrite the report of a finished fit."""
     with one_line_errors():
         echo(rewrite_report(folder))
 
@@ -218,7 +218,7 @@ def compare_methods(
     json: bool = o.JSON,
     quiet: bool = o.QUIET,
 ) -> None:
-    """Fit several prior families and other methods to the same table, side by side."""
+    """Compare prior families and other methods on the same table."""
     reading = o.reading(locals())
     with one_line_errors():
         methods = check_methods(method or [], every)
@@ -261,7 +261,7 @@ def transform(
     force: bool = o.FORCE,
     quiet: bool = o.QUIET,
 ) -> None:
-    """Compute the scores of new data, prepared as for the fit; columns match by name."""
+    """Compute the scores of new data, prepared as in the fit; columns are matched by name."""
     reading = o.reading(locals())
     with one_line_errors():
         if output is not None:

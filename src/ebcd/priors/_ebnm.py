@@ -39,18 +39,18 @@ class EBNMResult:
     Attributes
     ----------
     prior : FittedPrior
-        The prior that was found, or given.
+        The fitted prior, or the one that was passed.
     mean, sd : ndarray
         Posterior mean and standard deviation of every entry.
     lfsr : ndarray
-        Local false sign rate of every entry, see `Posterior`; computed when first looked at.
+        Local false sign rate of every entry, see `Posterior`; computed on first access.
     lfdr : ndarray
         Local false discovery rate: the posterior probability that a value is exactly the mode of
         the prior, usually zero. It is 0 for families without a spike; atoms of ``npmle`` and
         ``deconvolver`` count if they are at zero.
     svalue : ndarray
-        Mean lfsr of all entries whose lfsr is no larger (Stephens 2017): the share of wrong signs
-        to expect if the signs of these are claimed.
+        Mean lfsr of all entries with this lfsr or a smaller one (Stephens 2017): the expected share
+        of wrong signs if all their signs are claimed.
     log_likelihood : float
         Log-likelihood of the observations under the prior; NaN under the flat one.
     certificate : float

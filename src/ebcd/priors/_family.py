@@ -220,13 +220,13 @@ PRIORS: Mapping[str, type[AbstractPriorFamily]] = MappingProxyType(_REGISTRY)
 
 
 def register(family: type[AbstractPriorFamily]) -> type[AbstractPriorFamily]:
-    """Make a family of your own known by its name; to be used as a decorator.
+    """Register your own family under its name; use as a decorator.
 
     Parameters
     ----------
     family : subclass of AbstractPriorFamily
-        Its ``name`` must be new. A class of the same name from the same module takes the place
-        of the old one, so that a cell of a notebook can be run again.
+        Its ``name`` must be new. A class of the same name from the same module replaces the old
+        one, so that a notebook cell can be run again.
 
     Returns
     -------

@@ -224,23 +224,24 @@ class GMRFPrior(AbstractJointPrior):
 @register
 @dataclass(frozen=True, repr=False)
 class GMRF(AbstractPriorFamily):
-    """Values that are alike where nodes are neighbours: on a chain, a grid or any graph.
+    """Values that are similar at neighbouring nodes of a chain, a grid or any graph.
 
     A Gaussian Markov random field (Rue and Held, 2005), with precision ``(L + kappa I) / scale^2``,
-    where ``L`` is the Laplacian or its square. Both parameters are fitted, so that it is learned
-    how smooth values are. It blurs jumps, which ``spatial`` keeps; it is exact where noise differs
-    between entries, and knows more than one dimension.
+    where ``L`` is the Laplacian or its square. Both parameters are fitted, so the smoothness is
+    learned from the data. Unlike ``spatial``, it blurs jumps, but it is exact even if the noise
+    differs between entries, and it is not limited to one dimension.
 
     Attributes
     ----------
     adjacency : "chain", ("grid", rows, columns), or matrix
-        What is a neighbour of what. The nodes of a grid are in the order of the pixels of an image
-        that is flattened, row after row. A symmetric matrix, sparse or not, has the weights of
-        all pairs of up to 3,000 nodes, none of them negative; its diagonal plays no part.
+        Which nodes are neighbours. The nodes of a grid are in the order of the pixels of a
+        flattened image, row by row. A symmetric matrix, sparse or not, has the non-negative weights
+        of all pairs of up to 3,000 nodes; its diagonal is ignored.
     order : {"auto", 1, 2}
-        What is small: differences of neighbours, or differences between a node and the mean of its
-        neighbours. The second suits smooth curves and hills, the first jumps and rough ground. By
-        default the order with the higher likelihood is taken; a warm start keeps its order.
+        Which differences are small: those between neighbours (1), or those between a node and the
+        mean of its neighbours (2). Order 2 suits smooth curves and hills, and order 1 jumps and
+        rough surfaces. By default the order with the higher likelihood is used; a warm start keeps
+        its order.
 
     Examples
     --------

@@ -277,7 +277,7 @@ class SpatialPrior(AbstractJointPrior):
 @register
 @dataclass(frozen=True)
 class Spatial(AbstractPriorFamily):
-    """Smooth values, with jumps and spikes here and there: for features in an order.
+    """Smooth values with occasional jumps and spikes, for ordered features.
 
     Translation-invariant wavelet shrinkage with a prior for each level. The first and the last
     entry are neighbours.
@@ -285,7 +285,7 @@ class Spatial(AbstractPriorFamily):
     Attributes
     ----------
     wavelet : {"auto", "haar", "db3", "sym8"}
-        Haar's suits jumps, sym8 smooth curves; "auto" weighs all three by how well they fit.
+        "haar" suits jumps and "sym8" smooth curves; "auto" weights all three by how well they fit.
     family : str
         Prior of the details, a symmetric one. Averages at the coarsest level have a normal one.
 
