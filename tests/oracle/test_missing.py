@@ -163,7 +163,7 @@ def test_identities(scores):
         assert found.elbo_ == pytest.approx(model.elbo_, abs=1e-8)
         sign = np.sign((found.components_ * expected).sum())
         np.testing.assert_allclose(sign * found.components_, expected, atol=1e-5)
-    with pytest.warns(UserWarning, match="no entry"):
+    with pytest.warns(UserWarning, match="only missing entries"):
         more = fit(np.vstack([X, np.full(4, np.nan)]), scores)
     assert more.elbo_ == model.elbo_
     np.testing.assert_array_equal(more.components_, model.components_)
