@@ -89,6 +89,39 @@ def resampled(rng):
     return x[rng.integers(len(x), size=len(x))]
 
 
+def sparse(n, p, k):
+    """Return a function that draws components that are Laplace on a fifth of the features."""
+
+    def draw(rng):
+        loadings = rng.laplace(size=(k, p)) * (rng.random((k, p)) < 0.2)
+        return rng.normal(size=(n, k)) @ loadings + rng.normal(size=(n, p))
+
+    return draw
+
+
+def counts(n, p, depth):
+    """Return a function that draws logarithms of counts of like cells, of unequal depths."""
+
+    def draw(rng):
+        means = np.exp(rng.normal(-1.5, 1.0, p))
+        cells = rng.poisson(np.exp(rng.normal(0, depth, (n, 1))) * means)
+        totals = np.maximum(cells.sum(axis=1, keepdims=True), 1)
+        return np.log1p(cells * (np.median(totals) / totals))
+
+    return draw
+
+
+def with_holes(n, p, k, share):
+    """Return a function that draws sparse components, a share of whose entries is missing."""
+
+    def draw(rng):
+        x = sparse(n, p, k)(rng)
+        x[rng.random(x.shape) < share] = np.nan
+        return x
+
+    return draw
+
+
 def first_simulation(rng):
     """Draw Simulation 1 of the paper."""
     return make_simulation(1, random_state=int(rng.integers(2**31)))[0]
@@ -116,6 +149,13 @@ DESIGNS = {
     "few features, 30 x 6": Design(planted(30, 6, 1, 4.0), 1, "1: 60 %"),
     "weak, 5,000 x 20": Design(planted(5000, 20, 3, 0.3), 3, "mean 2.7"),
     "two features, scaled, 200 x 100": Design(two_features, 1, "1: 80 %", {"scale": True}),
+    "sparse, scaled, 1,000 x 50": Design(sparse(1000, 50, 4), 4, "", {"scale": True}),
+    "sparse, scaled, 1,000 x 20": Design(sparse(1000, 20, 2), 2, "", {"scale": True}),
+    "sparse, scaled, 300 x 60": Design(sparse(300, 60, 4), 4, "", {"scale": True}),
+    "sparse, per feature, 1,000 x 50": Design(sparse(1000, 50, 4), 4, "", {"noise": "per_feature"}),
+    "logarithms of counts, 600 x 500": Design(counts(600, 500, 0.6), 0, ""),
+    "logarithms of counts, 1,000 x 1,500": Design(counts(1000, 1500, 0.3), 0, ""),
+    "a tenth missing, 1,000 x 200": Design(with_holes(1000, 200, 5, 0.1), 5, ""),
     "rows doubled, 98 x 65": Design(doubled, 3, ""),
     "rows resampled, 100 x 50": Design(resampled, 3, ""),
 }

@@ -1,11 +1,14 @@
 """How many components are found in data with a known number of them."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy import sparse
 
 from ebcd import EBCD
 from ebcd.data import CovarianceMatrix, from_matrix
+from ebcd.data._settings import SETTINGS
 from ebcd.datasets import make_simulation
 from ebcd.fitting._components import (
     Standardized,
@@ -208,6 +211,17 @@ class TestFewFeatures:
         assert [count(X) for X in draws].count(0) >= 192
 
 
+@pytest.mark.parametrize("parameters", [{"scale": True}, {"noise": "per_feature"}])
+@pytest.mark.parametrize("shape", [(1000, 50), (300, 60)])
+def test_features_that_are_mostly_signal_keep_their_noise(shape, parameters):
+    """A feature that dominates a component lost its noise to it: 6 to 12 were found."""
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        loadings = rng.laplace(size=(4, shape[1])) * (rng.random((4, shape[1])) < 0.2)
+        X = rng.normal(size=(shape[0], 4)) @ loadings + rng.normal(size=shape)
+        assert 3 <= found(X, max_iter=5, tol=1.0, **parameters) <= 4
+
+
 class TestRows:
     """Rows that are not alike, or not distinct."""
 
@@ -279,6 +293,22 @@ class TestRows:
         assert len(distinct_rows(few_values)) == 100
         copies = rng.normal(size=(50, 5))[rng.integers(50, size=100)]
         assert len(distinct_rows(copies)) == len(np.unique(copies, axis=0)) < 50
+
+    def test_large_data(self):
+        """Logarithms of counts of like cells, whose depths differ: more than one is spurious."""
+        rng = np.random.default_rng(0)
+        cells = rng.poisson(np.exp(rng.normal(0, 0.6, (600, 1)) + rng.normal(-1.5, 1.0, 500)))
+        totals = cells.sum(axis=1, keepdims=True)
+        assert found(np.log1p(cells * np.median(totals) / totals), tol=1.0) <= 1
+
+    def test_data_too_large_to_compare_rows(self, monkeypatch):
+        settings = replace(SETTINGS, compared=10_000, piece=2_000)
+        monkeypatch.setattr("ebcd.estimators._ebcd.SETTINGS", settings)
+        rng = np.random.default_rng(0)
+        X = strong(rng, 300, 50)
+        assert found(X, tol=1.0) == 3  # and no warning
+        with pytest.warns(UserWarning, match="the rows have unequal variances"):
+            found(X * np.exp(0.5 * rng.normal(size=(300, 1))), tol=1.0)
 
     @pytest.mark.filterwarnings("ignore:no component was found")
     def test_the_estimator_looks_at_rows_of_any_kind_in_memory(self):

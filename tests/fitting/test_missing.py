@@ -288,3 +288,12 @@ def test_number_of_components(strengths):
         found = count_observed(observed, lambda rows: count_in_rows(rows, True), Monitor(), 30)
         wrong += found != len(strengths)
     assert wrong <= 1
+
+
+def test_number_of_components_when_a_step_goes_too_far():
+    """A component that is not filled in yet may look like two."""
+    X = np.random.default_rng(0).normal(size=(60, 12))
+    X[0, 0] = np.nan
+    observed = as_input(X, True, False, reading=Reading(holes=True)).observed
+    counts = iter([4, 4, 4, 6, 6, 6, 5])  # with 0, 1, 2, 3, 4, 6 and then 5 of them in place
+    assert count_observed(observed, lambda rows: next(counts), Monitor(), 10) == 5

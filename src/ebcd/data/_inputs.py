@@ -20,7 +20,6 @@ from ebcd.data._gram import Gram
 from ebcd.data._moments import Moments, checked_sparse, is_sparse, unmasked
 from ebcd.data._observed import Observed, observe
 from ebcd.data._rows import AbstractRows, MatrixRows, Reading, is_mapped, names_of
-from ebcd.data._settings import SETTINGS
 from ebcd.data._streamed import ChunkRows
 
 _READ_BY_ROWS = ("anndata", "h5py", "zarr")  # libraries whose arrays are not in memory
@@ -148,16 +147,19 @@ class Input:
             return float(self.observed.counts @ logs)
         return self.covariance.n_samples * float(logs.sum())
 
-    def small_copy(self) -> Array | None:
+    def copy_of_rows(self, most: int, thinned: bool = False) -> Array | None:
         """Return the rows as the covariance sees them, without constant features.
 
-        None unless they are in memory, one for each sample, and few.
+        None unless they are in memory, one for each sample, with at most so many entries; if
+        `thinned`, as many evenly spaced rows as have so many.
         """
         x = self.matrix
         if x is None or x.shape[0] != self.covariance.n_samples:
             return None
-        if x.shape[0] * x.shape[1] > SETTINGS.piece:  # more would cost as much as the fit
+        times = -(-x.shape[0] * x.shape[1] // most)
+        if times > 1 and not thinned:
             return None
+        x = x[::times]
         x = x.toarray() if is_sparse(x) else x
         copy = (x - (0.0 if self.mean is None else self.mean)) / self.scale / self.covariance.unit
         return np.asarray(copy[:, self.variances > 0], dtype=np.float64)

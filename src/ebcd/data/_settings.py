@@ -17,6 +17,8 @@ class DataSettings:
     rows_per_column: float = 0.25
     # Entries up to which data are copied, centred and scaled: operators would cost more.
     small: int = 1_000_000
+    # Entries up to which rows are copied (80 MB) to see whether they have equal variances.
+    compared: int = 10_000_000
     # Features up to which one pass for a covariance matrix (200 MB) beats a pass a product.
     moderate: int = 5_000
     # Products a fit needs for each component, roughly; a covariance matrix must be cheaper.

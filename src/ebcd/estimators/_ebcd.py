@@ -29,7 +29,12 @@ from ebcd.estimators._bootstrap import Bootstrap, bootstrap
 from ebcd.estimators._incomplete import imputed
 from ebcd.estimators._readable import Readable
 from ebcd.estimators._resume import checkpoint_of, gather, unfinished
-from ebcd.fitting._components import count_components, count_in_rows, distinct_rows
+from ebcd.fitting._components import (
+    count_components,
+    count_in_rows,
+    distinct_rows,
+    rows_look_alike,
+)
 from ebcd.fitting._decompose import Fit, Problem, State, decompose, nothing
 from ebcd.fitting._missing import IncompleteRows, count_observed, decompose_observed, shift_of
 from ebcd.fitting._noise import NOISES
@@ -60,7 +65,7 @@ class EBCD(Readable):
         Number of components: as many as stand out from noise ("auto"); a number, at most
         ``min(n, p)``, of which empty components are dropped; or the paper's rule, to add components
         until one is empty ("paper"), which in practice stops late. If the data are in memory and
-        have up to 250,000 entries, "auto" allows for rows with unequal variances and counts
+        have up to ten million entries, "auto" allows for rows with unequal variances and counts
         duplicate rows once. For larger data, chunks, Dask collections and covariances, it assumes
         distinct rows with equal variances, and may otherwise find too many components.
     prior : str, family, fitted prior, or a list of those, default "point_laplace"
@@ -313,8 +318,10 @@ class EBCD(Readable):
             return min(covariance.n_samples, covariance.n_features) - 1
         if self.n_components == "auto":
             monitor.stage("counting components")
-            _warn_of_copies(data)
-            return self._counter(covariance, data, monitor)()
+            rows = data.copy_of_rows(SETTINGS.compared) if data.observed is None else None
+            found = self._counter(covariance, data, monitor, rows)()
+            _warn_of_rows(data, rows, found)
+            return found
         return int(self.n_components)
 
     def _count_later(self, covariance: AbstractCovariance, data: Input, known: Any) -> Any:
@@ -322,7 +329,9 @@ class EBCD(Readable):
         limit = self.n_components_
         if covariance.trace() == 0 or not limit:
             return 0
-        count = self._counter(covariance, data, Monitor(), limit, known)
+        # rows that are few enough to be kept
+        rows = data.copy_of_rows(SETTINGS.piece)
+        count = self._counter(covariance, data, Monitor(), rows, limit, known)
         # a covariance may refer to all the data, which should not stay in memory
         return count() if count.func is count_components else count
 
@@ -331,6 +340,7 @@ class EBCD(Readable):
         covariance: AbstractCovariance,
         data: Input,
         monitor: Monitor,
+        rows: Array | None,
         limit: int | None = None,
         known: Any = None,
     ) -> partial[int]:
@@ -338,13 +348,12 @@ class EBCD(Readable):
         centred = data.mean is not None and bool(self.center)
         unequal = self.noise == "per_feature" or bool(self.scale)  # shares that signal takes
         if data.observed is None:
-            rows = data.small_copy()
             if rows is None:
                 return partial(count_components, covariance, centred, unequal, limit, known)
             return partial(count_in_rows, rows, centred, unequal, limit)
 
         def count(completed: Array) -> int:
-            if data.entries <= SETTINGS.piece:
+            if data.entries <= SETTINGS.compared:
                 return count_in_rows(completed[:, data.variances > 0], centred, unequal, limit)
             found = from_matrix(completed, False, False).covariance
             return count_components(found, centred, unequal, limit)
@@ -550,15 +559,23 @@ class EBCD(Readable):
         return self._working_priors[k], b[k], noise, back
 
 
-def _warn_of_copies(data: Input) -> None:
-    rows = data.small_copy() if data.observed is None else None
-    if rows is None or (distinct := len(distinct_rows(rows))) == len(rows):
+def _warn_of_rows(data: Input, rows: Array | None, found: int) -> None:
+    """Say that rows are duplicates, or that they differ in variance but are too many to compare."""
+    if data.observed is not None:
         return
-    copies = len(rows) - distinct
-    what = "row is a duplicate" if copies == 1 else "rows are duplicates"
-    warn_user(
-        f"{copies:,} {what}; the number of components is based on the {distinct:,} distinct rows"
-    )
+    if rows is None:
+        some = data.copy_of_rows(SETTINGS.piece, thinned=True) if found else None
+        if some is not None and not rows_look_alike(some, found):
+            warn_user(
+                "the rows have unequal variances, which may add spurious components; "
+                f'n_components="auto" corrects for that in data of up to {SETTINGS.compared:,} '
+                "entries only; pass a number, or normalise the rows"
+            )
+    elif copies := len(rows) - (distinct := len(distinct_rows(rows))):
+        what = "row is a duplicate" if copies == 1 else "rows are duplicates"
+        warn_user(
+            f"{copies:,} {what}; the number of components is based on the {distinct:,} distinct rows"
+        )
 
 
 def _ordered(state: State, scale: Array, keep_order: bool) -> State:

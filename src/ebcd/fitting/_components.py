@@ -71,8 +71,13 @@ class FactorSpectrum:
     """Leading eigenvalues after division by the noise, estimated with k components in place.
 
     The variances of the features are signal and noise together, so that a correlation matrix has
-    uneven noise wherever there is signal. A few steps of factor analysis tell them apart: the
-    noise is what the k leading components of the standardised matrix leave of each variance.
+    uneven noise wherever there is signal. A few steps of factor analysis tell them apart. In units
+    of the noise, eigenvalues ``t`` of the k leading components include that noise, so that their
+    signal is ``t - level``, with the mean of the other eigenvalues as the level (Joreskog 1967):
+
+        noise_j <- noise_j (variance_j - sum_i (t_i - level) v_ji^2).
+
+    Without the level a feature that dominates a component would lose most of its noise to it.
 
     Among many features the correlation of a few is no large eigenvalue. So as long as there are no
     components, a feature that is clearly correlated with another loses that share of its noise.
@@ -91,8 +96,9 @@ class FactorSpectrum:
         for _ in range(_FACTOR_STEPS if k else 0):
             values, vectors = self._sharpened()
             whole = self._standardized.diagonal()
-            share = vectors[:, :k] ** 2 @ values[:k] / np.where(whole > 0, whole, 1.0)
-            self._divide_by(self._covariance.diagonal() * (1 - share))
+            level = (whole.sum() - values[:k].sum()) / max(int((whole > 0).sum()) - k, 1)
+            signal = vectors[:, :k] ** 2 @ np.maximum(values[:k] - level, 0.0)
+            self._divide_by(self._noise * (whole - signal))
         if k == 0 and (shared := self._shared()).any():
             self._divide_by(self._noise * (1 - shared))
             self._look(k)
@@ -214,6 +220,13 @@ def count_in_rows(
     return total
 
 
+def rows_look_alike(rows: Array, k: int) -> bool:
+    """Whether what the k leading components leave of the rows has the same variance in each."""
+    sample = _Sample(rows, np.ones(len(rows)), False)
+    sample.look(k)
+    return sample.looks_gaussian(k)
+
+
 def distinct_rows(rows: Array) -> Array:
     """Return each row once, unless columns of so few values are alike by chance."""
     places = {row.tobytes(): i for i, row in enumerate(rows)}
@@ -237,16 +250,23 @@ class _Sample:
         self._centred = centred
         weighted = self._rows * weights[:, None]
         self._covariance = from_matrix(weighted, False, False).covariance
-        wide = self._rows.shape[1] > len(rows)
-        turned = self._rows if wide else self._rows.T
+        # some rows tell whether lengths spread; products of all would cost more than the fit
+        some = int(np.sqrt(SETTINGS.exact_operations / rows.shape[1]))
+        self._some = self._rows[:: max(len(rows) // some, 1)] if some < len(rows) else self._rows
+        wide = self._some.shape[1] > len(self._some)
+        turned = self._some if wide else self._some.T
         self._products = float(np.square(turned @ turned.T).sum())
         self._vectors = np.empty((rows.shape[1], 0))
 
     def count(self, per_feature: bool, limit: int | None) -> int:
         """Count components as if the weighted rows were alike."""
         found = count_components(self._covariance, self._centred, per_feature, limit)
-        self._vectors = self._covariance.leading(max(found, 1))[1]
+        self.look(found)
         return found
+
+    def look(self, k: int) -> None:
+        """Find the k leading directions."""
+        self._vectors = self._covariance.leading(max(k, 1))[1]
 
     def looks_gaussian(self, k: int) -> bool:
         """Whether squared lengths of what k components leave spread no more than Gaussian ones.
@@ -254,14 +274,14 @@ class _Sample:
         Those have the relative variance ``2 tr(S^2) / tr(S)^2``, whatever the covariance ``S``;
         products of different rows show what ``tr(S^2)`` is.
         """
-        n, vectors = len(self._rows), self._vectors[:, :k]
-        squares, back = self._squares(k), self._rows.T @ (self._rows @ vectors)
+        rows, vectors = self._some, self._vectors[:, :k]
+        n, squares, back = len(rows), _squares(rows, vectors), rows.T @ (rows @ vectors)
         products = self._products - 2 * (back**2).sum() + ((vectors.T @ back) ** 2).sum()
         total = float(squares.sum())
-        if total <= NEGLIGIBLE * (self._rows**2).sum():
+        if total <= NEGLIGIBLE * (rows**2).sum():
             return True
         expected = 2 * (products - (squares**2).sum()) * n / (n - 1) / total**2
-        expected = max(expected, 2 / self._rows.shape[1])  # as if all variances were equal
+        expected = max(expected, 2 / rows.shape[1])  # as if all variances were equal
         error = np.sqrt((2 + 6 * expected) / n)  # relative, of the variance of chi-squares
         return bool(n**2 * squares.var() / total**2 <= expected * (1 + _CLEAR * error))
 
@@ -269,14 +289,15 @@ class _Sample:
         """Return weights that make what k components leave equally long, if it should be."""
         if self.looks_gaussian(k):
             return np.ones(len(self._rows))
-        squares = self._squares(k)
+        squares = _squares(self._rows, self._vectors[:, :k])
         least = _SMALLEST_SHARE * np.median(squares[squares > 0])
         return np.asarray(1 / np.sqrt(np.maximum(squares, least)))
 
-    def _squares(self, k: int) -> Array:
-        scores = self._rows @ self._vectors[:, :k]
-        squares = (self._rows**2).sum(axis=1) - (scores**2).sum(axis=1)
-        return np.asarray(np.maximum(squares, 0.0))
+
+def _squares(rows: Array, vectors: Array) -> Array:
+    """Return squared lengths of what orthonormal directions (p x k) leave of rows."""
+    squares = np.vecdot(rows, rows) - ((rows @ vectors) ** 2).sum(axis=1)
+    return np.asarray(np.maximum(squares, 0.0))
 
 
 class _Left:

@@ -408,13 +408,20 @@ def count_observed(
     follows from the components that stood out. They are added few at a time: those that are not
     among them yet are noise of uneven variances where entries are missing.
     """
-    noise, k = ConstantNoise(observed.counts, observed.variances), 0
-    entries: Any = 0.0
-    while (found := min(count(observed.filled(entries)), most)) > k:
-        k = min(found, k + 1 + k // 4)
-        point = principal_point(observed, noise, k, monitor)
-        entries = IncompleteRows(observed).entries(point)
-    return k
+    noise = ConstantNoise(observed.counts, observed.variances)
+
+    def found(k: int) -> int:
+        entries: Any = 0.0
+        if k:
+            point = principal_point(observed, noise, k, monitor)
+            entries = IncompleteRows(observed).entries(point)
+        return min(count(observed.filled(entries)), most)
+
+    before, k = 0, 0
+    while (more := found(k)) > k:
+        before, k = k, min(more, k + 1 + k // 4)
+    # a step of several may have gone too far, and what was filled in confirms itself
+    return next((fewer for fewer in range(before + 1, k) if found(fewer) <= fewer), k)
 
 
 def decompose_observed(
