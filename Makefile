@@ -41,12 +41,11 @@ test-core: $(CORE)/installed-test  ## one case of each test, on the built wheel 
 	$(ONE_THREAD) $(CORE)/bin/python -m pytest $(PYTEST_ARGS) --one-case --doctest-ignore-import-errors --pyargs \
 		tests/data tests/estimators tests/peers tests/priors tests/report tests/test_*.py ebcd
 
-# The oldest versions that pyproject.toml allows, and the newest, on every Python that is installed.
-OLDEST := numpy==2.0.* scipy==1.13.* scikit-learn==1.6.*
+# Every Python that is on the path; PYTHONS="..." names others.
 PYTHONS ?= $(foreach minor,11 12 13 14,$(shell python3.$(minor) -c pass >/dev/null 2>&1 && echo python3.$(minor)))
 
 test-versions:  ## one case of each test of the core, with the oldest and the newest dependencies
-	@for python in $(PYTHONS); do for versions in "$(OLDEST)" ""; do \
+	@for python in $(PYTHONS); do for versions in "--constraint tests/oldest.txt" ""; do \
 		echo "$$python, $${versions:-newest versions}"; rm -rf .venv-versions; \
 		$$python -m venv .venv-versions && \
 		.venv-versions/bin/python $(INSTALL) --upgrade '.[test]' $$versions && \
