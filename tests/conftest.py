@@ -11,6 +11,15 @@ settings.register_profile("ebcd", deadline=None, derandomize=True)
 settings.load_profile("ebcd")
 
 
+@pytest.fixture(scope="session")
+def run_process(tmp_path_factory):
+    """Run code in a process of its own, with the command line loaded."""
+    from processes import loaded_python
+
+    with loaded_python(tmp_path_factory.mktemp("processes")) as run:
+        yield run
+
+
 def pytest_addoption(parser):
     parser.addoption(
         "--one-case",
