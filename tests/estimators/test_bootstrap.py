@@ -100,11 +100,16 @@ class OneSample:
         return from_matrix(self.X, True, self.scale)
 
 
-@pytest.mark.parametrize("scores", SCORES)
-@pytest.mark.parametrize("scale", [False, True])
-@pytest.mark.parametrize("noise", ["constant", "per_feature"])
-@pytest.mark.parametrize(
-    "prior", ["point_laplace", ["normal", "point_laplace"]], ids=["one", "list"]
+@pytest.mark.parametrize(  # every pair of values
+    ("scores", "scale", "noise", "prior"),
+    [
+        ("orthogonal", False, "constant", "point_laplace"),
+        ("orthogonal", True, "per_feature", ["normal", "point_laplace"]),
+        ("relaxed", False, "per_feature", "point_laplace"),
+        ("relaxed", True, "constant", ["normal", "point_laplace"]),
+        ("integrated", False, "constant", ["normal", "point_laplace"]),
+        ("integrated", True, "per_feature", "point_laplace"),
+    ],
 )
 def test_the_data_of_the_model_lead_back_to_it(scores, scale, noise, prior):
     X = draw() * np.geomspace(0.1, 1, P)
