@@ -9,7 +9,10 @@ PAPER_ARGS ?=
 FUZZ_ARGS ?=
 
 ONE_THREAD := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 VECLIB_MAXIMUM_THREADS=1
-INSTALL := -m pip install --quiet --disable-pip-version-check
+# Modules are compiled when they are first imported, which few of them are.
+INSTALL := -m pip install --quiet --disable-pip-version-check --no-compile
+# Two targets at once, on a core each.
+together = $(MAKE) $(1) & first=$$!; $(MAKE) $(2); second=$$?; wait $$first && exit $$second
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
@@ -25,7 +28,10 @@ demo: $(VENV)/installed-cli  ## a worked example: a summary on the screen, a rep
 quick: lint  ## before every commit, within a minute: lint and one case of every test that is not slow
 	$(ONE_THREAD) $(VENV)/bin/python -m pytest $(PYTEST_ARGS) -q -m "not slow" --one-case
 
-test: lint test-full docs test-core  ## everything that must hold: lint, tests, coverage, docs
+test: $(VENV)/installed-dev  ## everything that must hold: lint, tests, coverage, docs
+	@$(call together,lint,$(CORE)/installed-test)
+	@$(MAKE) test-full
+	@$(call together,docs,test-core)
 
 lint: $(VENV)/installed-dev  ## formatting, style, types, layers
 	$(VENV)/bin/ruff format --check .
@@ -37,16 +43,14 @@ test-full: $(VENV)/installed-dev  ## tests and doctests, with coverage
 	$(ONE_THREAD) $(VENV)/bin/python -m pytest $(PYTEST_ARGS) --cov --cov-report=term
 
 test-core: $(CORE)/installed-test  ## one case of each test, on the built wheel with only the core installed
-	$(CORE)/bin/python $(INSTALL) --force-reinstall --no-deps .
 	$(ONE_THREAD) $(CORE)/bin/python -m pytest $(PYTEST_ARGS) --one-case --doctest-ignore-import-errors --pyargs \
 		tests/data tests/estimators tests/peers tests/priors tests/report tests/test_*.py ebcd
 
-# The oldest versions that pyproject.toml allows, and the newest, on every Python that is installed.
-OLDEST := numpy==2.0.* scipy==1.13.* scikit-learn==1.6.*
+# Every Python that is on the path; PYTHONS="..." names others.
 PYTHONS ?= $(foreach minor,11 12 13 14,$(shell python3.$(minor) -c pass >/dev/null 2>&1 && echo python3.$(minor)))
 
 test-versions:  ## one case of each test of the core, with the oldest and the newest dependencies
-	@for python in $(PYTHONS); do for versions in "$(OLDEST)" ""; do \
+	@for python in $(PYTHONS); do for versions in "--constraint tests/oldest.txt" ""; do \
 		echo "$$python, $${versions:-newest versions}"; rm -rf .venv-versions; \
 		$$python -m venv .venv-versions && \
 		.venv-versions/bin/python $(INSTALL) --upgrade '.[test]' $$versions && \
@@ -62,7 +66,7 @@ fuzz: $(VENV)/installed-dev  ## hostile calls, and mutated files for three hours
 
 docs: $(VENV)/installed-dev  ## run the gallery, build docs/_build/html; a warning is an error
 	rm -rf docs/generated
-	$(VENV)/bin/python -m sphinx -E -q -W --keep-going -b html docs docs/_build/html
+	$(ONE_THREAD) $(VENV)/bin/python -m sphinx -E -q -W --keep-going -b html docs docs/_build/html
 	@echo "documentation: docs/_build/html/index.html"
 
 linkcheck: $(VENV)/installed-dev  ## try every link to the outside; needs a network
@@ -102,13 +106,13 @@ clean:  ## remove everything the other targets made
 	rm -rf .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-# One stamp per extra; a changed pyproject.toml or version installs again.
+# One stamp per extra; a changed pyproject.toml or version installs again, and any change a built wheel.
 $(VENV)/installed-%: pyproject.toml src/ebcd/_version.py
 	$(call make-venv,$(VENV))
 	$(VENV)/bin/python $(INSTALL) --editable '.[$*]'
 	@touch $@
 
-$(CORE)/installed-%: pyproject.toml
+$(CORE)/installed-%: pyproject.toml $(shell find src -type f -not -name '*.pyc')
 	$(call make-venv,$(CORE))
 	$(CORE)/bin/python $(INSTALL) '.[$*]'
 	@touch $@

@@ -6,8 +6,6 @@ the end of the process at that call; and with a disk that is full after so many 
 
 import shutil
 import signal
-import subprocess
-import sys
 import warnings
 
 import numpy as np
@@ -189,7 +187,7 @@ def test_a_full_disk(name, room, made, tmp_path):
 # Announces every call of the file system within a folder, and ends itself at one of them.
 DIES = """
 import os, signal, sys
-folder, at, *words = sys.argv[1:]
+folder, at = sys.argv.pop(1), sys.argv.pop(1)
 seen = 0
 def hook(event, args):
     global seen
@@ -200,26 +198,24 @@ def hook(event, args):
                 os.kill(os.getpid(), signal.SIGKILL)
 from ebcd.cli import main
 sys.addaudithook(hook)
-sys.argv = ["ebcd", *words]
 try:
     main()
 finally:
-    print(seen)
+    print(seen, file=sys.stderr)
 """
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="needs Unix")
-def test_kill_9_during_force(made, tmp_path):
+def test_kill_9_during_force(made, tmp_path, run_process):
     """Processes that are killed for real: the next run finds the results, and nothing else."""
     folder = copied(made, tmp_path)
     words = [str(folder / word[1:]) if word[:1] == "/" else word for word in FIT]
 
     def run(at):
-        command = [sys.executable, "-c", DIES, str(folder), str(at), *words]
-        return subprocess.run(command, capture_output=True, text=True, check=False)
+        return run_process(DIES, folder, at, *words)
 
-    calls = int(run(0).stdout.splitlines()[-1])
+    calls = int(run(0).stderr.splitlines()[-1])
     assert calls > 20
     for at in np.linspace(1, calls, 10).astype(int):
         folder = copied(made, tmp_path)

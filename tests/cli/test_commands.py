@@ -1022,19 +1022,6 @@ def test_no_traceback(raised, words, table, tmp_path, monkeypatch):
     assert error("fit", table, "-o", tmp_path / "out", "-k", 1).startswith(f"error: {words}")
 
 
-@pytest.mark.slow
-def test_standard_output_that_is_closed_from_the_start(table, tmp_path):
-    ok("fit", table, "-o", tmp_path / "out", "-k", 1, *QUICK)
-    result = subprocess.run(
-        f'"{sys.executable}" -m ebcd report "{tmp_path / "out"}" >&-',
-        shell=True,
-        capture_output=True,
-        env={**os.environ, "PYTHONPATH": str(PACKAGE)},
-        check=False,
-    )
-    assert (result.returncode, result.stderr) == (0, b"")
-
-
 @pytest.mark.parametrize("name", ["page.html", "folder"])
 def test_compare_writes_a_page(name, table, tmp_path):
     options = ("compare", table, "-k", 2, "--standardize", "--method", "normal", "--method", "PCA")

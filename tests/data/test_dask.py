@@ -3,8 +3,10 @@
 import subprocess
 import sys
 
+import moments
 import numpy as np
 import pytest
+from moments import truth
 from scipy import sparse
 
 from ebcd.data import CovarianceMatrix, as_input, from_matrix, is_dask
@@ -46,20 +48,7 @@ def let_blocks_have(monkeypatch, entries):
 
 
 def draw(seed=0, shape=SHAPE):
-    """Data with many zeros, means far from zero and features of different sizes."""
-    rng = np.random.default_rng(seed)
-    values = rng.normal(size=shape) * rng.uniform(0.3, 5, shape[1]) + 2.0
-    return np.where(rng.random(shape) < 0.4, 0.0, values)
-
-
-def truth(X, center, scale):
-    """Mean, divisor and ``S = X'X/n`` of the data after both."""
-    mean = X.mean(axis=0) if center else np.zeros(X.shape[1])
-    centred = X - mean
-    size = np.sqrt((centred**2).mean(axis=0))
-    divisor = size if scale else np.ones(X.shape[1])
-    standard = centred / divisor
-    return mean, divisor, standard.T @ standard / len(X)
+    return moments.draw(shape, seed)
 
 
 def check(data, X, center, scale, accuracy=1e-12):

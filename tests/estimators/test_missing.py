@@ -278,9 +278,16 @@ class TestResults:
         assert other.elbo_ == pytest.approx(model.elbo_, abs=0.5)
 
     @pytest.mark.parametrize(
-        "prior", ["npmle", "horseshoe", "flat", "generalized_binary", "spatial"]
+        ("prior", "scores"),
+        [
+            ("npmle", "orthogonal"),
+            ("horseshoe", "integrated"),
+            ("flat", "orthogonal"),
+            ("generalized_binary", "integrated"),
+            ("spatial", "orthogonal"),
+            ("spatial", "integrated"),
+        ],
     )
-    @pytest.mark.parametrize("scores", ["orthogonal", "integrated"])
     def test_priors(self, prior, scores, X):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

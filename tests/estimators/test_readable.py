@@ -5,25 +5,15 @@ from html.parser import HTMLParser
 
 import numpy as np
 import pytest
+from methods import ESTIMATORS
 from sklearn import config_context
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from ebcd import EBCD, PenalizedPCA, PenalizedPCACV
-from ebcd.peers import EBMF, EBPCA, ITSPCA, SPC, USLPCA, GPower
+from ebcd.peers import EBMF, EBPCA
 
-ESTIMATORS = [
-    EBCD(2),
-    PenalizedPCA(2, alpha=8.0),
-    PenalizedPCACV(2, alphas=[0.0, 8.0, 100.0]),
-    SPC(2, sumabs=2.0),
-    GPower(2),
-    ITSPCA(2, gamma=0.1),
-    USLPCA(2, n_nonzero=12),
-    EBMF(2),
-    EBPCA(2),
-]
 P = 15
 TAGS = set("div p strong table tr th td span br details summary pre".split())  # noqa: SIM905
 

@@ -6,24 +6,20 @@ import pickle
 import joblib
 import numpy as np
 import pytest
+from methods import PEERS
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from ebcd import EBCD, PenalizedPCA, PenalizedPCACV
-from ebcd.peers import EBMF, EBPCA, ITSPCA, SPC, USLPCA, GPower
+from ebcd.peers import EBMF, SPC
 
 ESTIMATORS = [
     EBCD(2, start="svd"),
     PenalizedPCA(2),
     PenalizedPCACV(2, alphas=[0.0, 2.0, 100.0]),
-    SPC(2, sumabs=2.0),
-    GPower(2),
-    ITSPCA(2, gamma=0.1),
-    USLPCA(2, n_nonzero=12),
-    EBMF(2),
-    EBPCA(2),
+    *PEERS,
 ]
 NAMES = [f"gene {j}" for j in range(12)]
 

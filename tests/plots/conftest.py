@@ -1,24 +1,13 @@
 """Estimators to draw, and pictures that are closed after each test."""
 
+import methods
 import numpy as np
 import pytest
 
-from ebcd import EBCD, PenalizedPCA, PenalizedPCACV
-from ebcd.peers import EBMF, EBPCA, ITSPCA, SPC, USLPCA, GPower
+from ebcd import EBCD
 
 P = 15
-ESTIMATORS = [
-    EBCD(2),
-    EBCD(2, scale=True, noise="per_feature"),
-    PenalizedPCA(2, alpha=8.0),
-    PenalizedPCACV(2, alphas=[0.0, 8.0, 100.0]),
-    SPC(2, sumabs=2.0),
-    GPower(2),
-    ITSPCA(2, gamma=0.1),
-    USLPCA(2, n_nonzero=12),
-    EBMF(2),
-    EBPCA(2),
-]
+ESTIMATORS = [*methods.ESTIMATORS, EBCD(2, scale=True, noise="per_feature")]
 
 
 def draw(n=80, p=P, seed=0):
