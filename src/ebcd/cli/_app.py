@@ -126,7 +126,7 @@ def fit(
         check_covariance_options(covariance, n_samples, steps)
         if covariance and stability is not None:
             raise ValueError("--stability takes halves of the rows, which a covariance has not")
-        reading["keep_missing"] = not covariance
+        reading |= {"keep_missing": not covariance, "color_by": color_by or ()}
         title = f"Components of {path.name if str(path) != '-' else 'standard input'}"
         about = {"title": title, "source": str(path), "output": str(output)}
         with claimed(output, force) as part, display(quiet) as shown:

@@ -12,6 +12,7 @@ import numpy as np
 from ebcd._parameters import printable
 from ebcd.cli._progress import Display
 from ebcd.data import Input, Reading, as_input, is_sparse
+from ebcd.data._moments import bad_places
 from ebcd.data.files._table import Table, missing_features, read_table
 from ebcd.estimators._readable import UNEVEN, spread
 from ebcd.report._dates import days_of
@@ -144,6 +145,10 @@ def load(
 def _show_notes(table: Table, shown: Display) -> None:
     for note in table.notes:
         shown.note(f"note: {note}")
+    if missing := len(bad_places(table.values)):  # which the report says of every column
+        cells = "1 cell is" if missing == 1 else f"{missing:,} cells are"
+        share = missing / np.prod(table.values.shape)
+        shown.note(f"note: {cells} missing, {share:.1%} of all; results follow from the others")
 
 
 def _as_data(path: Path, table: Table, steps: Steps, center: bool) -> Prepared:
