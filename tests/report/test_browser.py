@@ -5,6 +5,7 @@ import csv
 import io
 import json
 import os
+import re
 import shutil
 import struct
 import zipfile
@@ -343,7 +344,11 @@ def test_heat_map_has_the_colours_of_the_loadings(opened, employment):
         copy.drawImage(sheet, -arguments[0] * sharp, -arguments[1] * sharp);
         return [...copy.getImageData(0, 0, 1, 1).data].slice(0, 3)"""
     sheet = opened.one(".heat-scroll canvas").size["width"]
-    left = min(0.45 * sheet, 230)
+    width = """
+        const ruler = document.createElement('canvas').getContext('2d');
+        ruler.font = `12px ${getComputedStyle(document.body).fontFamily}`;
+        return Math.max(...arguments[0].map((name) => ruler.measureText(name).width))"""
+    left = min(0.45 * sheet, 230, opened.js(width, names) + 14)
     column = min((sheet - left - 4) / 3, 320)
     strongest = names.index("mining and logging")
     unclear = int(np.argmax(np.where(model.lfsr_[2] > 0.05, np.abs(model.components_[2]), 0)))
@@ -862,6 +867,9 @@ def test_ordered_features_are_a_curve(page, tmp_path):
     assert not page.all("#bars rect.positive")
     assert page.one("#bars path.curve").get_attribute("d").count("L") == 31
     assert heat_names(page)[:3] == ["x0", "x1", "x2"]
+    _, picture = page.saved("#heatmap .saves button")
+    ends = [float(x) for x in re.findall(r'x="([\d.]+)"[^>]*text-anchor="end"', picture.decode())]
+    assert 0 < max(ends) < 50  # short names leave the room to the map
     tip = page.hover(page.one("#bars svg"), 0, 0)
     assert f"loading {model.components_[0, int(tip[0][1:])]:.4g}" == tip[1]
     assert page.problems() == []
