@@ -370,7 +370,7 @@ class Recorder:
 
 
 def mapped(chunks, work):
-    return as_rows(chunks).map(lambda rows, _: work(rows), np.asarray, ())
+    return as_rows(chunks).map(work, ())
 
 
 class TestMemory:

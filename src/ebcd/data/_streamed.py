@@ -32,10 +32,9 @@ from ebcd.data._moments import (
 )
 from ebcd.data._rows import (
     AbstractRows,
-    Finish,
     MatrixRows,
-    Part,
     Reading,
+    Work,
     block_product,
     floating,
     is_mapped,
@@ -308,16 +307,16 @@ class ChunkRows(AbstractRows):
         product *= weight
         return product
 
-    def map(self, part: Part, finish: Finish, shape: tuple[int, ...], dtype: Any = None) -> Array:
+    def map(self, work: Work, shape: tuple[int, ...], dtype: Any = None) -> Array:
         """Map a piece at a time."""
-        return _stacked_results(self._mapped(part, finish), self.n_rows)
+        return _stacked_results(self._mapped(work), self.n_rows)
 
-    def _mapped(self, part: Part, finish: Finish) -> Iterator[Array]:
+    def _mapped(self, work: Work) -> Iterator[Array]:
         for start, block in self.blocks(_settings.SETTINGS.read):
             # blocks are as large as their maker likes
             for rows in map(floating, cut(block, _settings.SETTINGS.fewest_rows)):
                 check_finite(rows, self.names, start)
-                yield finish(part(rows, slice(None)))
+                yield work(rows)
                 start += rows.shape[0]
 
     def check_columns(self, estimator: Any, reset: bool) -> None:
