@@ -98,27 +98,15 @@ def remarks(warned: Iterable[str], steps: Iterable[str], notes: Iterable[str]) -
     return [printable(f"{line[:1].upper()}{line[1:].rstrip('.')}.") for line in lines]
 
 
-def check_covariance_options(covariance: bool, n_samples: int | None, steps: Steps) -> None:
-    """Refuse combinations of options that make no sense, before a file is read."""
-    if covariance and n_samples is None:
-        raise ValueError("--covariance also needs the number of samples: --n-samples N")
-    if not covariance and n_samples is not None:
-        raise ValueError("--n-samples is only for --covariance; data have a row for each sample")
-    if covariance and replace(steps, standardize=False) != Steps():
-        raise ValueError("a covariance matrix can be neither transposed nor differenced")
-
-
 def load(
     path: Path,
     steps: Steps,
-    n_samples: int | None,
-    center: bool,
-    reading: dict[str, Any],
     shown: Display,
-    n_components: int | str,
-    scale: bool = False,
+    given: dict[str, Any],
+    reading: dict[str, Any],
 ) -> Prepared:
-    """Read and prepare data or, with `n_samples`, a covariance matrix, for a fit with `scale`."""
+    """Read and prepare data, or a covariance matrix, for a fit with the options `given`."""
+    n_samples, n_components, center = (given[n] for n in ("n_samples", "n_components", "center"))
     shown.stage(f"reading {path}")
     table = steps.apply(read_table(path, **reading))
     rows, columns = table.values.shape
@@ -132,7 +120,7 @@ def load(
         prepared = _as_data(path, table, steps, center)
     else:
         prepared = _as_covariance(path, table, steps, n_samples)
-    if not (steps.standardize or scale):
+    if not (steps.standardize or given.get("scale")):
         prepared = _checked_spread(prepared, center)
     _show_notes(prepared.table, shown)
     for warning in prepared.warnings:

@@ -92,9 +92,9 @@ def fit_and_write(
     model: ebcd.EBCD,
     data: Prepared,
     shown: Display,
-    n_boot: int | None,
-    n_splits: int | None,
-    **about: str,
+    about: dict[str, str],
+    n_boot: int | None = None,
+    n_splits: int | None = None,
 ) -> dict[str, Any]:
     """Fit, write all files of results to an empty folder, and return the summary."""
     warned, seconds = fit_model(model, data, shown)
