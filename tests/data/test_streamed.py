@@ -339,7 +339,7 @@ class TestBadChunks:
 
         def chunks():
             passes.append(1)
-            return iter([X, X] if len(passes) < 3 else [X for _ in later])
+            return iter([X, X] if len(passes) < 2 else [X for _ in later])
 
         data = as_input(Chunks(chunks), True, False)
         with pytest.raises(
