@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 import time
 import warnings
@@ -39,7 +40,6 @@ CSV: dict[str, Any] = {
 _NOT_TEXT = re.compile("[\x7f-\x9f\ud800-\udfff]")  # not to be printed, or not in UTF-8
 _FORMULA = re.compile(r"'*[=+\-@\t\r]")  # what a spreadsheet would run when it opens a file
 _NOT_CENTRED = "means were not subtracted (--no-center)"
-_PARTS = 20  # of a bootstrap, each of which prepares its draws anew
 
 
 def fit_model(model: ebcd.EBCD, data: Prepared, shown: Display) -> tuple[list[str], float]:
@@ -79,9 +79,12 @@ def shares_found_again(model: ebcd.EBCD, X: Any, n_splits: int, shown: Display) 
 
 
 def _in_parts(count: int, least: int, shown: Display) -> Iterator[int]:
-    """Cut work into parts of at least that size, and show how far it is after each."""
+    """Cut work into parts of at least that size, and show how far it is after each.
+
+    Parts are as many as they are long, since each of them prepares its draws anew.
+    """
     done = 0
-    for numbers in np.array_split(range(count), min(max(count // least, 1), _PARTS)):
+    for numbers in np.array_split(range(count), min(max(count // least, 1), math.isqrt(count))):
         yield len(numbers)
         done += len(numbers)
         shown.part(done, count)

@@ -286,7 +286,13 @@ def _in_precision(v: Array, dtype: Any) -> tuple[Array, float]:
 def _in_single(v: Array) -> bool:
     """Whether numbers, and products of two of them, are in the range of single precision."""
     size = float(np.abs(v).max(initial=0.0))
-    return size == 0 or 1e-15 < size < 1e15
+    return size == 0 or single_digits(size * size)
+
+
+def single_digits(size: float) -> bool:
+    """Whether numbers of a size have all their digits in single precision, and room for sums."""
+    range_ = np.finfo(np.float32)
+    return float(range_.tiny / range_.eps) < size < float(range_.max * range_.eps)
 
 
 def times(matrix: Array, rows: Any) -> Array:

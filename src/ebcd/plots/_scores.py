@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
 _MARKERS = ("o", "s", "^")
 _CATEGORIES = len(style.PALETTE) * len(_MARKERS)
-_NAMED = 40  # rows with a label in a biplot, the outermost ones; more would cover each other
 
 
 def scores(
@@ -113,7 +112,7 @@ def biplot(
         A number or category for each sample, by which points are coloured; for example a column
         of a data frame that was not fitted.
     labels : array-like of length n, optional
-        Names of the samples; the 40 outermost ones are written beside their points, as far as
+        Names of the samples; the 60 outermost ones are written beside their points, as far as
         there is room.
     n : int, default 10
         Maximum number of arrows: the features with the largest loadings of the two. With
@@ -188,7 +187,7 @@ def _label(ax: Axes, room: style.Room, values: Array, labels: Any) -> None:
     texts = _one_per_sample("labels", labels, len(values))
     look: dict[str, Any] = {"fontsize": "x-small", "ha": "center", "va": "center"}
     around = np.array([(1, 1), (-1, 1), (1, -1), (-1, -1), (1, 0), (-1, 0), (0, 1), (0, -1)])
-    outer = np.argsort(-(values**2).sum(axis=1), kind="stable")[:_NAMED]
+    outer = np.argsort(-(values**2).sum(axis=1), kind="stable")[: style.NAMED]
     for i, point in zip(outer, ax.transData.transform(values[outer]), strict=True):
         name = style.short(texts[i])
         text = ax.text(values[i, 0], values[i, 1], name, color=style.INK, parse_math=False, **look)

@@ -17,8 +17,8 @@ from ebcd.plots._fit import OFTEN, checked_shares
 from ebcd.report._background import Background
 from ebcd.report._dates import as_text, days_of
 
-LISTED = 12  # features that a sentence or a table lists
 AT_ONCE = 6  # components that a person can look at
+LISTED = 2 * AT_ONCE  # features that a sentence or a table lists
 CARRIED = 0.9  # share of a component after which its features stop mattering
 
 

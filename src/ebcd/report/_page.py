@@ -18,6 +18,7 @@ import numpy as np
 import ebcd
 from ebcd._axes import COLOURS
 from ebcd.estimators._bootstrap import directions
+from ebcd.plots._style import PALETTE
 from ebcd.report import _words
 from ebcd.report._encode import Block, order_of
 from ebcd.report._facts import Facts
@@ -31,7 +32,6 @@ class PageSettings:
     loadings: int = 500_000  # data.js, orderOf, has room for 2^19
     scores: int = 200_000
     compared: int = 10_000  # loadings of each other method, of which a chart shows the largest
-    categories: int = 9  # of a column to colour by, as many as there are colours
     precise: int = 100_000  # numbers up to which they have 7 digits; beyond, 4 digits
 
 
@@ -174,8 +174,8 @@ def _add_groups(block: Block, facts: Facts, rows: np.ndarray) -> list[dict[str, 
         categories = None
         if isinstance(kept[0] if kept else 0.0, str):
             common = [text for text, _ in Counter(filter(None, kept)).most_common()]
-            few = len(common) <= SETTINGS.categories
-            categories = sorted(common) if few else common[: SETTINGS.categories - 1]
+            few = len(common) <= len(PALETTE)
+            categories = sorted(common) if few else common[: len(PALETTE) - 1]
             places = {text: k for k, text in enumerate(categories)}
             others = np.nan if few else len(categories)
             kept = [places.get(text, others if text else np.nan) for text in kept]
