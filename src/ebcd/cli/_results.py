@@ -24,7 +24,7 @@ from ebcd.data._inputs import from_covariance
 from ebcd.data.files._columns import parse_number
 from ebcd.data.files._table import Table
 from ebcd.io import load, save
-from ebcd.report import pca_variance_ratio, write_report
+from ebcd.report import write_report
 from ebcd.report._background import Background
 
 if TYPE_CHECKING:
@@ -112,7 +112,8 @@ def fit_and_write(
     shown.stage("writing the results")
     background = _background(model, data)
     scores = None if data.n_samples is not None else model.transform(table.values)
-    pca_shares = _pca_shares(model, data)
+    total = model.explained_variance_.sum() / (model.explained_variance_ratio_.sum() or 1.0)
+    pca_shares = background.pca_ratio(1.0, total)
     model.feature_names_in_ = np.array(table.column_names, dtype=object)
     intervals = model.credible_intervals() if ends is None else ends
     summary = {
@@ -123,7 +124,7 @@ def fit_and_write(
         "warnings": warned,
         **_summary(model),
         **data.record(),
-        "pca_explained_variance_ratio": pca_shares,
+        "pca_explained_variance_ratio": [] if pca_shares is None else pca_shares,
         "seconds": round(seconds, 3),
         "intervals": _about_intervals(model, n_boot),
         "components": [_component(model, k, intervals) for k in range(model.n_components_)],
@@ -185,14 +186,6 @@ def _component(model: ebcd.EBCD, k: int, intervals: Array) -> dict[str, Any]:
             {**feature._asdict(), "lower": lower, "upper": upper} for feature, (lower, upper) in top
         ],
     }
-
-
-def _pca_shares(model: ebcd.EBCD, data: Prepared) -> Any:
-    """Return the shares of the variance of as many principal components, for comparison."""
-    if data.n_samples is None:
-        return pca_variance_ratio(model, data.table.values)
-    S = data.table.values
-    return np.linalg.eigvalsh(S)[::-1][: model.n_components_] / np.trace(S)
 
 
 def _components_frame(model: ebcd.EBCD, intervals: Array) -> pd.DataFrame:

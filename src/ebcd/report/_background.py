@@ -36,7 +36,9 @@ class Background:
         """Describe data `X`, or only their covariance in `data` if `X` is None."""
         matrix = None if X is None or isinstance(X, Gram) else model._rows(X).matrix
         missing, skewness = (np.empty(0),) * 2 if matrix is None else _columns(matrix)
-        if data is None and X is not None and not missing.any():
+        if missing.any():
+            X = model.impute(X) if hasattr(model, "impute") else None
+        if data is None and X is not None:
             data = as_input(X, bool(model.center), bool(getattr(model, "scale", False)))
         loadings = np.abs(model.components_ / model._units)
         chosen = np.argsort(-loadings.max(axis=0, initial=0.0), kind="stable")[:_CORRELATED]
@@ -51,6 +53,13 @@ class Background:
             {} if data is None or not model.n_components_ else _others(model, data),
             checked_groups(groups, model.n_samples_),
         )
+
+    def pca_ratio(self, units: Any, total: float) -> Array | None:
+        """Return shares of a total variance of principal components of features in some units."""
+        if "PCA" not in self.others:
+            return None
+        loadings = self.others["PCA"] / units / np.sqrt(total)
+        return np.sort((loadings**2).sum(axis=1))[::-1]
 
 
 def checked_groups(groups: Any, n_rows: int | None) -> dict[str, list[Any]]:

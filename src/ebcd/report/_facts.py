@@ -239,10 +239,8 @@ def _total(model: Readable, background: Background) -> float:
 
 def _pca_ratio(model: Readable, background: Background, given: Array | None) -> Array | None:
     """Return the shares of the variance of principal components, if these are known."""
-    if "PCA" not in background.others:
-        return None if getattr(model, "scale", False) else given
-    loadings = background.others["PCA"] / model._units / np.sqrt(_total(model, background))
-    return np.sort((loadings**2).sum(axis=1))[::-1]
+    found = background.pca_ratio(model._units, _total(model, background))
+    return given if found is None and not getattr(model, "scale", False) else found
 
 
 def _checked_intervals(intervals: Any, model: Readable) -> Array:
