@@ -11,7 +11,7 @@ import numpy as np
 
 from ebcd._parameters import printable
 from ebcd.cli._progress import Display
-from ebcd.data import Input, Reading, as_input, is_sparse
+from ebcd.data import Input, Reading, as_dense, as_input, is_sparse
 from ebcd.data._moments import bad_places
 from ebcd.data.files._table import Table, missing_features, read_table
 from ebcd.estimators._readable import UNEVEN, spread
@@ -196,7 +196,7 @@ def _as_covariance(path: Path, table: Table, steps: Steps, n_samples: int) -> Pr
         )
     if columns < 2:
         raise ValueError(f"{path}: at least two columns of numbers are needed, got {columns}")
-    S = S.toarray() if is_sparse(S) else S
+    S = as_dense(S)
     if not np.any(S):
         raise ValueError(f"{path}: every variance is zero, so there is nothing to decompose")
     if steps.standardize:

@@ -32,6 +32,7 @@ from ebcd.data import (
     Memory,
     PassPrinter,
     Reading,
+    as_dense,
     as_input,
     as_rows,
     check_covariance,
@@ -39,7 +40,6 @@ from ebcd.data import (
     from_covariance,
     has_holes,
     is_dask,
-    is_sparse,
     times,
 )
 from ebcd.estimators._incomplete import log_likelihoods, scores_of
@@ -349,7 +349,7 @@ def _mapped(matrix: Array, shift: Array, rows: Any) -> Array:
 def _log_likelihood(
     mean: Array, weighted: Array, noise: Array, inner: Array, constant: float, rows: Any
 ) -> Array:
-    dense = np.asarray(rows.toarray() if is_sparse(rows) else rows, dtype=np.float64) - mean
+    dense = np.asarray(as_dense(rows), dtype=np.float64) - mean
     with np.errstate(over="ignore", invalid="ignore"):
         along = dense @ weighted.T
         distance = np.einsum("ij,ij->i", dense / noise, dense)
