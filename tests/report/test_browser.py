@@ -279,18 +279,14 @@ def test_lines_are_the_credible_intervals(opened, employment):
 
 @pytest.mark.parametrize("settings", [{}, {"scale": True}, {"prior": "point_exponential"}], ids=str)
 def test_intervals_of_a_large_page(page, tmp_path, monkeypatch, settings):
-    """Such a page has four digits, and uncertainties as steps in the order of other numbers."""
+    """Such a page has four digits."""
     monkeypatch.setattr(_page, "SETTINGS", PageSettings(precise=20))
     rng = np.random.default_rng(5)
     loadings = rng.laplace(size=(2, 300)) * (rng.random(size=(2, 300)) < 0.3)
     X = (rng.normal(size=(40, 2)) @ loadings + rng.normal(size=(40, 300))) * rng.gamma(2, size=300)
     model = EBCD(2, **settings).fit(np.hstack([X, X[:, :100]]))  # with ties
     page.open(write_report(model, tmp_path / "a.html"))
-    header = json.loads(page.one("#header").get_attribute("textContent"))
-    assert header["contents"]["lfsr"]["by"] == header["contents"]["up"]["by"] == ["loadings", "sd"]
     intervals = model.credible_intervals() / model._units
-    loadings = model.components_ / model._units
-    size = np.abs(loadings)
     for name, values in {
         "sd.csv": model.components_sd_ / model._units,
         "lfsr.csv": model.lfsr_,
@@ -301,9 +297,6 @@ def test_intervals_of_a_large_page(page, tmp_path, monkeypatch, settings):
         _, content = page.saved("#downloads button", index)
         numbers = np.array([row[1:] for row in table(content)[1:]], dtype=float).T
         slack = 5.1e-4 * np.abs(values) + 1e-280
-        if name in ("lower.csv", "upper.csv"):
-            np.testing.assert_array_equal(numbers == 0, values == 0)
-            slack += 5e-4 * (size + 2 * np.abs(values - loadings))
         assert (np.abs(numbers - values) <= slack).all(), name
     shown = [int(name[1:]) for name in page.bars(0)]
     drawn = drawn_intervals(page, 0)

@@ -43,7 +43,7 @@ def write_report(
     """Write what a model found as a page for any browser, and as Markdown next to it.
 
     Loadings have the 95% intervals of `credible_intervals`. The page needs neither a network nor
-    other files. It stays below 5 MB: beyond half a million loadings it keeps only the features with
+    other files. It stays below 5 MB: beyond 400,000 loadings it keeps only the features with
     the largest ones, and says so.
 
     Parameters
