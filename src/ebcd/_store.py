@@ -36,7 +36,6 @@ Default = Callable[[Any], dict[str, Any] | None]
 ObjectHook = Callable[[dict[str, Any]], Any]
 
 _HEADER = "header.json"
-_LONGEST = 1_000_000_000  # entries along an axis
 
 
 class NotStorableError(TypeError):
@@ -163,8 +162,9 @@ def _read_array(archive: zipfile.ZipFile, name: str) -> np.ndarray:
         with warnings.catch_warnings():  # of Python, on what a damaged header looks like
             warnings.simplefilter("ignore")
             shape, _, dtype = read[version[0]](member)
-        if max(shape, default=0) > _LONGEST:  # only if it is empty: otherwise the file is as long
-            raise ValueError(f"{name} claims the shape {shape}, beyond the limit of {_LONGEST:,}")
+        size = sum(member.file_size for member in archive.infolist())
+        if max(shape, default=0) > size:  # only if it is empty: otherwise the file is as long
+            raise ValueError(f"{name} claims the shape {shape}, longer than all of the file")
         if math.prod(shape) * dtype.itemsize != archive.getinfo(name).file_size - member.tell():
             raise ValueError(f"{name} is not as long as it claims")
         member.seek(0)

@@ -245,7 +245,11 @@ def test_missing_cells(tmp_path):
     path = written(tmp_path, "\n".join(lines))
     summary, names, _ = fit(path, tmp_path)
     assert (summary["n_samples"], len(names), summary["n_missing"]) == (ROWS, 6, 3)
-    assert any("3 cells are missing (1.2% of all)" in note for note in summary["notes"])
+    report = (tmp_path / "out" / "report.md").read_text(encoding="utf-8")
+    assert report.count(" missing") == 1
+    assert "3 cells (1.2%) missing: gamma (2), epsilon (1)." in report
+    again = run("fit", path, "-o", tmp_path / "again", "-k", 2, "--start", "svd")
+    assert "note: 3 cells are missing (1.2% of all); the fit uses the others" in again.stderr
     scores = run("transform", tmp_path / "out", path)
     assert len(scores.stdout.splitlines()) == ROWS + 1
     assert "nan" not in scores.stdout
@@ -294,6 +298,8 @@ def test_text_column(tmp_path, expected):
     message = refused(path, tmp_path)
     assert "1 column holds text: 'sector' ('mining')" in message
     assert "--drop sector" in message
+    assert "or colour the biplot by it with --color-by sector" in message
+    assert "--color-by" not in run("compare", path, "-k", 1).stderr  # which draws none
     _, names, loadings = fit(path, tmp_path, "--drop", "sector")
     assert names == NAMES
     np.testing.assert_allclose(loadings, expected, rtol=1e-10, atol=1e-12)
@@ -307,6 +313,54 @@ def test_text_groups_in_front_are_not_names(tmp_path):
     assert "--drop sector" in message
     assert "--index sector" in message
     fit(path, tmp_path, "--index", "sector")
+
+
+def test_advice_colours_by_what_has_few_kinds(tmp_path):
+    path = written(
+        tmp_path, with_text(2, [f"2020-01-{1 + i % 20:02d}" for i in range(ROWS)], "day")
+    )
+    lines = path.read_text(encoding="utf-8").splitlines()
+    teams = ["team", *["red", "blue"] * (ROWS // 2)]
+    both = [f"{line},{team}" for line, team in zip(lines, teams, strict=True)]
+    message = refused(written(tmp_path, "\n".join(both)), tmp_path)
+    assert "or colour the biplot by one with --color-by team" in message
+
+
+@pytest.mark.parametrize("labelled", [False, True])
+def test_a_last_row_with_totals_is_left_out(tmp_path, expected, labelled):
+    labels = [*DATES, "Total"] if labelled else None
+    path = written(tmp_path, as_text(np.vstack([X, X.sum(axis=0)]), labels=labels))
+    summary, names, loadings = fit(path, tmp_path)
+    assert (summary["n_samples"], names) == (ROWS, NAMES)
+    np.testing.assert_allclose(loadings, expected, rtol=1e-10, atol=1e-12)
+    note = "the last row is the sum of the others and was left out"
+    assert sum(note in one for one in summary["notes"]) == 1
+
+
+def test_few_rows_may_add_up_by_chance(tmp_path):
+    counts = np.array([[1.0, 2.0], [2.0, 1.0], [3.0, 3.0]])
+    summary, _, _ = fit(written(tmp_path, as_text(counts, NAMES[:2])), tmp_path, "-k", "1")
+    assert summary["n_samples"] == 3
+
+
+@pytest.mark.parametrize("mark", ["'", "\N{RIGHT SINGLE QUOTATION MARK}", "\xa0", "\u202f"])
+@pytest.mark.parametrize("decimal", [".", ","])
+def test_thousands_with_apostrophes_or_spaces_between(tmp_path, mark, decimal):
+    values = 1234.5 * X + 20_000
+    path = written(tmp_path, as_text(values, labels=DATES, mark=";", decimal=decimal))
+    plain = read_table(path).values
+    grouped = [
+        [f"{value:_.3f}".replace(".", decimal).replace("_", mark) for value in row]
+        for row in values
+    ]
+    lines = [";".join([date, *row]) for date, row in zip(DATES, grouped, strict=True)]
+    path = written(tmp_path, "\n".join([";".join(["date", *NAMES]), *lines]))
+    np.testing.assert_array_equal(read_table(path).values, plain)
+
+
+def test_advice_on_cells_that_are_written_in_an_unusual_way(tmp_path):
+    path = written(tmp_path, as_text(labels=DATES).replace(",-", ",~"))
+    assert "write cells as plain numbers" in refused(path, tmp_path)
 
 
 def test_mixed_types(tmp_path):

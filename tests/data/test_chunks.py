@@ -64,8 +64,10 @@ class TestSources:
                 return generated
 
         for source in (lambda: once, lambda: mapped, Used()):
-            with pytest.raises(ValueError, match="returned the same iterator twice"):
-                whole(Chunks(source))
+            chunks = Chunks(source)
+            np.testing.assert_array_equal(whole(chunks), X)
+            with pytest.raises(ValueError, match=r"no rows: .* must make a new iterator"):
+                whole(chunks)
 
     def test_truth_values(self):
         X = draw() > 0

@@ -9,7 +9,7 @@ import pytest
 from moments import truth
 from scipy import sparse
 
-from ebcd.data import CovarianceMatrix, as_input, from_matrix, is_dask
+from ebcd.data import CovarianceMatrix, as_input, as_rows, from_matrix, is_dask
 
 dask = pytest.importorskip("dask")
 da = pytest.importorskip("dask.array")
@@ -163,10 +163,14 @@ class TestRoute:
         assert self.products((40, 600), (20, 600))
         assert self.products((40, 4_100), (20, 4_100))
 
-    def test_wide_rows_are_not_put_together(self, monkeypatch):
+    def test_joined_blocks_are_not_larger_than_usual(self, monkeypatch):
         let_blocks_have(monkeypatch, 100)
-        assert self.products((60, 10), (60, 5))
-        assert not self.products((60, 10), (60, 10))
+        joined = as_rows(da.ones((60, 10), chunks=(60, 5)))._x.chunks
+        assert joined[1] == (10,)
+        assert max(joined[0]) <= 10
+        assert as_rows(da.ones((60, 10), chunks=(7, 5)))._x.chunks[0][0] == 7
+        unknown = da.ones((60, 10), chunks=(4, 5))
+        assert as_rows(unknown[unknown[:, 0] > 0])._x.chunks[1] == (10,)
 
     def test_number_of_passes(self, monkeypatch):
         passes = []

@@ -173,8 +173,8 @@ class GeneratedRows(AbstractRows):
     def product(self, v, mean, far, weight):
         return weight * sum(block_product(row, v, mean, far) for row in self._rows())
 
-    def map(self, part, finish, shape, dtype=None):
-        return np.vstack([finish(part(row, slice(None))) for row in self._rows()])
+    def map(self, work, shape, dtype=None):
+        return np.vstack([work(row) for row in self._rows()])
 
 
 @pytest.mark.parametrize("scale", [True, False])

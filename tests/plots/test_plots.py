@@ -54,7 +54,7 @@ class TestBiplot:
         shown = [text.get_text() for text in ax.get_legend().get_texts()]
         assert shown == ["a", "b", "missing"]
         written = {text.get_text() for text in ax.texts} & set(labels)
-        far = np.argsort(-(ebcd_model.transform(data) ** 2).sum(axis=1))[:40]
+        far = np.argsort(-(ebcd_model.transform(data) ** 2).sum(axis=1))[:60]
         assert {labels[i] for i in far[:5]} <= written <= {labels[i] for i in far}
         assert len(written) > 25
         assert_readable(ax.figure)

@@ -11,7 +11,7 @@ import pytest
 
 from ebcd import EBCD
 from ebcd.report import _page, write_report
-from ebcd.report._encode import Block, order_of, split_decimals
+from ebcd.report._encode import split_decimals
 from ebcd.report._page import PageSettings
 
 
@@ -29,8 +29,6 @@ def unpack(page):
         count, width = int(np.prod(entry["shape"])), entry["width"]
         whole = planes(block, start, count, width)
         power = planes(block, start + width * count, count, 2)
-        if "by" in entry:
-            whole, power = (added_up(steps, found, entry) for steps in (whole, power))
         numbers = [
             float("nan") if w == entry["missing"] else float(f"{w}e{e}")
             for w, e in zip(whole, power, strict=True)
@@ -47,23 +45,6 @@ def planes(block, start, count, width):
         )
         for i in range(count)
     ]
-
-
-def added_up(steps, found, entry):
-    """Whole numbers from the steps between them, each row in the order of other numbers."""
-    rows, columns = entry["shape"]
-    whole = [0] * len(steps)
-    for k in range(rows):
-        key = found[entry["by"][0]][k]
-        if len(entry["by"]) == 2:
-            key = key / found[entry["by"][1]][k]
-        total = 0
-        order = sorted(range(columns), key=lambda j, key=key: (np.float32(key[j]), j))
-        for i, j in enumerate(order):
-            step = steps[k * columns + i] % 2**16
-            total += step // 2 if step % 2 == 0 else -(step + 1) // 2
-            whole[k * columns + j] = total
-    return whole
 
 
 def rounded(values, digits):
@@ -174,47 +155,20 @@ def test_many_loadings_have_four_digits(tmp_path, model, data, monkeypatch):
     ids=str,
 )
 def test_uncertainties_of_many_loadings(tmp_path, monkeypatch, settings):
-    """Four digits, ends of intervals as distances: to the rounding of what they are made of."""
+    """Four digits."""
     monkeypatch.setattr(_page, "SETTINGS", PageSettings(precise=20))
     rng = np.random.default_rng(5)
     loadings = rng.laplace(size=(2, 300)) * (rng.random(size=(2, 300)) < 0.3)
     X = (rng.normal(size=(40, 2)) @ loadings + rng.normal(size=(40, 300))) * rng.gamma(2, size=300)
     model = EBCD(2, **settings).fit(np.hstack([X, X[:, :100]]))  # with ties
     page = write_report(model, tmp_path / "report.html").read_text(encoding="utf-8")
-    header, found = unpack(page)
+    _, found = unpack(page)
     units = model._units  # loadings of scaled fits are told in standard deviations
     np.testing.assert_array_equal(found["sd"], rounded(model.components_sd_ / units, 4))
     rates = np.where(model.lfsr_ < 1e-290, 0.0, model.lfsr_)
     np.testing.assert_array_equal(found["lfsr"], rounded(rates, 4))
-    assert header["contents"]["lfsr"]["by"] == ["loadings", "sd"]
-    for name, side, ends in zip(
-        ("down", "up"), (-1, 1), model.credible_intervals() / units, strict=True
-    ):
-        np.testing.assert_array_equal(np.isnan(found[name]), ends == 0)
-        shown = found["loadings"] + side * np.nan_to_num(found[name]) * found["sd"]
-        shown[ends == 0] = 0.0
-        # half a unit in the last digit of the loading, and of both factors of the distance
-        loadings = model.components_ / units
-        slack = 5e-4 * (np.abs(loadings) + 2.01 * np.abs(ends - loadings))
-        assert (np.abs(shown - ends) <= slack + 1e-12).all()
-
-
-def test_steps_only_where_they_take_less_room():
-    rng = np.random.default_rng(0)
-    known = rng.normal(size=(2, 500))
-    block = Block()
-    block.add_numbers("known", known, 4)
-    block.add_steps("smooth", np.exp(known), order_of(known), ["known"])
-    block.add_steps("other", rng.normal(size=(2, 500)), order_of(known), ["known"])
-    assert block.contents["smooth"]["by"] == ["known"]
-    assert "by" not in block.contents["other"]
-
-
-def test_order_is_that_of_the_numbers_as_they_are_read():
-    values = np.array([[3.0, -1.0, 0.0, -0.0, 3.00001, np.nan, -1e200, 1e200]])
-    assert order_of(values).tolist() == [[6, 1, 2, 3, 5, 0, 4, 7]]
-    divisor = np.array([[3.0, 0.0, 0.0, 1.0, 3.0, 1.0, 1e200, 1e-200]])
-    assert order_of(values, divisor).tolist() == [[1, 6, 2, 3, 5, 0, 4, 7]]
+    for name, ends in zip(("lower", "upper"), model.credible_intervals() / units, strict=True):
+        np.testing.assert_array_equal(found[name], rounded(ends, 4))
 
 
 def test_too_many_features_leave_the_largest(tmp_path, model, data, monkeypatch):

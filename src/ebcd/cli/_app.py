@@ -21,7 +21,7 @@ from ebcd.cli._compare import (
     print_outcomes,
     write_outcomes,
 )
-from ebcd.cli._data import Steps, check_covariance_options, load, scores_of, standardized
+from ebcd.cli._data import Steps, load, scores_of, standardized
 from ebcd.cli._errors import Commands, echo, one_line_errors
 from ebcd.cli._folder import claimed
 from ebcd.cli._progress import display
@@ -64,84 +64,45 @@ def _main(context: typer.Context, version: bool = _VERSION) -> None:
 
 
 @app.command()
-def fit(
-    path: Path = o.INPUT,
-    output: Path = o.OUTPUT,
-    index: str | None = o.INDEX,
-    columns: list[str] | None = o.COLUMNS,
-    drop: list[str] | None = o.DROP,
-    numeric_only: bool = o.NUMERIC_ONLY,
-    drop_missing: o.Missing | None = o.DROP_MISSING,
-    separator: str | None = o.SEPARATOR,
-    decimal: o.Decimal | None = o.DECIMAL,
-    header: bool | None = o.HEADER,
-    skip_lines: int = o.SKIP_LINES,
-    sheet: str | None = o.SHEET,
-    key: str | None = o.KEY,
-    layer: str | None = o.LAYER,
-    transpose: bool = o.TRANSPOSE,
-    log_returns: bool = o.LOG_RETURNS,
-    difference: bool = o.DIFFERENCE,
-    center: bool = o.CENTER,
-    scale: bool = o.SCALE,
-    standardize: bool = o.STANDARDIZE,
-    covariance: bool = o.COVARIANCE,
-    n_samples: int | None = o.N_SAMPLES,
-    n_components: str = o.N_COMPONENTS,
-    prior: str = o.PRIOR,
-    noise: o.Noise = o.NOISE,
-    scores: o.Scores = o.SCORES,
-    start: o.Start = o.START,
-    tol: float | None = o.TOL,
-    max_iter: int = o.MAX_ITER,
-    max_time: float | None = o.MAX_TIME,
-    checkpoint: Path | None = o.CHECKPOINT,
-    seed: int = o.SEED,
-    bootstrap: int | None = o.BOOTSTRAP,
-    stability: int | None = o.STABILITY,
-    color_by: list[str] | None = o.COLOR_BY,
-    force: bool = o.FORCE,
-    json: bool = o.JSON,
-    quiet: bool = o.QUIET,
-) -> None:
+@o.takes(*o.DATA, *o.MODEL, "bootstrap", "stability", "output", "color_by", *o.RESULTS)
+def fit(path: Path = o.INPUT, **given: Any) -> None:
     """Find the components of a table; write them, the scores and a report to a folder."""
-    reading = o.reading(locals())
-    with one_line_errors(checkpoint):
-        model = ebcd.EBCD(
-            n_components,
-            prior=prior,
-            noise=noise.value,
-            scores=scores.value,
-            center=center,
-            scale=scale,
-            start=start.value,
-            tol=tol,
-            max_iter=max_iter,
-            max_time=max_time,
-            checkpoint=None if checkpoint is None else str(checkpoint),
-            random_state=seed,
-        )
+    with one_line_errors(given["checkpoint"]):
+        model = ebcd.EBCD(**o.picked(given, [*o.MODEL, "n_components", "center"]))
         model._check_parameters()  # before a large file is read
-        steps = Steps(transpose, log_returns, difference, standardize)
-        check_covariance_options(covariance, n_samples, steps)
-        if covariance and stability is not None:
+        covariance, output = given["covariance"], given["output"]
+        if covariance and given["stability"] is not None:
             raise ValueError("--stability fits halves of the rows; a covariance matrix has no rows")
-        reading["keep_missing"] = not covariance
+        steps = _checked_steps(given)
+        also = {"keep_missing": not covariance, "color_by": given["color_by"] or ()}
         title = f"Components of {path.name if str(path) != '-' else 'standard input'}"
         about = {"title": title, "source": str(path), "output": str(output)}
-        with claimed(output, force) as part, display(quiet) as shown:
-            data = load(path, steps, n_samples, center, reading, shown, n_components, scale)
-            summary = fit_and_write(part, model, data, shown, bootstrap, stability, **about)
-        _print_summary(model, summary, output, json, quiet)
+        with claimed(output, given["force"]) as part, display(given["quiet"]) as shown:
+            data = load(path, steps, shown, given, o.picked(given, o.COLUMNS) | also)
+            draws = {"n_boot": given["bootstrap"], "n_splits": given["stability"]}
+            summary = fit_and_write(part, model, data, shown, about, **draws)
+        _print_summary(model, summary, output, given)
+
+
+def _checked_steps(given: dict[str, Any]) -> Steps:
+    """Refuse combinations of options that make no sense, before a file is read."""
+    steps, covariance = Steps(**o.picked(given, o.STEPS)), given["covariance"]
+    if covariance and given["n_samples"] is None:
+        raise ValueError("--covariance also needs the number of samples: --n-samples N")
+    if not covariance and given["n_samples"] is not None:
+        raise ValueError("--n-samples is only for --covariance; data have a row for each sample")
+    if covariance and dataclasses.replace(steps, standardize=False) != Steps():
+        raise ValueError("a covariance matrix can be neither transposed nor differenced")
+    return steps
 
 
 def _print_summary(
-    model: ebcd.EBCD, summary: dict[str, Any], output: Path, json: bool, quiet: bool
+    model: ebcd.EBCD, summary: dict[str, Any], output: Path, given: dict[str, Any]
 ) -> None:
-    if json:
+    if given["json"]:
         summary.pop("standard_deviations", None)  # one for each feature; they are in the file
         echo(as_json(summary))
-    elif not quiet:
+    elif not given["quiet"]:
         echo(model.summary().replace(f"\n  hint: {HINT}", ""))  # a warning came first
         if n_boot := summary["intervals"].get("n_boot"):
             echo(f"  intervals in the files are those of {n_boot} bootstrap fits")
@@ -152,91 +113,60 @@ def _print_summary(
 
 
 @app.command()
-def demo(
-    output: Path = o.DEMO_OUTPUT,
-    scores: o.Scores = o.SCORES,
-    force: bool = o.FORCE,
-    json: bool = o.JSON,
-    quiet: bool = o.QUIET,
-) -> None:
+@o.takes("scores", "demo_output", *o.RESULTS)
+def demo(**given: Any) -> None:
     """Try it on built-in data: what moved US employment in 15 sectors, 2006 to 2015."""
+    output = given["demo_output"]
     with one_line_errors():
         jobs = load_us_employment()
         names = [name.replace("_", " ") for name in jobs.feature_names]
         steps = Steps(log_returns=True, standardize=True)
         data = standardized(steps.apply(Table(jobs.data, names, jobs.dates, "month")), steps)
-        model = ebcd.EBCD(3, scores=scores.value)
+        model = ebcd.EBCD(3, scores=given["scores"])
         about = {
             "title": "What moved US employment, 2006 to 2015?",
             "source": "monthly growth of employment, standardised; US Bureau of Labor Statistics",
             "output": str(output),
         }
-        with claimed(output, force) as part, display(quiet) as shown:
+        with claimed(output, given["force"]) as part, display(given["quiet"]) as shown:
             shown.note(
                 "US employment in 15 sectors, January 2006 to December 2015: monthly growth, "
                 "standardised"
             )
-            summary = fit_and_write(part, model, data, shown, None, None, **about)
-        _print_summary(model, summary, output, json, quiet)
+            summary = fit_and_write(part, model, data, shown, about)
+        _print_summary(model, summary, output, given)
 
 
 @app.command()
-def report(folder: Path = o.RESULTS) -> None:
+def report(folder: Path = o.FOLDER) -> None:
     """Rewrite the report of a finished fit."""
     with one_line_errors():
         echo(rewrite_report(folder))
 
 
 @app.command("compare", cls=CompareCommand)
-def compare_methods(
-    path: Path = o.INPUT,
-    index: str | None = o.INDEX,
-    columns: list[str] | None = o.COLUMNS,
-    drop: list[str] | None = o.DROP,
-    numeric_only: bool = o.NUMERIC_ONLY,
-    drop_missing: o.Missing | None = o.DROP_MISSING,
-    separator: str | None = o.SEPARATOR,
-    decimal: o.Decimal | None = o.DECIMAL,
-    header: bool | None = o.HEADER,
-    skip_lines: int = o.SKIP_LINES,
-    sheet: str | None = o.SHEET,
-    key: str | None = o.KEY,
-    layer: str | None = o.LAYER,
-    transpose: bool = o.TRANSPOSE,
-    log_returns: bool = o.LOG_RETURNS,
-    difference: bool = o.DIFFERENCE,
-    center: bool = o.CENTER,
-    standardize: bool = o.STANDARDIZE,
-    covariance: bool = o.COVARIANCE,
-    n_samples: int | None = o.N_SAMPLES,
-    n_components: str = o.N_COMPONENTS,
-    method: list[str] | None = o.METHOD,
-    every: bool = o.ALL_METHODS,
-    priors: str | None = o.PRIORS_COMPARED,
-    output: Path | None = o.PAGE,
-    force: bool = o.FORCE,
-    json: bool = o.JSON,
-    quiet: bool = o.QUIET,
-) -> None:
+@o.takes(*o.DATA, "method", "every", "priors", "page", *o.RESULTS)
+def compare_methods(path: Path = o.INPUT, **given: Any) -> None:
     """Compare prior families and other methods on the same table."""
-    reading = o.reading(locals())
+    method, every, priors = given["method"], given["every"], given["priors"]
+    output = given["page"]
     with one_line_errors():
         methods = check_methods(method or [], every)
         families = check_priors(priors.split(","), bool(method) or every) if priors else []
-        steps = Steps(transpose, log_returns, difference, standardize)
-        check_covariance_options(covariance, n_samples, steps)
+        steps = _checked_steps(given)
         if output is not None:
             output = output if output.suffix == ".html" else output / "compare.html"
-            _check_file(output, force)
-        with display(quiet) as shown:
-            data = load(path, steps, n_samples, center, reading, shown, n_components)
+            _check_file(output, given["force"])
+        sizes = given["n_components"], given["center"]
+        with display(given["quiet"]) as shown:
+            data = load(path, steps, shown, given, o.picked(given, o.COLUMNS))
             if families:
-                outcomes = compare_families(data, n_components, center, families, shown)
+                outcomes = compare_families(data, *sizes, families, shown)
             else:
-                outcomes = list(compare(data, n_components, center, methods, shown))
+                outcomes = list(compare(data, *sizes, methods, shown))
         if output is not None:
             write_outcomes(outcomes, data, path.name, output)
-        if json:
+        if given["json"]:
             echo(as_json([dataclasses.asdict(outcome) for outcome in outcomes]))
         else:
             print_outcomes(outcomes)
@@ -245,29 +175,15 @@ def compare_methods(
 
 
 @app.command()
-def transform(
-    model: Path = o.MODEL,
-    path: Path = o.INPUT,
-    output: Path | None = o.SCORES_FILE,
-    index: str | None = o.INDEX,
-    drop_missing: o.Missing | None = o.DROP_MISSING,
-    separator: str | None = o.SEPARATOR,
-    decimal: o.Decimal | None = o.DECIMAL,
-    header: bool | None = o.HEADER,
-    skip_lines: int = o.SKIP_LINES,
-    sheet: str | None = o.SHEET,
-    key: str | None = o.KEY,
-    layer: str | None = o.LAYER,
-    force: bool = o.FORCE,
-    quiet: bool = o.QUIET,
-) -> None:
+@o.takes(*o.TABLE, "scores_file", "force", "quiet")
+def transform(model: Path = o.MODEL_FILE, path: Path = o.INPUT, **given: Any) -> None:
     """Compute the scores of new data, prepared as in the fit; columns are matched by name."""
-    reading = o.reading(locals())
+    output, reading = given["scores_file"], o.picked(given, o.TABLE)
     with one_line_errors():
         if output is not None:
-            _check_file(output, force)
+            _check_file(output, given["force"])
         fitted, summary = read_results(model)
-        with display(quiet) as shown:
+        with display(given["quiet"]) as shown:
             scores, table = scores_of(fitted, summary, path, reading, shown)
         frame = scores_frame(scores, table)
         if output is None:
@@ -278,7 +194,7 @@ def transform(
         output.parent.mkdir(parents=True, exist_ok=True)
         with _store.replacing(output) as file:
             frame.to_csv(file, **CSV)
-        if not quiet:
+        if not given["quiet"]:
             echo(f"scores of {len(scores)} rows: {output}")
 
 

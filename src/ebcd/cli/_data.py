@@ -11,7 +11,8 @@ import numpy as np
 
 from ebcd._parameters import printable
 from ebcd.cli._progress import Display
-from ebcd.data import Input, Reading, as_input, is_sparse
+from ebcd.data import Input, Reading, as_dense, as_input, is_sparse
+from ebcd.data._moments import bad_places
 from ebcd.data.files._table import Table, missing_features, read_table
 from ebcd.estimators._readable import UNEVEN, spread
 from ebcd.report._dates import days_of
@@ -97,27 +98,15 @@ def remarks(warned: Iterable[str], steps: Iterable[str], notes: Iterable[str]) -
     return [printable(f"{line[:1].upper()}{line[1:].rstrip('.')}.") for line in lines]
 
 
-def check_covariance_options(covariance: bool, n_samples: int | None, steps: Steps) -> None:
-    """Refuse combinations of options that make no sense, before a file is read."""
-    if covariance and n_samples is None:
-        raise ValueError("--covariance also needs the number of samples: --n-samples N")
-    if not covariance and n_samples is not None:
-        raise ValueError("--n-samples is only for --covariance; data have a row for each sample")
-    if covariance and replace(steps, standardize=False) != Steps():
-        raise ValueError("a covariance matrix can be neither transposed nor differenced")
-
-
 def load(
     path: Path,
     steps: Steps,
-    n_samples: int | None,
-    center: bool,
-    reading: dict[str, Any],
     shown: Display,
-    n_components: int | str,
-    scale: bool = False,
+    given: dict[str, Any],
+    reading: dict[str, Any],
 ) -> Prepared:
-    """Read and prepare data or, with `n_samples`, a covariance matrix, for a fit with `scale`."""
+    """Read and prepare data, or a covariance matrix, for a fit with the options `given`."""
+    n_samples, n_components, center = (given[n] for n in ("n_samples", "n_components", "center"))
     shown.stage(f"reading {path}")
     table = steps.apply(read_table(path, **reading))
     rows, columns = table.values.shape
@@ -131,7 +120,7 @@ def load(
         prepared = _as_data(path, table, steps, center)
     else:
         prepared = _as_covariance(path, table, steps, n_samples)
-    if not (steps.standardize or scale):
+    if not (steps.standardize or given.get("scale")):
         prepared = _checked_spread(prepared, center)
     _show_notes(prepared.table, shown)
     for warning in prepared.warnings:
@@ -144,6 +133,10 @@ def load(
 def _show_notes(table: Table, shown: Display) -> None:
     for note in table.notes:
         shown.note(f"note: {note}")
+    if missing := len(bad_places(table.values)):  # which the report says of every column
+        cells = "1 cell is" if missing == 1 else f"{missing:,} cells are"
+        share = missing / np.prod(table.values.shape)
+        shown.note(f"note: {cells} missing ({share:.1%} of all); the fit uses the others")
 
 
 def _as_data(path: Path, table: Table, steps: Steps, center: bool) -> Prepared:
@@ -203,7 +196,7 @@ def _as_covariance(path: Path, table: Table, steps: Steps, n_samples: int) -> Pr
         )
     if columns < 2:
         raise ValueError(f"{path}: at least two columns of numbers are needed, got {columns}")
-    S = S.toarray() if is_sparse(S) else S
+    S = as_dense(S)
     if not np.any(S):
         raise ValueError(f"{path}: every variance is zero, so there is nothing to decompose")
     if steps.standardize:

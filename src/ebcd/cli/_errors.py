@@ -38,7 +38,7 @@ class Commands(TyperGroup):
 
 
 @contextlib.contextmanager
-def one_line_errors(checkpoint: Path | None = None) -> Iterator[None]:
+def one_line_errors(checkpoint: str | None = None) -> Iterator[None]:
     """Turn errors into one line and an exit code; after a signal, the one that shells use.
 
     Whoever interrupts a fit is told of its `checkpoint`, if there is one.
@@ -62,7 +62,7 @@ def one_line_errors(checkpoint: Path | None = None) -> Iterator[None]:
         advice = "use fewer columns (--columns), or ebcd.Gram in Python"
         raise typer.Exit(_report(f"the data do not fit into memory; {advice}")) from None
     except (KeyboardInterrupt, typer.Abort):
-        kept = checkpoint is not None and checkpoint.exists()
+        kept = checkpoint is not None and Path(checkpoint).exists()
         told = f"the same command resumes from the checkpoint {checkpoint}"
         echo(f"interrupted; {told if kept else 'nothing was written'}", err=True)
         raise typer.Exit(130) from None

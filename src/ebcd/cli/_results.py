@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 import time
 import warnings
@@ -23,7 +24,7 @@ from ebcd.data._inputs import from_covariance
 from ebcd.data.files._columns import parse_number
 from ebcd.data.files._table import Table
 from ebcd.io import load, save
-from ebcd.report import pca_variance_ratio, write_report
+from ebcd.report import write_report
 from ebcd.report._background import Background
 
 if TYPE_CHECKING:
@@ -39,7 +40,6 @@ CSV: dict[str, Any] = {
 _NOT_TEXT = re.compile("[\x7f-\x9f\ud800-\udfff]")  # not to be printed, or not in UTF-8
 _FORMULA = re.compile(r"'*[=+\-@\t\r]")  # what a spreadsheet would run when it opens a file
 _NOT_CENTRED = "means were not subtracted (--no-center)"
-_PARTS = 20  # of a bootstrap, each of which prepares its draws anew
 
 
 def fit_model(model: ebcd.EBCD, data: Prepared, shown: Display) -> tuple[list[str], float]:
@@ -79,9 +79,12 @@ def shares_found_again(model: ebcd.EBCD, X: Any, n_splits: int, shown: Display) 
 
 
 def _in_parts(count: int, least: int, shown: Display) -> Iterator[int]:
-    """Cut work into parts of at least that size, and show how far it is after each."""
+    """Cut work into parts of at least that size, and show how far it is after each.
+
+    Parts are as many as they are long, since each of them prepares its draws anew.
+    """
     done = 0
-    for numbers in np.array_split(range(count), min(max(count // least, 1), _PARTS)):
+    for numbers in np.array_split(range(count), min(max(count // least, 1), math.isqrt(count))):
         yield len(numbers)
         done += len(numbers)
         shown.part(done, count)
@@ -92,9 +95,9 @@ def fit_and_write(
     model: ebcd.EBCD,
     data: Prepared,
     shown: Display,
-    n_boot: int | None,
-    n_splits: int | None,
-    **about: str,
+    about: dict[str, str],
+    n_boot: int | None = None,
+    n_splits: int | None = None,
 ) -> dict[str, Any]:
     """Fit, write all files of results to an empty folder, and return the summary."""
     warned, seconds = fit_model(model, data, shown)
@@ -109,7 +112,8 @@ def fit_and_write(
     shown.stage("writing the results")
     background = _background(model, data)
     scores = None if data.n_samples is not None else model.transform(table.values)
-    pca_shares = _pca_shares(model, data)
+    total = model.explained_variance_.sum() / (model.explained_variance_ratio_.sum() or 1.0)
+    pca_shares = background.pca_ratio(1.0, total)
     model.feature_names_in_ = np.array(table.column_names, dtype=object)
     intervals = model.credible_intervals() if ends is None else ends
     summary = {
@@ -120,7 +124,7 @@ def fit_and_write(
         "warnings": warned,
         **_summary(model),
         **data.record(),
-        "pca_explained_variance_ratio": pca_shares,
+        "pca_explained_variance_ratio": [] if pca_shares is None else pca_shares,
         "seconds": round(seconds, 3),
         "intervals": _about_intervals(model, n_boot),
         "components": [_component(model, k, intervals) for k in range(model.n_components_)],
@@ -182,14 +186,6 @@ def _component(model: ebcd.EBCD, k: int, intervals: Array) -> dict[str, Any]:
             {**feature._asdict(), "lower": lower, "upper": upper} for feature, (lower, upper) in top
         ],
     }
-
-
-def _pca_shares(model: ebcd.EBCD, data: Prepared) -> Any:
-    """Return the shares of the variance of as many principal components, for comparison."""
-    if data.n_samples is None:
-        return pca_variance_ratio(model, data.table.values)
-    S = data.table.values
-    return np.linalg.eigvalsh(S)[::-1][: model.n_components_] / np.trace(S)
 
 
 def _components_frame(model: ebcd.EBCD, intervals: Array) -> pd.DataFrame:

@@ -14,13 +14,11 @@ from scipy.linalg import eigh
 
 from ebcd._numerics import Array
 from ebcd.data import _settings
-from ebcd.data._rows import AbstractRows, MatrixRows, scores_of
+from ebcd.data._rows import AbstractRows, MatrixRows, scores_of, single_digits
 
 # Width of the blocks of a Krylov space beyond half the number of eigenpairs: with five products,
 # what reaches the accuracy of randomised PCA.
 _OVERSAMPLING = 8
-# Data in single precision with room for sums of their entries, and all their digits.
-_SINGLE = (1e-34, 1e34)
 
 
 class AbstractCovariance(ABC):
@@ -180,7 +178,7 @@ class DataCovariance(AbstractCovariance):
         self.unit = working_unit(variances) if unit is None else unit
         self._rows, self._mean, self._scale = rows.for_products(mean, scale * self.unit)
         self._copied = self._rows.matrix is not rows.matrix and not self._rows.has_sparse
-        if self._rows.dtype == np.float32 and not _SINGLE[0] < self.unit < _SINGLE[1]:
+        if self._rows.dtype == np.float32 and not single_digits(self.unit):
             raise ValueError(
                 f"X is in single precision, and the size of its entries, {self.unit:.2g}, is near "
                 "the end of its range; convert X to double precision, or change its units"

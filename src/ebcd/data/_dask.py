@@ -2,7 +2,7 @@
 
 Every block stays where it is. A product sends `v` (k x p) to the workers, each block returns its
 share of ``v (X - mean)'(X - mean)``, and those are added up in a tree. Where blocks also split
-columns, the scores ``v (X - mean)'`` of the blocks of some rows are added up first.
+columns, those side by side are joined in every pass.
 
 Dask itself is imported only when there is something to compute.
 """
@@ -15,7 +15,6 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 from threadpoolctl import ThreadpoolController
 
 from ebcd._numerics import Array
@@ -26,36 +25,23 @@ from ebcd.data._moments import (
     checked_sparse,
     is_sparse,
     merge_moments,
-    side_by_side,
     unmasked,
 )
-from ebcd.data._rows import (
-    AbstractRows,
-    Finish,
-    Part,
-    back_from,
-    block_product,
-    names_of,
-    scores_of,
-)
+from ebcd.data._rows import AbstractRows, Work, block_product, names_of
 
 
 class DaskRows(AbstractRows):
-    """Rows of a Dask array or data frame, in a grid of blocks that are not computed yet."""
+    """Rows of a Dask array or data frame, in blocks that are not computed yet."""
 
     lazy = True
 
     def __init__(self, x: Any) -> None:
-        self._x, self._is_frame = x, hasattr(x, "_meta") and hasattr(x, "columns")
+        self._is_frame = hasattr(x, "_meta") and hasattr(x, "columns")
         self.header = x._meta if self._is_frame else _array_header(x)
         self.names = names_of(self.header)
         self.n_features = self.header.shape[1]
+        self._x = x if self._is_frame else _in_whole_rows(x)
         self.dtype = np.dtype(np.float32 if self._all_single() else np.float64)
-        widths = [self.n_features] if self._is_frame else x.chunks[1]
-        ends = np.cumsum(widths).tolist()
-        self._columns = [slice(a, b) for a, b in zip([0, *ends], ends, strict=False)]
-        heights = np.array([np.nan] if self._is_frame else x.chunks[0], dtype=float)
-        self._typical_rows = np.inf if np.isnan(heights).any() else float(heights.mean())
 
     def _all_single(self) -> bool:
         """Whether all data are in single precision; raise if they are no numbers."""
@@ -73,33 +59,25 @@ class DaskRows(AbstractRows):
             )
         return all(kind == np.float32 for kind in kinds.values())
 
-    def _grid(self) -> list[list[Any]]:
-        """Return the blocks as delayed objects, those side by side in one list."""
+    def _blocks(self) -> list[Any]:
+        """Return the blocks as delayed objects."""
         if self.n_features == 0:
             raise ValueError("X has no columns; a minimum of 1 is required")
-        blocks = self._x.to_delayed()
-        return [[part] for part in blocks] if self._is_frame else blocks.tolist()
+        return list(np.ravel(self._x.to_delayed()))
 
     def gathers(self) -> bool:
         """Whether adding up all cross-products costs less than a pass for every product."""
-        from dask import config
-        from dask.utils import parse_bytes
-
         p, settings = self.n_features, _settings.SETTINGS
-        block = parse_bytes(config.get("array.chunk-size")) // 8  # entries, as Dask likes them
-        joined = self._typical_rows * p if len(self._columns) > 1 else 0
-        if p * p > block or joined > 4 * block:
-            return False
         # cross-products are small, or not much larger than the blocks
-        return p * p <= settings.piece or settings.rows_per_column * p <= self._typical_rows
+        heights = np.array([np.nan] if self._is_frame else self._x.chunks[0], dtype=float)
+        tall = np.isnan(heights).any() or settings.rows_per_column * p <= heights.mean()
+        return 8 * p * p <= _usual_bytes() and (p * p <= settings.piece or bool(tall))
 
     def moments(self, cross: bool) -> Moments:
-        """Merge the moments of the blocks; those side by side come together for `cross`."""
-        merge, task = _task(merge_moments), _task(_moments)
-        grid = [[row] if cross else [[block] for block in row] for row in self._grid()]
-        parts = [[task(blocks, self.dtype, cross) for blocks in row] for row in grid]
-        found = _computed([_tree(column, merge) for column in zip(*parts, strict=True)])
-        moments = found[0] if len(found) == 1 else side_by_side(found)
+        """Merge the moments of the blocks."""
+        task = _task(_of_rows)
+        parts = [task(block, self.dtype, block_moments, cross) for block in self._blocks()]
+        moments: Moments = _computed(_tree(parts, _task(merge_moments)))
         self.n_rows, self.has_sparse = moments.count, moments.has_sparse
         return moments
 
@@ -121,40 +99,18 @@ class DaskRows(AbstractRows):
         return self._product(v, mean, far) * weight
 
     def _product(self, v: Array, mean: Array, far: bool) -> Array:
-        add, task, grid = _task(sum), _task(_of_rows), self._grid()
-        vs = [_sent(v[:, part]) for part in self._columns]
-        means = [_sent(mean[part]) for part in self._columns]
-        if len(vs) == 1:
-            here = block_product, vs[0], means[0], far
-            parts = [task(row[0], self.dtype, *here) for row in grid]
-            return np.asarray(_computed([_tree(parts, add)])[0])
-        rows = []
-        for row in grid:
-            sides = list(zip(row, vs, means, strict=True))
-            scores = add([task(x, self.dtype, scores_of, part, m, far) for x, part, m in sides])
-            rows.append([task(x, self.dtype, back_from, scores, m, far) for x, _, m in sides])
-        columns = [_tree(column, add) for column in zip(*rows, strict=True)]
-        return np.hstack(_computed(columns))
+        task, here = _task(_of_rows), (block_product, _sent(v), _sent(mean), far)
+        parts = [task(block, self.dtype, *here) for block in self._blocks()]
+        return np.asarray(_computed(_tree(parts, _task(sum))))
 
-    def map(self, part: Part, finish: Finish, shape: tuple[int, ...], dtype: Any = None) -> Any:
+    def map(self, work: Work, shape: tuple[int, ...], dtype: Any = None) -> Any:
         """Return a Dask array with the rows in the same blocks; nothing is computed."""
         dtype = self.dtype if dtype is None else dtype
         array = self._x.to_dask_array() if self._is_frame else self._x
-        total: Any = None
-        for j, columns in enumerate(self._columns):
-            empty = np.empty((0, columns.stop - columns.start), dtype)
-            new = array.blocks[:, j].map_blocks(
-                _of_rows,
-                dtype,
-                part,
-                columns,
-                dtype=dtype,
-                chunks=(array.chunks[0], (part(empty, columns).shape[1],)),
-                meta=np.empty((0, 0), dtype),
-            )
-            total = new if total is None else total + new
-        return total.map_blocks(
-            finish,
+        return array.map_blocks(
+            _of_rows,
+            dtype,
+            work,
             dtype=dtype,
             chunks=(array.chunks[0], *((size,) for size in shape)),
             drop_axis=[] if shape else [1],
@@ -173,6 +129,22 @@ def _array_header(x: Any) -> Any:
     return np.empty((0, x.shape[1]))
 
 
+def _in_whole_rows(x: Any) -> Any:
+    """Join blocks side by side; into fewer rows, if those are known, where these would be large."""
+    if len(x.chunks[1]) == 1:
+        return x
+    size = np.max(x.chunks[0]) * x.shape[1] * x.dtype.itemsize
+    return x.rechunk({0: "auto", 1: -1} if size > _usual_bytes() else {1: -1})
+
+
+def _usual_bytes() -> int:
+    """Return the size of blocks that Dask aims at."""
+    from dask import config
+    from dask.utils import parse_bytes
+
+    return int(parse_bytes(config.get("array.chunk-size")))
+
+
 # What runs on the workers, on one block of the data.
 
 
@@ -185,13 +157,6 @@ def _as_rows(block: Any, dtype: Any) -> Any:
     if hasattr(block, "to_numpy"):  # a part of a data frame, in which pandas may have its own NA
         return block.to_numpy(dtype=dtype, na_value=np.nan)
     return np.asarray(unmasked(block), dtype=dtype)
-
-
-def _moments(blocks: list[Any], dtype: Any, cross: bool) -> Moments:
-    """Compute the moments of blocks side by side."""
-    parts = [_as_rows(block, dtype) for block in blocks]
-    join: Any = sparse.hstack if any(map(is_sparse, parts)) else np.hstack
-    return block_moments(parts[0] if len(parts) == 1 else join(parts), cross)
 
 
 def _of_rows(block: Any, dtype: Any, function: Any, *arguments: Any) -> Any:
@@ -230,12 +195,12 @@ def _sent(v: Array) -> Any:
     return delayed(v, traverse=False, pure=False)
 
 
-def _computed(tasks: list[Any]) -> list[Any]:
-    """Run tasks where Dask is set up to; blocks, not single products, share the cores."""
+def _computed(task: Any) -> Any:
+    """Run a task where Dask is set up to; blocks, not single products, share the cores."""
     from dask.base import compute
 
     with _controller().limit(limits=1, user_api="blas"):
-        return list(compute(*tasks, traverse=False))
+        return compute(task, traverse=False)[0]
 
 
 @cache

@@ -17,7 +17,7 @@ from ebcd.data._chunks import Chunks
 from ebcd.data._covariance import AbstractCovariance, CovarianceMatrix, DataCovariance
 from ebcd.data._dask import DaskRows
 from ebcd.data._gram import Gram
-from ebcd.data._moments import Moments, checked_sparse, is_sparse, unmasked
+from ebcd.data._moments import Moments, as_dense, checked_sparse, is_sparse, unmasked
 from ebcd.data._observed import Observed, observe
 from ebcd.data._rows import AbstractRows, MatrixRows, Reading, is_mapped, names_of
 from ebcd.data._streamed import ChunkRows
@@ -159,8 +159,7 @@ class Input:
         times = -(-x.shape[0] * x.shape[1] // most)
         if times > 1 and not thinned:
             return None
-        x = x[::times]
-        x = x.toarray() if is_sparse(x) else x
+        x = as_dense(x[::times])
         copy = (x - (0.0 if self.mean is None else self.mean)) / self.scale / self.covariance.unit
         return np.asarray(copy[:, self.variances > 0], dtype=np.float64)
 

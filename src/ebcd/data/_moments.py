@@ -267,22 +267,6 @@ def merge_moments(parts: Iterable[Moments]) -> Moments:
     return merged
 
 
-def side_by_side(parts: Iterable[Moments]) -> Moments:
-    """Put the moments of blocks of columns together, without cross-products."""
-    parts = list(parts)
-    unit = max(part.unit for part in parts)
-    mean, squares = zip(*(part.in_unit(unit) for part in parts), strict=True)
-    bad = None
-    if any(part.bad for part in parts):
-        each = [part.bad or no_bad_entries(part.mean.size) for part in parts]
-        counts = np.concatenate([entries.counts for entries in each])
-        rows = np.concatenate([entries.rows for entries in each])
-        bad = BadEntries(counts, rows, any(entries.nan for entries in each))
-    has_sparse = any(part.has_sparse for part in parts)
-    joined = np.concatenate(mean), np.concatenate(squares)
-    return Moments(parts[0].count, *joined, unit, bad, has_sparse)
-
-
 def block_moments(rows: Any, cross: bool) -> Moments:
     """Compute the moments of some rows; with all cross-products if `cross`."""
     if rows.shape[0] == 0:
@@ -314,7 +298,7 @@ def _largest(rows: Any) -> float:
 def _sums(rows: Any, cross: bool) -> Moments:
     with np.errstate(over="ignore", invalid="ignore"):
         if cross:
-            return _cross_about_zero(rows) or _cross_about_mean(rows)
+            return _cross_products(rows)
         return _sparse_squares(rows) if is_sparse(rows) else _dense_squares(rows)
 
 
@@ -337,14 +321,29 @@ def _tall_pieces(rows: Any) -> Iterator[Any]:
     return row_pieces(rows, int(_settings.SETTINGS.rows_per_column * rows.shape[1]))
 
 
-def _cross_about_zero(rows: Any) -> Moments | None:
-    """Compute cross-products about the mean from those about zero.
+def _cross_products(rows: Any) -> Moments:
+    """Compute cross-products about the mean from those about zero or, near it, about an estimate.
 
-    None if digits would be lost since some mean is much larger than the spread about it.
+    Digits are lost where the mean is much larger than the spread about it.
     """
-    p = rows.shape[1]
+    about = np.zeros(rows.shape[1])
+    moments, lost = _cross_about(rows, about)
+    while lost:  # once, or twice if the first rows are not like the others
+        about = moments.mean
+        moments, lost = _cross_about(rows, about)
+    return moments
+
+
+def _cross_about(rows: Any, about: Array) -> tuple[Moments, bool]:
+    """Return moments from cross-products about some place, and whether that is too far away.
+
+    In that case they are those of the first rows only, nearly always.
+    """
+    p, centred = rows.shape[1], bool(about.any())
     n, total, product = 0, np.zeros(p), np.zeros((p, p), order="F")
     for piece in _tall_pieces(rows):
+        if centred:
+            piece = as_dense(piece) - about
         if not is_sparse(piece) and piece.flags.c_contiguous and piece.size:
             # the upper triangle in place, without a matrix to add for every piece
             blas.dsyrk(1.0, piece.T, 1.0, product, overwrite_c=True)
@@ -355,18 +354,16 @@ def _cross_about_zero(rows: Any) -> Moments | None:
         if n not in (piece.shape[0], rows.shape[0]):
             continue  # the first rows show it where the last ones do, nearly always
         squares = np.diagonal(product)
-        if (n * squares < (1 + _SPREAD) * total * total).any() and np.isfinite(squares).all():
-            return None
+        lost = (n * squares < (1 + _SPREAD) * total * total) & (
+            np.abs(total) > _ROUNDING * n * np.abs(about)
+        )
+        if lost.any() and np.isfinite(squares).all():
+            return Moments(n, about + total / n, product), True
     for i in range(p):
         product[i:, i] = product[i, i:]
     mean, product = total / n, product.T  # the same, by rows
     add_outer(product, mean, -n)
-    return Moments(n, mean, product)
-
-
-def _cross_about_mean(rows: Any) -> Moments:
-    """Compute cross-products with the mean subtracted first."""
-    return merge_moments(_about_mean(as_dense(piece), cross=True) for piece in _tall_pieces(rows))
+    return Moments(n, about + mean, product), False
 
 
 def _dense_squares(rows: Array) -> Moments:
@@ -374,14 +371,15 @@ def _dense_squares(rows: Array) -> Moments:
     n, p = rows.shape
     # few rows and many columns: all rows of some columns, so that nothing needs to be merged
     width = max(_settings.SETTINGS.piece // n, 512)
-    tiles = (rows[:, j : j + width] for j in range(0, p, width))
-    return side_by_side(
-        merge_moments(_about_mean(piece, cross=False) for piece in row_pieces(tile))
-        for tile in tiles
-    )
+    tiles = [
+        merge_moments(_about_mean(piece) for piece in row_pieces(rows[:, j : j + width]))
+        for j in range(0, p, width)
+    ]
+    mean, squares = zip(*((tile.mean, tile.scatter) for tile in tiles), strict=True)
+    return Moments(n, np.concatenate(mean), np.concatenate(squares))
 
 
-def _about_mean(piece: Array, cross: bool) -> Moments:
+def _about_mean(piece: Array) -> Moments:
     """Compute moments of a few rows with an estimate of the mean subtracted first.
 
     Sums of many equal numbers are rounded the same way again and again; unless corrected by what
@@ -391,9 +389,8 @@ def _about_mean(piece: Array, cross: bool) -> Moments:
     mean = weights @ piece
     centred = piece - mean
     rest = weights @ centred
-    scatter = centred.T @ centred if cross else np.einsum("ij,ij->j", centred, centred)
-    add_outer(scatter, rest, -len(piece))
-    return Moments(len(piece), mean + rest, scatter)
+    squares = np.einsum("ij,ij->j", centred, centred) - len(piece) * rest * rest
+    return Moments(len(piece), mean + rest, squares)
 
 
 def _sparse_squares(rows: Any) -> Moments:

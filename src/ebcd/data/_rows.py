@@ -20,9 +20,7 @@ from ebcd._parameters import NONE, Constraint, real
 from ebcd.data import _settings
 from ebcd.data._moments import Moments, as_dense, block_moments, check_finite, cut, is_sparse
 
-# What a map does with the rows of some columns; sums over those columns go to what finishes it.
-Part = Callable[[Any, slice], Array]
-Finish = Callable[[Array], Array]
+Work = Callable[[Any], Array]  # what a map does with some rows
 # Called with the number of the pass, how many rows of it have been read (0 when it begins), and of
 # how many, if that is known.
 PassProgress = Callable[[int, int, int | None], None]
@@ -144,11 +142,10 @@ class AbstractRows(ABC):
         """
 
     @abstractmethod
-    def map(self, part: Part, finish: Finish, shape: tuple[int, ...], dtype: Any = None) -> Any:
-        """Compute something of every row: ``finish(part(rows, columns))``, stacked.
+    def map(self, work: Work, shape: tuple[int, ...], dtype: Any = None) -> Any:
+        """Compute something of every row: ``work(rows)``, stacked.
 
-        Results of `part` add up over columns; `finish` takes their sum. `shape` is that of the
-        result for one row, `dtype` its type, by default that of the data.
+        `shape` is that of the result for one row, `dtype` its type, by default that of the data.
         """
 
     def gathers(self) -> bool:
@@ -221,10 +218,10 @@ class MatrixRows(AbstractRows):
             scores = scores - scores.mean(axis=1, keepdims=True)
         return back_from(self.matrix, scores, np.zeros_like(mean))
 
-    def map(self, part: Part, finish: Finish, shape: tuple[int, ...], dtype: Any = None) -> Array:
+    def map(self, work: Work, shape: tuple[int, ...], dtype: Any = None) -> Array:
         """Compute it for all rows at once."""
         check_finite(self.matrix, self.names)
-        return finish(part(self.matrix, slice(None)))
+        return work(self.matrix)
 
     def gathers(self) -> bool:
         """Large data with so few columns that every fit needs their covariance."""
@@ -289,12 +286,17 @@ def _in_precision(v: Array, dtype: Any) -> tuple[Array, float]:
 def _in_single(v: Array) -> bool:
     """Whether numbers, and products of two of them, are in the range of single precision."""
     size = float(np.abs(v).max(initial=0.0))
-    return size == 0 or 1e-15 < size < 1e15
+    return size == 0 or single_digits(size * size)
 
 
-def times(matrix: Array, rows: Any, columns: slice = slice(None)) -> Array:
+def single_digits(size: float) -> bool:
+    """Whether numbers of a size have all their digits in single precision, and room for sums."""
+    range_ = np.finfo(np.float32)
+    return float(range_.tiny / range_.eps) < size < float(range_.max * range_.eps)
+
+
+def times(matrix: Array, rows: Any) -> Array:
     """``rows matrix`` in the precision of the rows; in double on the way if that is needed."""
-    matrix = matrix[columns]
     if rows.dtype == np.float32 and not _in_single(matrix):
         return np.asarray(rows.astype(np.float64) @ matrix).astype(rows.dtype)
     return np.asarray(rows @ matrix.astype(rows.dtype, copy=False))

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import mmap
 import time
-import weakref
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 from os import PathLike
@@ -32,16 +31,19 @@ from ebcd.data._moments import (
 )
 from ebcd.data._rows import (
     AbstractRows,
-    Finish,
     MatrixRows,
-    Part,
     Reading,
+    Work,
     block_product,
     floating,
     is_mapped,
 )
 
 StrPath = str | PathLike[str]
+_ANEW = (
+    "every pass must yield the same chunks, so a function passed to Chunks must make "
+    "a new iterator, as in Chunks(lambda: pandas.read_csv(path, chunksize=1000))"
+)
 
 
 @dataclass
@@ -79,7 +81,7 @@ def as_source(data: Any) -> Source:
             "from_csv, from_parquet, from_hdf5, from_h5ad or from_zarr"
         )
     if isinstance(data, Iterator):
-        return _iterator_source(data)
+        return _made_source(lambda: data, once=True)
     if callable(data):
         return _made_source(data)
     if hasattr(data, "shape") and hasattr(data, "dtype"):
@@ -114,66 +116,43 @@ def slices(array: Any, rows: int, size: int) -> Iterator[Any]:
             release_pages(block)
 
 
-def _made_source(make: Callable[[], Iterable[Any]], n_rows: int | None = None) -> Source:
-    """Take chunks from iterators that are made whenever they are needed."""
-    anew = _Anew(make)
-    return _described(next(anew(), None), Source(lambda rows, size: anew(), 0, n_rows))
+def _made_source(
+    make: Callable[[], Iterable[Any]], n_rows: int | None = None, once: bool = False
+) -> Source:
+    """Take chunks from iterators that are made whenever they are needed.
 
-
-class _Anew:
-    """Makes iterators; the same one twice is refused, as what has been read of it is missing."""
-
-    def __init__(self, make: Callable[[], Iterable[Any]]) -> None:
-        self._make = make
-        self._latest: Callable[[], Any] = lambda: None
-
-    def __call__(self) -> Iterator[Any]:
-        made = self._make()
-        if not hasattr(made, "__iter__"):
-            raise TypeError(
-                f"the function passed to Chunks must return an iterator over chunks, it returned "
-                f"{type(made).__name__}"
-            )
-        chunks = iter(made)
-        if chunks is self._latest():
-            raise ValueError(
-                "the data returned the same iterator twice, which is exhausted after one pass; "
-                "create a new one in the function passed to Chunks, as in "
-                "Chunks(lambda: pandas.read_csv(path, chunksize=1000))"
-            )
-        try:
-            self._latest = weakref.ref(chunks)
-        except TypeError:  # remember it, but not if it keeps a whole collection alive
-            self._latest = lambda: chunks if chunks is made else None
-        return chunks
-
-
-def _iterator_source(chunks: Iterator[Any]) -> Source:
-    """Take chunks from an iterator, which can be used only once."""
+    The first one is looked at for its columns, and then read in the first pass.
+    """
+    chunks = _iterator(make)
     first = next(chunks, None)
-    left = [chain([first], chunks)]
-
-    def read(rows: int, size: int) -> Iterator[Any]:
-        if not left:
-            raise ValueError(
-                "the data are an iterator, which is exhausted after one pass; pass a list, or "
-                "Chunks(function) with a function that returns a new iterator"
-            )
-        yield from left.pop()
-
-    return _described(first, Source(read, 0, once=True))
-
-
-def _described(first: Any, source: Source) -> Source:
-    """Return a source with the columns of its first chunk."""
     if first is None:
-        used = "; an iterator that has already been read has none left" if source.once else ""
+        used = "; an iterator that has already been read has none left"
         raise ValueError(f"there are no chunks: the data have neither rows nor columns{used}")
     shape, names = np.shape(first), list(getattr(first, "columns", []))
     if len(shape) != 2:
         raise ValueError(f"a chunk must have rows and columns, got shape {shape}")
+    begun = [chain([first], chunks)]
+
+    def read(rows: int, size: int) -> Iterator[Any]:
+        if once and not begun:
+            raise ValueError(
+                "the data are an iterator, which is exhausted after one pass; pass a list, or "
+                "Chunks(function) with a function that returns a new iterator"
+            )
+        return begun.pop() if begun else _iterator(make)
+
     named = len(names) > 0 and all(isinstance(name, str) for name in names)
-    return replace(source, n_features=int(shape[1]), names=names if named else None)
+    return Source(read, int(shape[1]), n_rows, names if named else None, once)
+
+
+def _iterator(make: Callable[[], Iterable[Any]]) -> Iterator[Any]:
+    made = make()
+    if not hasattr(made, "__iter__"):
+        raise TypeError(
+            f"the function given to Chunks must return an iterator over chunks, it returned "
+            f"{type(made).__name__}"
+        )
+    return iter(made)
 
 
 def stamp_of(*paths: StrPath) -> list[Any]:
@@ -308,16 +287,16 @@ class ChunkRows(AbstractRows):
         product *= weight
         return product
 
-    def map(self, part: Part, finish: Finish, shape: tuple[int, ...], dtype: Any = None) -> Array:
+    def map(self, work: Work, shape: tuple[int, ...], dtype: Any = None) -> Array:
         """Map a piece at a time."""
-        return _stacked_results(self._mapped(part, finish), self.n_rows)
+        return _stacked_results(self._mapped(work), self.n_rows)
 
-    def _mapped(self, part: Part, finish: Finish) -> Iterator[Array]:
+    def _mapped(self, work: Work) -> Iterator[Array]:
         for start, block in self.blocks(_settings.SETTINGS.read):
             # blocks are as large as their maker likes
             for rows in map(floating, cut(block, _settings.SETTINGS.fewest_rows)):
                 check_finite(rows, self.names, start)
-                yield finish(part(rows, slice(None)))
+                yield work(rows)
                 start += rows.shape[0]
 
     def check_columns(self, estimator: Any, reset: bool) -> None:
@@ -346,13 +325,12 @@ class ChunkRows(AbstractRows):
 
     def _check_count(self, read: int, finished: bool) -> None:
         if finished and read == 0 and not self.n_rows:
-            raise ValueError("the data have no rows: every chunk is empty")
+            raise ValueError(f"the data have no rows: every chunk is empty; {_ANEW}")
         if self.n_rows is None or read == self.n_rows or (read < self.n_rows and not finished):
             return
         raise ValueError(
             f"the data have changed: they had {self.n_rows} rows at first and "
-            f"{'' if finished else 'at least '}{read} in pass {self._passes}; every pass must "
-            "yield the same chunks"
+            f"{'' if finished else 'at least '}{read} in pass {self._passes}; {_ANEW}"
         )
 
     def _checked(self, chunk: Any, number: int) -> Any:

@@ -32,6 +32,7 @@ from ebcd.data import (
     Memory,
     PassPrinter,
     Reading,
+    as_dense,
     as_input,
     as_rows,
     check_covariance,
@@ -39,7 +40,6 @@ from ebcd.data import (
     from_covariance,
     has_holes,
     is_dask,
-    is_sparse,
     times,
 )
 from ebcd.estimators._incomplete import log_likelihoods, scores_of
@@ -187,9 +187,8 @@ class Decomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
             return scores_of(self, rows)
         if rows.lazy:
             self._check_output()
-        part = partial(times, self._score_map)
-        finish = partial(_plus, -(self._mean() @ self._score_map))
-        return rows.map(part, finish, (self._score_map.shape[1],))
+        work = partial(_mapped, self._score_map, -(self._mean() @ self._score_map))
+        return rows.map(work, self._score_map.shape[1:])
 
     def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> Any:
         """Fit and return the scores of the training data."""
@@ -223,8 +222,8 @@ class Decomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
                     f"X must have a column of scores for each of the {len(self.components_)} "
                     f"components, got {rows.n_features}"
                 )
-            part, finish = partial(times, self.components_), partial(_plus, self._mean())
-            return rows.map(part, finish, self.components_.shape[1:], np.float64)
+            work = partial(_mapped, self.components_, self._mean())
+            return rows.map(work, self.components_.shape[1:], np.float64)
         with np.errstate(over="ignore", invalid="ignore"):
             data = np.asarray(np.asarray(X) @ self.components_ + self._mean())
         if not np.isfinite(data).all():
@@ -271,9 +270,8 @@ class Decomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         noise, weighted, inner = self._woodbury()
         constant = np.log(noise).sum() + np.linalg.slogdet(inner)[1]
         constant += noise.size * np.log(2 * np.pi)
-        part = partial(_distances, self._mean(), weighted, noise)
-        finish = partial(_log_likelihood, inner, float(constant))
-        return rows.map(part, finish, (), np.float64)
+        work = partial(_log_likelihood, self._mean(), weighted, noise, inner, float(constant))
+        return rows.map(work, (), np.float64)
 
     def score(self, X: Any, y: Any = None) -> float:
         """Return the mean log-likelihood of the samples, so that cross-validation works."""
@@ -298,7 +296,7 @@ class Decomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
 
     def _by_rows(self, X: Any, work: Callable[[Any], Array]) -> Array:
         """Do something with checked data, in pieces if they come in pieces; stack the results."""
-        return np.asarray(self._rows(X).map(lambda part, _: work(part), np.asarray, ()))
+        return np.asarray(self._rows(X).map(work, ()))
 
     def _rows(self, X: Any) -> AbstractRows:
         """Take data with the columns that the estimator was fitted to."""
@@ -342,23 +340,20 @@ class Decomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         return tags
 
 
-def _plus(shift: Array, total: Array) -> Array:
-    return np.asarray(total + shift.astype(total.dtype, copy=False))
+def _mapped(matrix: Array, shift: Array, rows: Any) -> Array:
+    """Return ``rows matrix + shift`` in the precision of the rows."""
+    product = times(matrix, rows)
+    return np.asarray(product + shift.astype(product.dtype, copy=False))
 
 
-def _distances(mean: Array, weighted: Array, noise: Array, rows: Any, columns: slice) -> Array:
-    """Return products with the weighted components, and beside them weighted sums of squares."""
-    dense = np.asarray(rows.toarray() if is_sparse(rows) else rows, dtype=np.float64)
-    dense = dense - mean[columns]
+def _log_likelihood(
+    mean: Array, weighted: Array, noise: Array, inner: Array, constant: float, rows: Any
+) -> Array:
+    dense = np.asarray(as_dense(rows), dtype=np.float64) - mean
     with np.errstate(over="ignore", invalid="ignore"):
-        squares = np.einsum("ij,ij->i", dense / noise[columns], dense)[:, None]
-        return np.hstack([dense @ weighted[:, columns].T, squares])
-
-
-def _log_likelihood(inner: Array, constant: float, parts: Array) -> Array:
-    along, squares = parts[:, :-1], parts[:, -1]
-    with np.errstate(over="ignore", invalid="ignore"):
-        distance = squares - (along * np.linalg.solve(inner, along.T).T).sum(axis=1)
+        along = dense @ weighted.T
+        distance = np.einsum("ij,ij->i", dense / noise, dense)
+        distance -= (along * np.linalg.solve(inner, along.T).T).sum(axis=1)
     if not np.isfinite(distance).all():
         raise ValueError("X is so far from the fitted data that squares overflow; check its units")
     return np.asarray(-0.5 * (distance + constant))

@@ -574,7 +574,8 @@ def _warn_of_rows(data: Input, rows: Array | None, found: int) -> None:
     elif copies := len(rows) - (distinct := len(distinct_rows(rows))):
         what = "row is a duplicate" if copies == 1 else "rows are duplicates"
         warn_user(
-            f"{copies:,} {what}; the number of components is based on the {distinct:,} distinct rows"
+            f"{copies:,} {what}; the number of components is based on the {distinct:,} distinct "
+            "rows"
         )
 
 

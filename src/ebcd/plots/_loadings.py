@@ -19,7 +19,6 @@ from ebcd.plots import _style as style
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-_LABELLED = 60  # features up to which each has its name in a heat map
 _VISIBLE = 0.01  # shortest bar of `compare`, as a share of the longest one in a row of panels
 
 
@@ -319,7 +318,7 @@ def heatmap(
     style.check_model(model)
     names = model._feature_names(feature_names)
     rows = _heatmap_rows(model, sort, level)
-    labelled = model.n_features_in_ <= _LABELLED
+    labelled = model.n_features_in_ <= style.NAMED
     width = 2.6 + 0.45 * min(model.n_components_, 20) + 1.4 * labelled
     axes = style.one_axes(ax, width, max(1.2 + 0.22 * rows.size, 3.0) if labelled else 6.0)
     if model.n_components_ == 0:
@@ -359,7 +358,7 @@ def _heatmap_rows(model: Any, sort: bool, level: float) -> NDArray[np.intp]:
     rows = np.arange(model.n_features_in_)
     if model.n_components_ == 0:
         return rows[:0]
-    if rows.size > _LABELLED:
+    if rows.size > style.NAMED:
         used = model.lfsr_ <= level if hasattr(model, "lfsr_") else model.components_ != 0
         rows = rows[used.any(axis=0)]
     if sort:
@@ -419,7 +418,7 @@ def memberships(
     found = membership_probabilities(model)
     names = model._feature_names(feature_names)
     k, p = found.shape
-    named = p <= _LABELLED
+    named = p <= style.NAMED
     below = 0.08 * style.longest(names) if named else 0.0
     axes = style.one_axes(ax, max(7.0, 2.0 + 0.17 * p * named), 1.4 + 0.35 * max(k, 2) + below)
     if k == 0:

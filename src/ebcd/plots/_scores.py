@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
 _MARKERS = ("o", "s", "^")
 _CATEGORIES = len(style.PALETTE) * len(_MARKERS)
-_NAMED = 40  # rows with a label in a biplot, the outermost ones; more would cover each other
 
 
 def scores(
@@ -187,7 +186,7 @@ def _label(ax: Axes, room: style.Room, values: Array, labels: Any) -> None:
     texts = _one_per_sample("labels", labels, len(values))
     look: dict[str, Any] = {"fontsize": "x-small", "ha": "center", "va": "center"}
     around = np.array([(1, 1), (-1, 1), (1, -1), (-1, -1), (1, 0), (-1, 0), (0, 1), (0, -1)])
-    outer = np.argsort(-(values**2).sum(axis=1), kind="stable")[:_NAMED]
+    outer = np.argsort(-(values**2).sum(axis=1), kind="stable")[: style.NAMED]
     for i, point in zip(outer, ax.transData.transform(values[outer]), strict=True):
         name = style.short(texts[i])
         text = ax.text(values[i, 0], values[i, 1], name, color=style.INK, parse_math=False, **look)

@@ -22,6 +22,7 @@ __all__ = ["BLUE", "GREY", "INK", "one_axes", "short", "tidy"]  # from below
 
 POSITIVE, NEGATIVE = COLOURS["positive"], COLOURS["negative"]
 PALETTE = tuple(COLOURS[f"g{i}"] for i in range(9))
+NAMED = 60  # features or samples up to which each has its name; more would cover each other
 LABELLED = 16  # components up to which each has a label of its own
 
 

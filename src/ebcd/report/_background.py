@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ebcd._numerics import Array, chunks
-from ebcd.data import Gram, Input, as_input, is_sparse
+from ebcd.data import Gram, Input, as_dense, as_input, is_sparse
 from ebcd.data._settings import SETTINGS
 from ebcd.data.files._columns import cell_text
 from ebcd.estimators._bootstrap import matched
@@ -36,7 +36,9 @@ class Background:
         """Describe data `X`, or only their covariance in `data` if `X` is None."""
         matrix = None if X is None or isinstance(X, Gram) else model._rows(X).matrix
         missing, skewness = (np.empty(0),) * 2 if matrix is None else _columns(matrix)
-        if data is None and X is not None and not missing.any():
+        if missing.any():
+            X = model.impute(X) if hasattr(model, "impute") else None
+        if data is None and X is not None:
             data = as_input(X, bool(model.center), bool(getattr(model, "scale", False)))
         loadings = np.abs(model.components_ / model._units)
         chosen = np.argsort(-loadings.max(axis=0, initial=0.0), kind="stable")[:_CORRELATED]
@@ -51,6 +53,13 @@ class Background:
             {} if data is None or not model.n_components_ else _others(model, data),
             checked_groups(groups, model.n_samples_),
         )
+
+    def pca_ratio(self, units: Any, total: float) -> Array | None:
+        """Return shares of a total variance of principal components of features in some units."""
+        if "PCA" not in self.others:
+            return None
+        loadings = self.others["PCA"] / units / np.sqrt(total)
+        return np.sort((loadings**2).sum(axis=1))[::-1]
 
 
 def checked_groups(groups: Any, n_rows: int | None) -> dict[str, list[Any]]:
@@ -81,7 +90,7 @@ def _columns(matrix: Any) -> tuple[Array, Array]:
     by_column = matrix.tocsc() if is_sparse(matrix) else matrix
     missing, skewness = np.zeros(p), np.full(p, np.nan)
     for part in chunks(p, max(1, SETTINGS.piece // max(n, 1))):
-        block = _dense(by_column[:, part])
+        block = np.asarray(as_dense(by_column[:, part]), dtype=np.float64)
         holes = np.isnan(block)
         missing[part] = holes.sum(axis=0)
         known = np.maximum(n - missing[part], 1)
@@ -101,7 +110,7 @@ def _columns(matrix: Any) -> tuple[Array, Array]:
 def _correlations(matrix: Any, data: Input | None, chosen: NDArray[Any]) -> Array:
     """Return the correlations of some features, of pairs of cells that are both there."""
     if matrix is not None:
-        block = _dense(matrix[:, chosen])
+        block = np.asarray(as_dense(matrix[:, chosen]), dtype=np.float64)
         there = np.where(np.isnan(block), 0.0, 1.0)
         count = np.maximum(there.T @ there, 1.0)
         x = np.where(there > 0, block, 0.0)
@@ -128,7 +137,3 @@ def _others(model: Readable, data: Input) -> dict[str, Array]:
         name: matched(model.components_, loadings * back, model._units)
         for name, loadings in (("PCA", principal), ("varimax", varimax_start(principal)))
     }
-
-
-def _dense(block: Any) -> Array:
-    return np.asarray(block.toarray() if is_sparse(block) else block, dtype=np.float64)

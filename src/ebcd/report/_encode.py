@@ -3,10 +3,6 @@
 A number is stored as a whole number of a few digits and a power of ten, so what the page shows and
 exports is exactly the number rounded to that many significant digits. Bytes of equal rank are
 stored together, which lets deflate compress the leading ones and the powers of ten.
-
-Uncertainties are nearly functions of other numbers on the page: sorted by those, they hardly
-change from one to the next. A table may be stored as such small steps; the page recovers the order
-from the numbers that it has read before.
 """
 
 from __future__ import annotations
@@ -22,7 +18,6 @@ from ebcd._numerics import Array
 
 _WIDTHS: dict[int, np.dtype[Any]] = {4: np.dtype("<i2"), 7: np.dtype("<i4")}
 _POWER = np.dtype("<i2")
-_POWERS = np.array([float(f"1e{power}") for power in range(309)])  # the doubles that JavaScript has
 
 
 class Block:
@@ -35,22 +30,8 @@ class Block:
 
     def add_numbers(self, name: str, values: Array, digits: int) -> None:
         """Add an array of any shape, rounded to 4 or 7 significant digits."""
-        self._add_table(name, _packed(*split_decimals(values, digits), digits), values, digits)
-
-    def add_steps(self, name: str, values: Array, order: np.ndarray, by: list[str]) -> None:
-        """Add rows of numbers with 4 digits as steps in `order`, the `order_of` the tables `by`.
-
-        They are added without steps if that takes less room.
-        """
-        decimals = split_decimals(values, 4)
-        steps = (_steps(np.take_along_axis(part, order, 1)) for part in decimals)
-        data, plain = b"".join(map(_planes, steps)), _packed(*decimals, 4)
-        pays = len(zlib.compress(data, 1)) < len(zlib.compress(plain, 1))
-        self._add_table(name, data if pays else plain, values, 4)
-        if pays:
-            self.contents[name]["by"] = by
-
-    def _add_table(self, name: str, data: bytes, values: Array, digits: int) -> None:
+        whole, power = split_decimals(values, digits)
+        data = _planes(whole.astype(_WIDTHS[digits])) + _planes(power.astype(_POWER))
         self.contents[name] = {
             "start": self._add(data),
             "shape": list(values.shape),
@@ -75,38 +56,9 @@ class Block:
         return base64.b64encode(data).decode("ascii")
 
 
-def _packed(whole: np.ndarray, power: np.ndarray, digits: int) -> bytes:
-    return _planes(whole.astype(_WIDTHS[digits])) + _planes(power.astype(_POWER))
-
-
 def _planes(numbers: np.ndarray) -> bytes:
     """Return all lowest bytes, then all second ones, and so on."""
     return numbers.ravel().view(np.uint8).reshape(-1, numbers.itemsize).T.tobytes()
-
-
-def _steps(rows: np.ndarray) -> np.ndarray:
-    """Return the steps along each row; small ones of either sign become small whole numbers."""
-    step = np.diff(rows, axis=1, prepend=0)
-    return np.where(step < 0, -2 * step - 1, 2 * step).astype("<u2")
-
-
-def order_of(values: Array, divisor: Array | None = None) -> np.ndarray:
-    """Sort the numbers in each row, or their ratios, as the page reads them (with 4 digits).
-
-    The page sorts again in JavaScript, so only operations that yield the same bits there are used.
-    """
-    ratio = _read(values)
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        if divisor is not None:
-            ratio = ratio / _read(divisor)
-        key = np.where(np.isnan(ratio) | (ratio == 0), 0.0, ratio).astype(np.float32)
-    return np.argsort(key, axis=1, kind="stable")
-
-
-def _read(values: Array) -> Array:
-    whole, power = split_decimals(values, 4)
-    size = _POWERS[np.abs(power)]
-    return np.where(np.isfinite(values), np.where(power < 0, whole / size, whole * size), np.nan)
 
 
 def split_decimals(values: Array, digits: int) -> tuple[np.ndarray, np.ndarray]:

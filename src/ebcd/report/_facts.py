@@ -17,8 +17,8 @@ from ebcd.plots._fit import OFTEN, checked_shares
 from ebcd.report._background import Background
 from ebcd.report._dates import as_text, days_of
 
-LISTED = 12  # features that a sentence or a table lists
 AT_ONCE = 6  # components that a person can look at
+LISTED = 2 * AT_ONCE  # features that a sentence or a table lists
 CARRIED = 0.9  # share of a component after which its features stop mattering
 
 
@@ -239,10 +239,8 @@ def _total(model: Readable, background: Background) -> float:
 
 def _pca_ratio(model: Readable, background: Background, given: Array | None) -> Array | None:
     """Return the shares of the variance of principal components, if these are known."""
-    if "PCA" not in background.others:
-        return None if getattr(model, "scale", False) else given
-    loadings = background.others["PCA"] / model._units / np.sqrt(_total(model, background))
-    return np.sort((loadings**2).sum(axis=1))[::-1]
+    found = background.pca_ratio(model._units, _total(model, background))
+    return given if found is None and not getattr(model, "scale", False) else found
 
 
 def _checked_intervals(intervals: Any, model: Readable) -> Array:

@@ -18,8 +18,9 @@ import numpy as np
 import ebcd
 from ebcd._axes import COLOURS
 from ebcd.estimators._bootstrap import directions
+from ebcd.plots._style import PALETTE
 from ebcd.report import _words
-from ebcd.report._encode import Block, order_of
+from ebcd.report._encode import Block
 from ebcd.report._facts import Facts
 
 
@@ -28,10 +29,9 @@ class PageSettings:
     """How much a page holds, so that it stays below 5 MB and opens within seconds."""
 
     bytes: int = 4_950_000
-    loadings: int = 500_000  # data.js, orderOf, has room for 2^19
+    loadings: int = 400_000
     scores: int = 200_000
     compared: int = 10_000  # loadings of each other method, of which a chart shows the largest
-    categories: int = 9  # of a column to colour by, as many as there are colours
     precise: int = 100_000  # numbers up to which they have 7 digits; beyond, 4 digits
 
 
@@ -115,9 +115,8 @@ def payload(facts: Facts, n_features: int) -> tuple[dict[str, Any], str]:
     rows = _spread(facts.scores, facts.n_components)
     digits = 7 if len(kept) * max(facts.n_components, 1) <= SETTINGS.precise else 4
     block.add_texts("names", [facts.names[j] for j in kept])
-    block.add_numbers("loadings", loadings[:, kept], digits)
-    if "lfsr" in facts.tables:
-        _add_uncertainties(block, facts, kept, digits)
+    for name, table in facts.tables.items():
+        block.add_numbers("loadings" if name == "loading" else name, table[:, kept], digits)
     if facts.scores is not None:
         scores = facts.scores[rows].T
         block.add_numbers("scores", scores, 7 if scores.size <= SETTINGS.precise else 4)
@@ -174,8 +173,8 @@ def _add_groups(block: Block, facts: Facts, rows: np.ndarray) -> list[dict[str, 
         categories = None
         if isinstance(kept[0] if kept else 0.0, str):
             common = [text for text, _ in Counter(filter(None, kept)).most_common()]
-            few = len(common) <= SETTINGS.categories
-            categories = sorted(common) if few else common[: SETTINGS.categories - 1]
+            few = len(common) <= len(PALETTE)
+            categories = sorted(common) if few else common[: len(PALETTE) - 1]
             places = {text: k for k, text in enumerate(categories)}
             others = np.nan if few else len(categories)
             kept = [places.get(text, others if text else np.nan) for text in kept]
@@ -199,24 +198,6 @@ def _add_others(block: Block, facts: Facts, kept: np.ndarray) -> list[dict[str, 
     if others:
         block.add_numbers("compared", which.astype(np.float64), 7)
     return described
-
-
-def _add_uncertainties(block: Block, facts: Facts, kept: np.ndarray, digits: int) -> None:
-    tables = {name: table[:, kept] for name, table in facts.tables.items()}
-    loadings, sd = tables.pop("loading"), tables["sd"]
-    if digits == 7:
-        for name, table in tables.items():
-            block.add_numbers(name, table, digits)
-        return
-    block.add_steps("sd", sd, order_of(loadings), ["loadings"])
-    order, by = order_of(loadings, sd), ["loadings", "sd"]
-    block.add_steps("lfsr", tables["lfsr"], order, by)
-    # unlike the ends, their distances depend on little but the ratio of loading and sd
-    unit = np.where(sd > 0, sd, 1.0)
-    for name, end, side in (("down", "lower", -1), ("up", "upper", 1)):
-        ends = tables[end]
-        distance = np.where(ends == 0, np.nan, side * (ends - loadings) / unit)
-        block.add_steps(name, distance, order, by)
 
 
 def _finite(value: float) -> float | None:

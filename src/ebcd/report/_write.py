@@ -43,8 +43,8 @@ def write_report(
     """Write the results of a model to a page for any browser, and as Markdown next to it.
 
     Loadings have the 95% intervals of `credible_intervals`. The page needs neither a network nor
-    other files. It stays below 5 MB: beyond half a million loadings, it keeps only the features
-    with the largest loadings, and says so.
+    other files. It stays below 5 MB: beyond 400,000 loadings, it keeps only the features with
+    the largest loadings, and says so.
 
     Parameters
     ----------

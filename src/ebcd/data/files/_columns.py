@@ -26,6 +26,8 @@ _WITH_SIGN = re.compile(  # $48.25, -€5, 5 €, 12.5 %
 )
 COMMA_GROUPS = re.compile(r"[+-]?[1-9]\d{0,2}(,\d{3})+(\.\d*)?")  # 1,234,567.8
 POINT_GROUPS = re.compile(r"[+-]?[1-9]\d{0,2}(\.\d{3})+(,\d*)?")
+_GAPS = frozenset("'\N{RIGHT SINGLE QUOTATION MARK}\xa0\u202f")  # Swiss and French thousands
+_GAPPED = re.compile(rf"(?<!\d)[1-9]\d{{0,2}}([{''.join(_GAPS)}]\d{{3}})+(?!\d)")
 _COMPACT_DATE = re.compile(r"(18|19|20)\d\d(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])?")
 _DATE = re.compile(
     r"\d{4}[-/.]?(\d{1,2}([-/.]\d{1,2})?|[qQwW]\d{1,2})([T ].*)?"
@@ -43,7 +45,8 @@ class ReadOptions:
     index: str | None = None
     columns: Sequence[str] = ()  # to read, all by default
     drop: Sequence[str] = ()  # columns to leave out
-    color_by: Sequence[str] = ()  # columns that are no data, but kept beside them
+    # Columns that are no data, but kept beside them; None if a command has no use for them.
+    color_by: Sequence[str] | None = None
     numeric_only: bool = False  # whether columns of text are left out rather than an error
     drop_missing: str | None = None  # "rows" or "columns"; missing cells are an error by default,
     keep_missing: bool = False  # unless they are kept, as NaN
@@ -70,7 +73,7 @@ class ReadOptions:
 
     def beside(self, names: Sequence[str]) -> list[int]:
         """Return the numbers of the columns to keep beside the data."""
-        return _matching(names, self.color_by, "--color-by")
+        return _matching(names, self.color_by or (), "--color-by")
 
     def label(self, names: Sequence[str]) -> int | None:
         """Return the number of the column that names the rows, if it was asked for."""
@@ -91,10 +94,11 @@ class ReadOptions:
 
     def _may_guess(self, names: Sequence[str]) -> bool:
         """Whether the first column may turn out to name the rows."""
-        asked = {"--drop": self.drop, "--color-by": self.color_by, "--columns": self.columns}
         if self.index is not None or (self.only is not None and names[0] in self.only):
             return False
-        return not any(0 in _matching(names, some, option) for option, some in asked.items())
+        asked = {"--drop": self.drop, "--columns": self.columns}
+        asked_for = [_matching(names, some, option) for option, some in asked.items()]
+        return not any(0 in columns for columns in (*asked_for, self.beside(names)))
 
 
 def _matching(names: Sequence[str], patterns: Sequence[str], option: str) -> list[int]:
@@ -136,8 +140,13 @@ def unique_names(names: Sequence[str]) -> tuple[list[str], list[str]]:
 
 
 def split_sign(cell: str) -> tuple[str, str]:
-    """Return a number without its currency or percent sign, and that sign, if there is one."""
+    """Return a number without its currency or percent sign, and that sign, if there is one.
+
+    Apostrophes and narrow spaces between thousands are left out as well.
+    """
     cell = cell.strip()
+    if not _GAPS.isdisjoint(cell):
+        cell = _GAPPED.sub(lambda number: re.sub(r"\D", "", number[0]), cell)
     found = _WITH_SIGN.fullmatch(cell) if any(sign in cell for sign in _SIGNS) else None
     if found is None or bool(found["before"]) == bool(found["after"]):
         return cell, ""

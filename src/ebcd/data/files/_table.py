@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
@@ -39,6 +39,14 @@ _MIDNIGHT = " 00:00:00"
 _WHOLE = re.compile(r"[+-]?\d+\.0*")  # 1959.0
 _AXES = ("rows", "columns")
 _OPTIONS_OF = {"key": "NPZ", "layer": "HDF5", "sheet": "Excel"}
+
+
+class Text(NamedTuple):
+    """Cells of a column that are no numbers: how many, the first one, and how many kinds."""
+
+    cells: int
+    first: str
+    kinds: int
 
 
 @dataclass(frozen=True)
@@ -87,7 +95,7 @@ def read_table(path: Path, **options: Any) -> Table:
     with open_file(path) as file:
         _check_options(file, asked)
         table = _chosen(file.name, READERS[file.kind](file, asked), asked)
-        table = replace(table, notes=file.notes + table.notes)
+        table = _without_total(replace(table, notes=file.notes + table.notes))
         return _without_missing(file.name, table, asked)
 
 
@@ -180,6 +188,28 @@ def _from_matrix(cells: Cells, names: list[str], options: ReadOptions) -> Table:
     return Table(values, [names[j] for j in keep], rows, notes=cells.notes, groups=groups)
 
 
+def _without_total(table: Table) -> Table:
+    """Leave out a last row that adds up the others, as spreadsheets have one."""
+    if is_sparse(table.values) or len(table.values) < 5:  # of so few, one may be that by chance
+        return table
+    above, total = table.values[:-1], table.values[-1]
+    # rounding of the cells adds up, too
+    near = np.abs(np.nansum(above, axis=0) - total) <= 1e-4 * np.nansum(np.abs(above), axis=0)
+    if not near.all() or np.count_nonzero(total) < 2:
+        return table
+    note = "the last row is the sum of the others and was left out"
+    return replace(_some_rows(table, range(len(above))), notes=[*table.notes, note])
+
+
+def _some_rows(table: Table, rows: Sequence[int]) -> Table:
+    return replace(
+        table,
+        values=table.values[rows],
+        row_names=table.row_names and [table.row_names[i] for i in rows],
+        groups=table.groups_of(rows),
+    )
+
+
 def _group(cells: Cells, column: int) -> list[Any]:
     """Return the cells of a column as numbers or, if any of them is none, as texts."""
     entries = cells.values.iloc[:, column].tolist()
@@ -188,8 +218,8 @@ def _group(cells: Cells, column: int) -> list[Any]:
     return texts if any(number is None for number in found) else found
 
 
-def _as_numbers(cells: Cells, keep: list[int]) -> tuple[np.ndarray, dict[int, tuple[int, str]]]:
-    """Return numbers, and for columns with text how many such cells there are, and the first."""
+def _as_numbers(cells: Cells, keep: list[int]) -> tuple[np.ndarray, dict[int, Text]]:
+    """Return numbers, and what is known of columns with text."""
     frame = cells.values.iloc[:, keep]
     if all(dtype.kind in "biuf" for dtype in frame.dtypes):
         return np.ascontiguousarray(frame.to_numpy(dtype=np.float64)), {}
@@ -207,7 +237,7 @@ def _as_numbers(cells: Cells, keep: list[int]) -> tuple[np.ndarray, dict[int, tu
         texts = [cell for cell in entries if isinstance(cell, str)]
         if odd:  # in all rows if only blanks are between them
             count = len(entries) if np.isnan(values[:, j]).all() else len(odd)
-            text[j] = (count, cell_text(odd[0]).strip())
+            text[j] = Text(count, cell_text(odd[0]).strip(), len(set(map(cell_text, odd))))
         elif cells.decimal == "." and grouped is None:
             grouped = next((cell for cell in texts if "," in cell), None)
         if not odd and signed is None:
@@ -244,9 +274,7 @@ def _labels(column: Any) -> list[str]:
     return cells
 
 
-def _problems(
-    name: str, table: Table, text: dict[str, tuple[int, str]], options: ReadOptions
-) -> str:
+def _problems(name: str, table: Table, text: dict[str, Text], options: ReadOptions) -> str:
     """Say all that is wrong with cells at once, and with which options a fit would work.
 
     `table` has the columns of numbers, and `text` describes the others.
@@ -262,35 +290,39 @@ def _problems(
             advice = "fill them in, or leave out the rows with --drop-missing rows"
     elif len(table.column_names) < 2:
         advice = (
-            "fewer than two columns of numbers are left; check the decimal mark (--decimal) and "
-            "the separator (--separator)"
+            "fewer than two columns of numbers are left; write cells as plain numbers, or check "
+            "the decimal mark (--decimal) and the separator (--separator)"
         )
     elif not text:
         advice = _missing_advice(table, places)
     elif not len(places):
-        advice = _text_advice(text, table)
+        advice = _text_advice(text, table, options)
     else:
         advice = _missing_advice(table, places, "text and ", "--numeric-only ")
     return f"{name}: {'; '.join(said)}; {advice}"
 
 
-def _text_words(text: dict[str, tuple[int, str]], rows: int) -> str:
+def _text_words(text: dict[str, Text], rows: int) -> str:
     parts = [
         f"{column!r} ({cell!r}{'' if count == rows else f' in {count} of {rows} rows'})"
-        for column, (count, cell) in text.items()
+        for column, (count, cell, _) in text.items()
     ]
     return f"{len(text)} {'columns hold' if len(text) > 1 else 'column holds'} text: {_some(parts)}"
 
 
-def _text_advice(text: dict[str, tuple[int, str]], table: Table) -> str:
+def _text_advice(text: dict[str, Text], table: Table, options: ReadOptions) -> str:
     names = list(text)
     if len(names) > 5:
         advice = "leave them out with --numeric-only"
     else:
         them = "it" if len(names) == 1 else "them"
         advice = f"leave {them} out with --drop {_quoted(','.join(names))}, or with --numeric-only"
-    if any(count < len(table.values) for count, _ in text.values()):
+    if any(count < len(table.values) for count, _, _ in text.values()):
         advice = f"correct the cells, or {advice}"
+    elif options.color_by is not None:
+        fewest = min(names, key=lambda name: text[name].kinds)
+        which = "it" if len(names) == 1 else "one"
+        advice += f", or colour the biplot by {which} with --color-by {_quoted(fewest)}"
     if table.row_names is None:
         advice += f", or use one as row names with --index {_quoted(names[0])}"
     return advice
@@ -304,7 +336,8 @@ def _without_missing(name: str, table: Table, options: ReadOptions) -> Table:
     values, drop = table.values, options.drop_missing
     places = _bad_places(table, options)
     if not len(places):
-        return _with_missing(name, table)
+        _check_columns(name, table)
+        return table
     if drop is None:
         raise FileError(_problems(name, table, {}, options))
     axis = 0 if drop == "rows" else 1
@@ -318,15 +351,8 @@ def _without_missing(name: str, table: Table, options: ReadOptions) -> Table:
         )
     notes = [*table.notes, _left_out_note(table, drop, gone, kept.size)]
     if drop == "rows":
-        labels = table.row_names and [table.row_names[i] for i in kept]
-        return replace(
-            table,
-            values=values[kept],
-            row_names=labels,
-            row_numbers=kept.tolist(),
-            notes=notes,
-            groups=table.groups_of(kept.tolist()),
-        )
+        left = _some_rows(table, kept.tolist())
+        return replace(left, row_numbers=kept.tolist(), notes=notes)
     names = [table.column_names[j] for j in kept]
     return replace(table, values=values[:, kept], column_names=names, notes=notes)
 
@@ -340,11 +366,9 @@ def _bad_places(table: Table, options: ReadOptions) -> np.ndarray:
     return np.asarray(places[np.isinf(cells)])
 
 
-def _with_missing(name: str, table: Table) -> Table:
-    """Say how many cells are missing, if any, and refuse columns without any cell."""
+def _check_columns(name: str, table: Table) -> None:
+    """Refuse columns without any cell."""
     missing = bad_places(table.values)
-    if not len(missing):
-        return table
     rows, columns = table.values.shape
     empty = np.flatnonzero(np.bincount(missing[:, 1], minlength=columns) == rows)
     if empty.size:
@@ -353,10 +377,6 @@ def _with_missing(name: str, table: Table) -> Table:
             f"{name}: columns without any values cannot be used; leave out with --drop "
             f"{_quoted(','.join(names))}"
         )
-    share = len(missing) / (rows * columns)
-    cells = "1 cell is" if len(missing) == 1 else f"{len(missing):,} cells are"
-    note = f"{cells} missing ({share:.1%} of all); the fit uses the others"
-    return replace(table, notes=[*table.notes, note])
 
 
 def _left_out_note(table: Table, drop: str, gone: np.ndarray, left: int) -> str:

@@ -154,10 +154,11 @@ class _TextTable:
         """Refuse rows with too few cells, which pandas fills up, or with too many."""
         for line, cells in islice(self._from_the_top(), self._header is not None, None):
             if len(cells) < width or any(map(str.strip, cells[width:])):
+                count = "1 cell" if len(cells) == 1 else f"{len(cells)} cells"
                 raise FileError(
-                    f"{self._name}, line {line}: {len(cells)} cells where {width} were expected; "
-                    "is the file cut short, are there lines above the table (--skip-lines), or is "
-                    "the separator another one (--separator)?"
+                    f"{self._name}, line {line}: {count} where {width} were expected; is the file "
+                    "cut short, are there lines above (--skip-lines) or below the table, or is the "
+                    "separator another one (--separator)?"
                 )
 
 

@@ -74,7 +74,8 @@ function drawHeatmap() {
   view.overview.hidden = all;
   view.scroll.style.height = `${height}px`;
   view.width = view.scroll.clientWidth;
-  view.names = Math.min(0.45 * view.width, 230);
+  view.widest ??= widestName();
+  view.names = Math.min(0.45 * view.width, 230, view.widest + 14);
   view.column = Math.min((view.width - view.names - 4) / Math.max(state.picked.length, 1), 320);
   view.pen = sizeSheet(view.sheet, view.width, height);
   view.spacer.style.height = `${Math.max(heat.order.length - view.lines, 0) * HEAT_ROW}px`;
@@ -83,6 +84,12 @@ function drawHeatmap() {
   paintLegend();
   paintRows();
   if (state.feature >= 0) showSearched();
+}
+
+// Of the longest names, for to measure all of a hundred thousand would take a second.
+function widestName() {
+  const longest = [...data.names].sort((a, b) => b.length - a.length).slice(0, 100);
+  return longest.reduce((most, name) => Math.max(most, textWidth(name)), 0);
 }
 
 function paintOverview(height) {
