@@ -159,7 +159,7 @@ class TestHTML:
             assert row[1] == f"{100 * model.explained_variance_ratio_[k]:.1f}% "
             assert row[2] == f"{used(model, k).sum()} of {P} "
             largest = np.argsort(-np.abs(np.where(used(model, k), model.components_[k], 0)))
-            names = [f"x{j}" for j in largest[: min(5, used(model, k).sum())]]
+            names = [f"x{j}" for j in largest[: min(6, used(model, k).sum())]]
             assert re.findall(r"x\d+", row[3]) == names
             if hasattr(model, "priors_"):
                 assert row[4].strip() == model.priors_[k].describe()

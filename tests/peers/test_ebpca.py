@@ -1,6 +1,7 @@
 """`EBPCA`: its parts against brute force and simulation, and what it gives."""
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from ebcd import Gram
 from ebcd.data import from_matrix
+from ebcd.data._settings import SETTINGS as DATA
 from ebcd.metrics import component_angles
 from ebcd.peers import EBPCA, _ebpca_amp
 from ebcd.peers._ebpca_amp import JointPrior, denoise, pass_messages, spectrum
@@ -157,8 +159,9 @@ class TestDenoise:
     def test_many_rows_are_sampled(self, monkeypatch):
         x = self.rows(500)
         whole = denoise(x, self.map_, self.covariance, np.random.default_rng(0))
-        few = _ebpca_amp.MessageSettings(atoms=200, rows=300, chunk=1000)
+        few, small = _ebpca_amp.MessageSettings(atoms=200, rows=300), replace(DATA, small=1000)
         monkeypatch.setattr(_ebpca_amp, "SETTINGS", few)
+        monkeypatch.setattr(_ebpca_amp, "DATA", small)
         part = denoise(x, self.map_, self.covariance, np.random.default_rng(0))
         assert part.mean.shape == whole.mean.shape
         assert len(part.prior.weights) <= 200

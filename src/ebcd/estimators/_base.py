@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from typing import Any, ClassVar, Self
 
@@ -66,6 +66,7 @@ class Decomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         "verbose": VERBOSE,
     }
     _takes_holes: ClassVar = False  # whether entries may be missing
+    _needs_rows: bool = False  # whether a covariance of the data will not do
 
     def fit(self, X: Any, y: Any = None, n_samples: int | None = None) -> Self:
         """Fit to data.
@@ -145,11 +146,7 @@ class Decomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         known = int(count) if isinstance(count, int | np.integer) else None
         memory = Memory(check_memory(getattr(self, "max_memory", None)), known)
         progress = PassPrinter() if getattr(self, "verbose", 0) else None
-        return Reading(memory, progress, whole=self._needs_rows(), holes=self._takes_holes)
-
-    def _needs_rows(self) -> bool:
-        """Whether the method needs the data themselves, not only their covariance."""
-        return False
+        return Reading(memory, progress, whole=self._needs_rows, holes=self._takes_holes)
 
     def _monitor(self) -> Monitor:
         """Return what follows a fit."""
@@ -293,10 +290,6 @@ class Decomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
     @property
     def _n_features_out(self) -> int:
         return int(self.components_.shape[0])
-
-    def _by_rows(self, X: Any, work: Callable[[Any], Array]) -> Array:
-        """Do something with checked data, in pieces if they come in pieces; stack the results."""
-        return np.asarray(self._rows(X).map(work, ()))
 
     def _rows(self, X: Any) -> AbstractRows:
         """Take data with the columns that the estimator was fitted to."""

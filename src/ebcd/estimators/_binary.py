@@ -217,9 +217,7 @@ def memberships(model: Any) -> Array:
     if not hasattr(model, "_normal_means"):
         raise TypeError(f"model must have fitted priors, as EBCD has, got {type(model).__name__}")
     check_is_fitted(model)
-    means = [model._normal_means(k) for k in range(model.n_components_)]
-    found = [1 - prior.spike_probability(x, s) for prior, x, s, _ in means]
-    return np.reshape(found, model.components_.shape)
+    return np.asarray(model._memberships())
 
 
 def memberships_frame(model: Any, feature_names: Any = None) -> Any:

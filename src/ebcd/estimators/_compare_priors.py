@@ -145,7 +145,8 @@ def compare_priors(
             except (IndexError, TypeError, ValueError) as error:
                 raise ValueError(f"cv={shown(cv)} does not work: {error}") from error
             row["held_out"] = float(left_out.mean())
-        row |= {"nonzero": _nonzero(model), "seconds": seconds}
+        nonzero = float(model._memberships().mean()) if model.n_components_ else 0.0
+        row |= {"nonzero": nonzero, "seconds": seconds}
         rows.append(row | {"n_components": model.n_components_})
     return PriorComparison(_as_table(rows), _best(models, named), models)
 
@@ -179,13 +180,6 @@ def _counted(model: EBCD) -> int:
             "pass n_components as a number to use the strongest directions anyway"
         )
     return int(k)
-
-
-def _nonzero(model: EBCD) -> float:
-    """Return the share of loadings that are not exactly zero, as the posterior expects it."""
-    means = [model._normal_means(k) for k in range(model.n_components_)]
-    zero = [prior.spike_probability(x, s).mean() for prior, x, s, _ in means]
-    return float(1 - np.mean(zero)) if zero else 0.0
 
 
 def _best(models: dict[str, EBCD], priors: dict[str, Any]) -> str | None:

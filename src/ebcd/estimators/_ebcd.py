@@ -381,27 +381,29 @@ class EBCD(Readable):
         return start, as_generator(self.random_state, default=0)
 
     def _store(self, fit: Fit, problem: Problem, data: Input) -> None:
-        covariance, as_given = problem.covariance, isinstance(self.prior, list | tuple)
-        state = _ordered(fit.state, data.scale, as_given)
+        covariance, fitted = problem.covariance, fit.state
         back = data.scale * covariance.unit
-        incomplete = None
-        if data.observed is not None and len(state.mean):
-            incomplete = IncompleteRows(data.observed)
-            maps = incomplete.score_map(problem.scores, state)
+        incomplete = None if data.observed is None else IncompleteRows(data.observed)
+        state = fitted
+        if incomplete is not None and len(fitted.mean):
+            state = incomplete.population(problem.scores, fitted)
+        elif problem.scores is not None and len(fitted.mean):
+            state = population(problem.scores, fitted, problem.noise.n_samples)
+        order, signs = _order(state, data.scale, isinstance(self.prior, list | tuple))
+        fitted, state = (_ordered(each, order, signs) for each in (fitted, state))
+        if incomplete is not None and len(state.mean):
+            maps = incomplete.score_map(problem.scores, fitted)
             assert data.mean is not None  # rows have one, if only zero
-            data = replace(data, mean=data.mean + shift_of(state) * back)
+            data = replace(data, mean=data.mean + shift_of(fitted) * back)
         elif problem.scores is None or not len(state.mean):
-            maps, _ = score_map(covariance, state.mean, state.precision)
+            maps, _ = score_map(covariance, fitted.mean, fitted.precision)
         else:
-            maps = score_weights(covariance, problem.scores, state)
+            maps = score_weights(covariance, problem.scores, fitted)
         self._score_map = maps / back[:, None]
-        self._filling = (state.mean * back, state.variance * back**2)
+        self._filling = (fitted.mean * back, fitted.variance * back**2)
         self.n_missing_ = 0 if data.observed is None else int(data.observed.missing.nnz)
-        self._sd = np.sqrt(state.variance) * back if problem.scores is None else None
-        if incomplete is not None:
-            state, self._sd = incomplete.population(problem.scores, state), None
-        elif problem.scores is not None and len(state.mean):
-            state = population(problem.scores, state, problem.noise.n_samples)
+        exact = problem.scores is None and incomplete is None
+        self._sd = np.sqrt(fitted.variance) * back if exact else None
         self._posterior = (state.b, state.noise, back)
         self.components_ = state.mean * back
         for name in ("components_sd_", "lfsr_", "n_signal_"):
@@ -579,17 +581,23 @@ def _warn_of_rows(data: Input, rows: Array | None, found: int) -> None:
         )
 
 
-def _ordered(state: State, scale: Array, keep_order: bool) -> State:
-    """Sort by explained variance and make the largest loading positive."""
+def _order(state: State, scale: Array, keep_order: bool) -> tuple[Any, Array]:
+    """Return the order of decreasing variance, and signs that make the largest loading positive."""
     sizes = state.mean * scale
     order = (
         np.arange(len(sizes)) if keep_order else np.argsort(-(sizes**2).sum(axis=1), kind="stable")
     )
-    fitted = [state.fitted[k] for k in order]
-    signs = np.ones((len(order), 1))
-    for i, k in enumerate(order):
-        if sizes[k, np.abs(sizes[k]).argmax()] < 0 and not side_of(fitted[i]):
-            signs[i], fitted[i] = -1.0, fitted[i].mirrored()
+    largest = sizes[order, np.abs(sizes[order]).argmax(axis=1)]
+    free = np.array([not side_of(state.fitted[k]) for k in order], dtype=bool)
+    return order, np.where((largest < 0) & free, -1.0, 1.0)[:, None]
+
+
+def _ordered(state: State, order: Any, signs: Array) -> State:
+    """Return the components in another order, with other signs."""
+    fitted = [
+        state.fitted[k] if sign > 0 else state.fitted[k].mirrored()
+        for k, sign in zip(order, signs[:, 0], strict=True)
+    ]
     noise, moments = state.noise, state.moments
     if moments is not None:
         noise, pairs, both = noise[order], np.ix_(order, order), signs * signs.T

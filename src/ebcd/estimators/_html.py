@@ -8,7 +8,8 @@ from typing import Any
 
 from ebcd._parameters import printable
 
-_ROWS, _FEATURES, _NAME_LENGTH = 20, 5, 40  # what fits on a screen
+LISTED = 6  # features of each component, in the summary as well
+_ROWS, _NAME_LENGTH = 20, 40  # what fits on a screen
 _CELL = "text-align:left;vertical-align:top;padding:.2em .8em .2em 0"
 
 
@@ -48,7 +49,7 @@ def _row(model: Any, k: int) -> str:
         f"<strong>{k}</strong>",
         f"{100 * model.explained_variance_ratio_[k]:.1f}%",
         f"{used.sum()} of {used.size}",
-        "<br>".join(_feature(feature) for feature in model._largest_used(k, _FEATURES)),
+        "<br>".join(_feature(feature) for feature in model._largest_used(k, LISTED)),
     ]
     if hasattr(model, "priors_"):
         cells.append(escape(model.priors_[k].describe() + model._of_scaled()))

@@ -109,6 +109,7 @@ class PenalizedPCACV(PenalizedDecomposition):
         "warm_path": FLAG,
         "n_jobs": N_JOBS,
     }
+    _needs_rows = True
 
     def __init__(
         self,
@@ -140,9 +141,6 @@ class PenalizedPCACV(PenalizedDecomposition):
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
-
-    def _needs_rows(self) -> bool:
-        return True
 
     def _fit_input(self, data: Input, X: Any) -> Self:
         penalty = as_penalty(self.penalty)

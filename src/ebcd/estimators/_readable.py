@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,13 +15,11 @@ from ebcd._numerics import Array
 from ebcd._parameters import N_DRAWS, PROBABILITY, as_generator, integer, real
 from ebcd.data import Input
 from ebcd.estimators._base import Decomposition
-from ebcd.estimators._html import components_table, one_line
-from ebcd.estimators._shrinkage import Shrinkage
+from ebcd.estimators._html import LISTED, components_table, one_line
 from ebcd.estimators._stability import stability
 from ebcd.priors._intervals import posterior_interval
 
 CLEAR_SIGN = 0.05  # largest local false sign rate of a loading with a clear sign
-_LISTED = 6  # features of each component in the summary
 UNEVEN = 100.0  # ratio of variances of features from which scaling is recommended
 HINT = "the variances of the features differ more than a hundredfold; consider scale=True"
 _LEVEL = real("a number from 0 to 1", lambda value: 0 <= value <= 1)
@@ -58,6 +57,16 @@ class Feature(NamedTuple):
     loading: float
     sd: float | None = None
     lfsr: float | None = None
+
+
+class Shrinkage(NamedTuple):
+    """The shrinkage of one component, in the units of the data (of the scaled data if scaled)."""
+
+    observed: Array  # what was shrunk last: loadings X'z / n for scores z of mean square one
+    shrink: Callable[[Array], Array]  # from observed loadings to what the method makes of them
+    noise: float | None = None  # standard deviation of that of observed loadings, if there is any
+    result: str = "loading"  # what comes out
+    alone: bool = True  # whether each is shrunk on its own; if not, all are given to `shrink`
 
 
 class Readable(Decomposition):
@@ -152,6 +161,12 @@ class Readable(Decomposition):
         PROBABILITY.check("probability", probability)
         ends = [self._intervals(k, slice(None), probability) for k in range(self.n_components_)]
         return np.reshape(ends, (self.n_components_, 2, self.n_features_in_)).swapaxes(0, 1)
+
+    def _memberships(self) -> Array:
+        """Return the probabilities that loadings are not exactly zero."""
+        means = [self._normal_means(k) for k in range(self.n_components_)]
+        found = [1 - prior.spike_probability(x, s) for prior, x, s, _ in means]
+        return np.reshape(found, self.components_.shape)
 
     def _intervals(self, k: int, which: Any, probability: float) -> tuple[Array, Array]:
         """Return the ends of the intervals of some loadings of a component."""
@@ -399,7 +414,7 @@ class Readable(Decomposition):
         lines = [f"\n  component {k}: {share}, {used.sum()} of {used.size} loadings {what}"]
         if hasattr(self, "priors_"):
             lines.append(f"    prior: {self.priors_[k].describe()}{self._of_scaled()}")
-        listed = self._largest_used(k, _LISTED, feature_names)
+        listed = self._largest_used(k, LISTED, feature_names)
         values = _aligned([feature.loading for feature in listed])
         errors = [  # with two digits, as 160 rather than 1.6e+02
             "" if feature.sd is None else f" +- {float(f'{feature.sd:.2g}'):g}"

@@ -12,8 +12,7 @@ from ebcd._numerics import Array
 from ebcd._parameters import check_length
 from ebcd._warnings import warn_user
 from ebcd.data import AbstractCovariance, Input
-from ebcd.estimators._readable import Readable
-from ebcd.estimators._shrinkage import Shrinkage
+from ebcd.estimators._readable import Readable, Shrinkage
 from ebcd.fitting._methods import Components
 from ebcd.fitting._rotation import NEGLIGIBLE
 from ebcd.fitting._starts import svd_start

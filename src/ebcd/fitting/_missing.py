@@ -27,15 +27,29 @@ own that is subtracted from ``r``.
 
 Of the population, an estimate of loadings is a regression on what is known of the scores. Let
 ``E_j`` be the mean of ``(I + G_i)^-1``, the covariance of what is not known, over the ``n_j`` rows
-in which feature j was observed. Loadings ``l_j`` have the variance
+in which feature j was observed, ``l_j`` its loadings and ``d_j = B_j - C_j l_j`` the slope of the
+likelihood with scores integrated out over ``n_j t_j``. A step of Fisher's scoring leads to
 
-    (4)  [(I - E_j)^-1]_kk (1/t_j + l_j' E_j l_j) / n_j.
+    (4)  x_kj = l_kj + v_kj t_j d_kj,   v_kj = [(I - E_j)^-1]_kk (1/t_j + l_j' E_j l_j),
 
-Complete rows have ``E = (I + G)^-1`` for ``E_j``. The ratio of the two variances is what holes add
-to the noise of complete data (that of `population`, or the paper's). It is also the share by which
-the fit falls short in ``b - l``: scores that follow from the loadings pull ``b`` towards them, the
-more the less is known (the fraction of missing information). The slope of the likelihood,
-``(b - l) / s^2``, is right, so that with the larger variance ``b`` is farther from ``l``.
+which has the noise ``v_kj / n_j``. Three things are in it that the fit leaves out. Scores follow
+from the loadings and pull ``B_j`` towards them, the more the less is known (the fraction of missing
+information), so that the fit stays short of ``x``. What is not known of the scores adds to the
+residuals. And errors of estimated scores are correlated where loadings overlap, which mixes
+components. Posterior means given ``x`` are better loadings than those of the fit. One step is
+efficient, and a second one takes up what the first has moved; further ones change little. A sample
+of scores adds ``sum_k l_kj^2 / (2 N)`` to the noise of the population (see `population` in
+`_scores`); it is all rows that fix lengths and rotation, so that this does not depend on ``n_j``.
+Orthogonal scores have the paper's noise, plus what holes add to that of the population.
+
+In 30 data sets with half of the entries missing (those of `benchmarks/bench_missing.py` for 200 x
+40 and 60 x 200, other seeds) the share of the larger loadings within 1.64 standard deviations of
+``x`` goes from 0.69 and 0.77 to 0.80 and 0.82 with orthogonal scores, from 0.82 and 0.84 to 0.91
+and 0.86 with relaxed ones, and stays 0.92 and 0.86 with integrated ones; complete data have 0.69
+and 0.79, 0.87 and 0.88, 0.90 and 0.90. Mean angles go from 0.166, 0.164, 0.132 to 0.139, 0.138,
+0.128, and from 0.356, 0.359, 0.373 to 0.345, 0.349, 0.368. Credible intervals lose more than ``x``,
+since they shrink: with integrated scores and 60 x 200 coverage falls from 0.85 to 0.76, and to 0.77
+even if ``x`` is drawn with just the noise that is claimed and the true prior is known.
 
 Estimated scores also make loadings too long, and residuals too small: with m entries of a row
 observed by ``1 - k / m``. Lengths are those with which normal scores make what was observed most
@@ -90,7 +104,6 @@ class MissingSettings:
 
     rounds: int = 50  # until they do; ten are usual
     accuracy: float = 1e-10  # of scores, whose mean square is about one
-    least: float = 1e-6  # precision of a score: where it is near zero, (1) is rounding
 
 
 SETTINGS, SEARCH = MissingSettings(), SearchSettings()
@@ -157,12 +170,7 @@ class Estimate(NamedTuple):
 
 
 class IncompleteRows:
-    """Data with missing entries, as an iteration sees them.
-
-    Parameters
-    ----------
-    observed : Observed
-    """
+    """Data with missing entries, as an iteration sees them."""
 
     def __init__(self, observed: Observed) -> None:
         self.observed = observed
@@ -264,7 +272,7 @@ class IncompleteRows:
         shares, whole = observed.shares, at.gram + held
         precisions = np.concatenate([at.precisions(held), whole[None]])
         least = np.linalg.eigvalsh(precisions)[:, 0] if np.isfinite(precisions).all() else -1.0
-        if not np.min(least) > SETTINGS.least:
+        if not np.min(least) > SETTINGS.accuracy:  # where (1) would be rounding
             return None
         inverses = np.linalg.inv(precisions)
         z = self._means(r, inverses[:-1], inverses[-1])
@@ -288,43 +296,53 @@ class IncompleteRows:
         return np.asarray((moments.weights[0] @ (state.mean * state.precision)).T)
 
     def population(self, scores: AbstractScores | None, state: Any) -> Any:
-        """Return a state with lengths and noise about the population; see the module."""
-        observed, (k, p) = self.observed, state.mean.shape
-        uncertain = scores is not None and scores.uncertain
-        lengths, precision = np.ones(k), state.precision
-        if not uncertain:
-            entries = observed.counts.sum() / len(observed.values)
+        """Return a state with loadings, lengths and noise about the population; see the module."""
+        k, p = state.mean.shape
+        n, lengths, precision = len(self.observed.values), np.ones(k), state.precision
+        if scores is None or not scores.uncertain:
+            entries = self.observed.counts.sum() / n
             precision = precision * max(entries - k, 1.0) / entries
             lengths = self._lengths(state, precision)
-        mean = lengths[:, None] * state.mean
-        rows, whole = Information.of(mean, 0.0, precision, observed.gone).covariances()
+        fitted = [g.rescaled(float(f)) for g, f in zip(state.fitted, lengths, strict=True)]
+        mean, variance = lengths[:, None] * state.mean, lengths[:, None] ** 2 * state.variance
+        longer = np.sqrt(1 + 1 / (mean**2 * precision).sum(axis=1))
+        shift = shift_of(state)
+        for _ in range(2):  # see the module
+            parts = (mean, variance, precision, np.array(None), shift)
+            x, noise, complete, centre = self._scored(Point(*(part[None] for part in parts)))
+            chance = 0.5 * (mean**2).sum(axis=0)
+            rows = zip(fitted, x, np.sqrt(noise / self.observed.counts), strict=True)
+            found = [prior.posterior(values, s) for prior, values, s in rows]
+            mean = np.array([posterior.mean for posterior in found])
+            variance = np.array([posterior.sd**2 for posterior in found])
+            shift = -(centre * mean).sum(axis=0)
+        noise = noise / self.observed.counts + chance / self.observed.counts.mean()
+        if scores is None:
+            noise += (max(p - k, 1.0) / p / precision - complete - chance) / n
+            mean, x = longer[:, None] * mean, longer[:, None] * x
+            fitted = [g.rescaled(float(f)) for g, f in zip(fitted, longer, strict=True)]
+        return state._replace(b=x, mean=mean, noise=np.sqrt(noise), fitted=fitted)
 
-        def regression(error: Array, moments: Array, noise: Any) -> Array:
-            inverse = np.diagonal(np.linalg.inv(moments), axis1=1, axis2=2)
-            rest = noise + (mean.T[:, None] @ error @ mean.T[:, :, None])[:, 0, 0]
+    def _scored(self, point: Point) -> tuple[Array, Array, Array, Array]:
+        """Return (4): estimates, ``v``, ``v`` of complete rows, and the means of the scores."""
+        loadings, precision = point.loadings[0], point.precision[0]
+        at = Information.of(loadings, 0.0, precision, self.observed.gone)
+        rows, whole = at.covariances()
+        moments, rotated = self._scores_of_one(IntegratedScores(), point)
+        assert moments.seen is not None
+        second, centre = moments.seen.second[0], moments.seen.centre[0]
+        slope = rotated[0] - np.einsum("ikp,kp->ip", second, loadings)
+
+        def regression(error: Array) -> Array:
+            # a feature may have been observed less often than there are components
+            known = (1 + 1e-3) * np.eye(len(loadings)) - error
+            inverse = np.diagonal(np.linalg.inv(known), axis1=1, axis2=2)
+            rest = 1 / precision + np.einsum("ip,pik,kp->p", loadings, error, loadings)
             return np.asarray(inverse.T * rest)
 
-        # a feature may have been observed less often than there are components
-        all_of_them, whole = (1 + 1e-3) * np.eye(k), whole[None]
-        seen = self._seen(self._sum(rows, whole[0]), rows).transpose(2, 0, 1)
-        variance = regression(seen, all_of_them - seen, 1 / precision)
-        complete = regression(whole, all_of_them - whole, 1 / precision)
-        grown = variance / complete
-        longer = 1 + 1 / (mean**2 * precision).sum(axis=1)
-        noise = max(p - k, 1.0) / p / precision
-        if scores is None:
-            lengths, variance = lengths * np.sqrt(longer), grown * noise
-        elif not uncertain:
-            moments = state.moments.second * longer  # so that its inverse is shorter
-            variance = grown * regression(whole, moments[None], noise)
-        if scores is not None:
-            variance = variance + 0.5 * (mean**2).sum(axis=0)
-        return state._replace(
-            b=lengths[:, None] * (state.mean + grown * (state.b - state.mean)),
-            mean=lengths[:, None] * state.mean,
-            noise=np.sqrt(variance / observed.counts),
-            fitted=[g.rescaled(float(f)) for g, f in zip(state.fitted, lengths, strict=True)],
-        )
+        noise = regression(self._seen(self._sum(rows, whole), rows).transpose(2, 0, 1))
+        complete = regression(np.broadcast_to(whole, (loadings.shape[1], *whole.shape)))
+        return loadings + noise * precision * slope, noise, complete, centre
 
     def _lengths(self, state: Any, precision: Array) -> Array:
         """Return standard deviations of normal scores that make what was observed most likely."""

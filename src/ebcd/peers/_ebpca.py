@@ -12,7 +12,7 @@ from ebcd._numerics import Array
 from ebcd._parameters import as_generator
 from ebcd._warnings import warn_user
 from ebcd.data import DataCovariance, Input, times
-from ebcd.estimators._shrinkage import Shrinkage
+from ebcd.estimators._readable import Shrinkage
 from ebcd.peers._ebpca_amp import JointPrior, Messages, pass_messages, spectrum
 from ebcd.peers._whole_data import WholeDataDecomposition
 from ebcd.priors._family import make_prior
@@ -101,6 +101,7 @@ class EBPCA(WholeDataDecomposition):
     """
 
     _criterion = "relative change of the loadings"
+    _needs_rows = True
     scale: ClassVar[bool] = False  # not a parameter: noise is taken to be the same everywhere
 
     def __init__(
@@ -115,9 +116,6 @@ class EBPCA(WholeDataDecomposition):
         self.max_iter = max_iter
         self.center = center
         self.random_state = random_state
-
-    def _needs_rows(self) -> bool:
-        return True
 
     def _fit_input(self, data: Input, X: Any) -> Self:
         matrix = data.covariance
@@ -200,7 +198,7 @@ class EBPCA(WholeDataDecomposition):
             Scores; see the notes on how they differ from ``scores_`` on the training data.
         """
         check_is_fitted(self)
-        return self._by_rows(X, self._denoised)
+        return np.asarray(self._rows(X).map(self._denoised, ()))
 
     def _denoised(self, X: Any) -> Array:
         products = times(self._score_map, X).astype(np.float64)

@@ -35,6 +35,7 @@ from scipy.special import softmax
 
 from ebcd._numerics import Array
 from ebcd.data import DataCovariance
+from ebcd.data._settings import SETTINGS as DATA
 from ebcd.fitting._deflation import ACCURATE
 from ebcd.fitting._rotation import NEGLIGIBLE
 from ebcd.priors._weights import fit_weights
@@ -46,7 +47,6 @@ class MessageSettings:
 
     atoms: int = 1_000  # of a distribution: rows, or a sample of them
     rows: int = 4_000  # that a distribution is fitted to: enough to know it
-    chunk: int = 2_000_000  # entries that are worked on at once: memory
 
 
 SETTINGS = MessageSettings()
@@ -125,7 +125,7 @@ class JointPrior(NamedTuple):
         support, logs = self.support, np.log(self.weights)[:, None]
         mean, sd, lfsr = np.empty((3, *x.shape))
         spread = np.zeros_like(map_)
-        size = max(1, SETTINGS.chunk // len(self.weights))
+        size = max(1, DATA.small // len(self.weights))
         for part in (slice(i, i + size) for i in range(0, len(x), size)):
             odds = softmax(log_densities(x[part], support, map_, covariance) + logs, axis=0).T
             mean[part] = odds @ support

@@ -9,7 +9,7 @@ import numpy as np
 from ebcd._numerics import Array
 from ebcd._parameters import MAX_ITER, NON_NEGATIVE, NONE, choice, real
 from ebcd.data import AbstractCovariance, Input
-from ebcd.estimators._shrinkage import Shrinkage
+from ebcd.estimators._readable import Shrinkage
 from ebcd.estimators._sparse import SparseDecomposition
 from ebcd.fitting._deflation import Selected
 from ebcd.fitting._methods import METHODS, Components, threshold

@@ -110,7 +110,8 @@ class SPC(SparseDecomposition):
         self.max_iter = max_iter
         self.random_state = random_state
 
-    def _needs_rows(self) -> bool:
+    @property
+    def _needs_rows(self) -> bool:  # type: ignore[override]
         return isinstance(self.sumabs, str)
 
     def _check(self, data: Input) -> None:

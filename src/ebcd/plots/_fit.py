@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ebcd._numerics import Array
 from ebcd.data import as_input
-from ebcd.estimators._shrinkage import Shrinkage
+from ebcd.estimators._readable import Shrinkage
 from ebcd.plots import _style as style
 from ebcd.priors import EBNMResult
 
