@@ -8,8 +8,7 @@ from typing import Any
 
 from ebcd._parameters import printable
 
-LISTED = 6  # features of each component, in the summary as well
-_ROWS, _NAME_LENGTH = 20, 40  # what fits on a screen
+LISTED, _ROWS, _NAME_LENGTH = 6, 20, 40  # what fits on a screen; the first in summaries, too
 _CELL = "text-align:left;vertical-align:top;padding:.2em .8em .2em 0"
 
 

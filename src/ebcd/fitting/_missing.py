@@ -40,16 +40,14 @@ components. Posterior means given ``x`` are better loadings than those of the fi
 efficient, and a second one takes up what the first has moved; further ones change little. A sample
 of scores adds ``sum_k l_kj^2 / (2 N)`` to the noise of the population (see `population` in
 `_scores`); it is all rows that fix lengths and rotation, so that this does not depend on ``n_j``.
-Orthogonal scores have the paper's noise, plus what holes add to that of the population.
+Estimated scores have the noise of complete data, plus what holes add to that of integrated ones;
+``x`` is as far from the loadings as with complete data, but for what holes add.
 
-In 30 data sets with half of the entries missing (those of `benchmarks/bench_missing.py` for 200 x
-40 and 60 x 200, other seeds) the share of the larger loadings within 1.64 standard deviations of
-``x`` goes from 0.69 and 0.77 to 0.80 and 0.82 with orthogonal scores, from 0.82 and 0.84 to 0.91
-and 0.86 with relaxed ones, and stays 0.92 and 0.86 with integrated ones; complete data have 0.69
-and 0.79, 0.87 and 0.88, 0.90 and 0.90. Mean angles go from 0.166, 0.164, 0.132 to 0.139, 0.138,
-0.128, and from 0.356, 0.359, 0.373 to 0.345, 0.349, 0.368. Credible intervals lose more than ``x``,
-since they shrink: with integrated scores and 60 x 200 coverage falls from 0.85 to 0.76, and to 0.77
-even if ``x`` is drawn with just the noise that is claimed and the true prior is known.
+In 30 data sets with half of the entries missing (those of `benchmarks/bench_missing.py`, other
+seeds) mean angles go from 0.166, 0.164, 0.132 (orthogonal, relaxed, integrated; 200 x 40) to 0.139,
+0.138, 0.128, and from 0.356, 0.359, 0.373 (60 x 200) to 0.345, 0.349, 0.368. Credible intervals
+lose by shrinkage: with integrated scores and 60 x 200 coverage falls from 0.85 to 0.77 even if
+``x`` is drawn with just the noise that is claimed and the true prior is known.
 
 Estimated scores also make loadings too long, and residuals too small: with m entries of a row
 observed by ``1 - k / m``. Lengths are those with which normal scores make what was observed most
@@ -313,12 +311,18 @@ class IncompleteRows:
             chance = 0.5 * (mean**2).sum(axis=0)
             rows = zip(fitted, x, np.sqrt(noise / self.observed.counts), strict=True)
             found = [prior.posterior(values, s) for prior, values, s in rows]
-            mean = np.array([posterior.mean for posterior in found])
+            before, mean = mean, np.array([posterior.mean for posterior in found])
             variance = np.array([posterior.sd**2 for posterior in found])
             shift = -(centre * mean).sum(axis=0)
+        x = before + (x - before) / (complete * precision)
         noise = noise / self.observed.counts + chance / self.observed.counts.mean()
+        residual = max(p - k, 1.0) / p / precision
+        if scores is not None and not scores.uncertain:  # as in `population`
+            error = np.linalg.inv(np.eye(k) + (before * precision) @ before.T)
+            known = np.diagonal(np.linalg.inv(state.moments.second * longer**2))[:, None]
+            noise += (known * (residual + (before * (error @ before)).sum(axis=0)) - complete) / n
         if scores is None:
-            noise += (max(p - k, 1.0) / p / precision - complete - chance) / n
+            noise += (residual - complete - chance) / n
             mean, x = longer[:, None] * mean, longer[:, None] * x
             fitted = [g.rescaled(float(f)) for g, f in zip(fitted, longer, strict=True)]
         return state._replace(b=x, mean=mean, noise=np.sqrt(noise), fitted=fitted)
@@ -326,8 +330,7 @@ class IncompleteRows:
     def _scored(self, point: Point) -> tuple[Array, Array, Array, Array]:
         """Return (4): estimates, ``v``, ``v`` of complete rows, and the means of the scores."""
         loadings, precision = point.loadings[0], point.precision[0]
-        at = Information.of(loadings, 0.0, precision, self.observed.gone)
-        rows, whole = at.covariances()
+        rows, whole = Information.of(loadings, 0.0, precision, self.observed.gone).covariances()
         moments, rotated = self._scores_of_one(IntegratedScores(), point)
         assert moments.seen is not None
         second, centre = moments.seen.second[0], moments.seen.centre[0]
