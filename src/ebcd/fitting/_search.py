@@ -2,10 +2,10 @@
 
 The ELBO has many optima, and no single start leads to the best one. Random rotations of the
 principal components, varimax and the principal components themselves climb as one stack; random
-loadings of one sign, too, if those of the priors have one. Then the best are followed by their
-mirrored optima: scores are uncorrelated in the sample, true ones never quite, so that one of two
-components must take up a little of the other. Either can, and both are optima; a rotation of the
-pair that hands the overlap over leads from one to the other.
+loadings of one sign, too, if those of the priors have one. Mirrored optima of the best join in as
+soon as there is room: scores are uncorrelated in the sample, true ones never quite, so that one of
+two components must take up a little of the other. Either can, and both are optima; a rotation of
+the pair that hands the overlap over leads from one to the other.
 """
 
 from __future__ import annotations
