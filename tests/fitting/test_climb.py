@@ -68,7 +68,8 @@ def differences(function, size, step=1e-3):
 
 
 class TestNewton:
-    exact = ClimbSettings(steps=200, accuracy=1e-12)
+    # further on rounding takes over: what is normal to the manifold is left in the residual
+    exact = ClimbSettings(steps=200, accuracy=1e-8)
 
     def near_optimum(self, noise):
         """A state a little away from an optimum, whose Hessian is negative definite.
@@ -191,6 +192,26 @@ class TestMerging:
         merged = climb(model, states, ignore, tol=1e-8, max_iter=300)
         assert len(merged.states) < len(every.states) == 10
         assert merged.states.value[0] == pytest.approx(every.states.value[0], abs=1e-6)
+
+
+class TestJoining:
+    def test_states_join_where_others_rest(self):
+        model = model_of(draw(5, 50, 12))
+        first, others = starts(model, 1), starts(model, 4).take(slice(1, None))
+        calls = []
+
+        def more(resting, climbing):
+            calls.append((sum(map(len, resting)), len(climbing)))
+            return others if len(calls) == 1 else None
+
+        options = {"tol": 1e-8, "max_iter": 300, "settings": NEVER_MERGE}
+        found = climb(model, first, ignore, more=more, **options)
+        assert calls[0] == (1, 0)
+        assert calls[-1] == (4, 0)
+        assert found.converged
+        alone = [climb(model, part, ignore, **options).states.value for part in (first, others)]
+        expected = np.sort(np.concatenate(alone))[::-1]
+        np.testing.assert_allclose(found.states.value, expected, atol=1e-6)
 
 
 class TestEnd:

@@ -30,6 +30,8 @@ from ebcd.fitting._states import Model, States, together
 
 _NO_CURVATURE = 1e-100  # of a state all of whose components are empty: not to divide by zero
 Callback = Callable[[Any], bool]
+# from states at rest and those that climb to others that join in
+More = Callable[[list[Any], Any], Any]
 
 
 @dataclass(frozen=True)
@@ -37,15 +39,14 @@ class ClimbSettings:
     """How states climb."""
 
     radius: float = 0.5  # longest step of the scores, as an angle in radians
-    smallest_radius: float = 1e-7  # a shorter step is nothing but rounding
     accuracy: float = 0.3  # share of the gradient at which conjugate gradients stop
     steps: int = 10  # of conjugate gradients, at most
     least_curvature: float = 1e-3  # share of the plain iteration's below which there is none
     settled: float = 5.0  # gain in nats below which (3) is used: earlier it misleads
-    flat: float = 1e-8  # angle of a plain step that is nothing but rounding
+    flat: float = 1e-8  # angle of a step that is nothing but rounding
     rounding: float = 1e-13  # share of the ELBO by which it may seem to fall
     same: float = 0.9999  # cosine between the scores of two starts that are one
-    looks: int = 2  # iterations between looks for such starts: each costs a fifth of one
+    looks: int = 2  # iterations between looks for such starts: each costs a tenth of one
     behind: float = np.inf  # nats: a start that is behind the best by more than this,
     hope: float = 5.0  # and so many times what it gained last, is given up
 
@@ -66,18 +67,18 @@ def climb(
     tol: float,
     max_iter: int,
     settings: ClimbSettings = ClimbSettings(),
-    known: States | None = None,
+    more: More | None = None,
 ) -> Climbed:
     """Let states climb until each gains less than `tol` in an iteration.
 
-    A start whose scores have become those of a better one, or of one that was `known` before, is
-    dropped. The `callback` is given the states after every iteration; if it returns True, the climb
-    ends there. Known states are among those returned.
+    A start whose scores have become those of a better one is dropped, and `more` may let others
+    join in. The `callback` is given the states after every iteration; if it returns True, the climb
+    ends there.
     """
     radii = np.full(len(states), settings.radius)
     settled = np.zeros(len(states), dtype=bool)
-    resting = [] if known is None else [known]
-    stops, iteration = True, -1
+    resting = list[States]()
+    iteration, best = -1, -np.inf
     for iteration in range(max_iter):
         step, change = _newton_step(model, states, radii, settled, settings)
         priors = model.shrinker.next_priors(states, change, radii)
@@ -88,26 +89,24 @@ def climb(
             new.put(fell, states)
         radii = np.where(fell, radii / 4, np.minimum(2 * radii, settings.radius))
         settled = np.where(fell, settled, gain < settings.settled)
-        rests = (~fell & (gain < tol)) | (radii < settings.smallest_radius)
-        states, stops = new, callback(new)
+        rests = (~fell & (gain < tol)) | (radii < settings.flat)
+        states, stops, best = new, callback(new), max(best, new.value.max())
         looks = iteration > 1 and iteration % settings.looks == 0
         leaves = rests | (looks and _repeats(states, resting, settings.same))
-        best = max([states.value.max(), *(rest.value.max() for rest in resting)])
         leaves |= ~fell & (best - states.value > settings.behind + settings.hope * gain)
         if leaves.any():
             if rests.any():
                 resting.append(states.take(rests))
-            if leaves.all():
-                stops = False
-                break
             states, radii, settled = states.take(~leaves), radii[~leaves], settled[~leaves]
-        if stops:
+            joining = None if more is None else more(resting, states)
+            if joining is not None:
+                states = States.together([states, joining])
+                radii = np.append(radii, np.full(len(joining), settings.radius))
+                settled = np.append(settled, np.zeros(len(joining), dtype=bool))
+        if stops or not len(states):
             break
-    else:
-        stops = True
-    if stops:
-        resting.append(states)
-    return Climbed(together(resting), not stops, iteration + 1)
+    climbing = [states] if len(states) else []
+    return Climbed(together(resting + climbing), not climbing, iteration + 1)
 
 
 def _repeats(states: States, resting: list[States], same: float) -> Any:
@@ -125,52 +124,56 @@ def _repeats(states: States, resting: list[States], same: float) -> Any:
 def alike(scores: Array, others: Array, same: float = ClimbSettings.same) -> Any:
     """Whether scores (m x k x r) are those of others, up to order and signs: m x their number."""
     m, k, r = scores.shape
-    cosines = np.abs(scores.reshape(m * k, r) @ others.reshape(-1, r).T)
-    return (cosines.reshape(m, k, len(others), k).max(axis=3) > same).all(axis=1)
+    # few pairs share their first component, so that hardly any is compared as a whole
+    first = np.abs(scores[:, 0] @ others.swapaxes(0, 1).reshape(-1, r).T)
+    found = first.reshape(m, k, len(others)).max(axis=1) > same
+    one, other = found.nonzero()
+    cosines = np.abs(scores[one] @ others[other].swapaxes(1, 2))
+    found[one, other] = (cosines.max(axis=2) > same).all(axis=1)
+    return found
 
 
 def _newton_step(
     model: Model, states: States, radii: Array, settled: Array, settings: ClimbSettings
 ) -> tuple[Array, Any]:
     """Return the step ``E`` of every start, within its radius, and what it adds to the priors."""
-    factor, c, shrunk = model.factor, states.coordinates, states.shrunk
+    factor, c = model.factor, states.coordinates
+    shrunk: Any = states.shrunk
     m, k, r = c.shape
     inverse = 1 / states.noise**2
-    unit = inverse.mean(axis=-1, keepdims=True)  # (1) is in units of this
-    rows = (shrunk.mean * (inverse / unit)).reshape(m * k, -1)
-    residual = (rows @ factor.T).reshape(m, k, r)
-    curved = shrunk.variance * (inverse * inverse / unit)
+    residual = ((shrunk.mean * inverse).reshape(m * k, -1) @ factor.T).reshape(m, k, r)
+    curved = shrunk.variance * inverse**2
     coupled = False
-    if shrunk.slopes is not None and shrunk.step is not None and settled.any():
+    if shrunk.slopes is not None and settled.any():
         coupled = True
-        slopes = shrunk.slopes * ((inverse / np.sqrt(unit)) * settled[:, None, None])[:, :, None]
+        slopes = shrunk.slopes * (inverse * settled[:, None, None])[:, :, None]
         q = (slopes.reshape(m * k * 2, -1) @ factor.T).reshape(m, k, 2, r)
         kq = shrunk.spread @ q
-        residual += (shrunk.step[:, :, None] @ q)[:, :, 0] / np.sqrt(unit)
+        residual += (shrunk.step[:, :, None] @ q)[:, :, 0]
     plain = _symmetric(c @ residual.swapaxes(1, 2))
     values, axes = np.linalg.eigh(plain)
     safe = np.maximum(values, settings.least_curvature * np.maximum(values[:, -1:], _NO_CURVATURE))
     # components are turned to the axes of Lambda, on which the preconditioner is diagonal
     turned = axes.swapaxes(1, 2)
-    residual = turned @ (residual - plain @ c)
-    c = turned @ c
+    residual, c = turned @ (residual - plain @ c), turned @ c
     c_t, values, safe = c.swapaxes(1, 2), values[:, :, None], safe[:, :, None]
     inverse, pairs = 1 / safe, 1 / (safe + safe.swapaxes(1, 2))
+    others = pairs - inverse
 
     def precondition(d: Array) -> Array:
-        """Divide by ``Lambda``; among themselves components turn in pairs."""
+        """Divide ``P(d)`` by ``Lambda``; among themselves components turn in pairs."""
         along = d @ c_t
-        turn = (along - along.swapaxes(1, 2)) * pairs - inverse * along
+        turn = along * others - along.swapaxes(1, 2) * pairs
         return np.asarray(inverse * d + turn @ c)
 
     def image_of(d: Array) -> Array:
-        """Return ``A E`` before it is projected."""
+        """Return ``A E`` without the projection: directions and `precondition` take none of it."""
         e = axes @ d
         images = (e.reshape(m * k, r) @ factor).reshape(m, k, -1)
         images *= curved
         image = (images.reshape(m * k, -1) @ factor.T).reshape(m, k, r)
         if coupled:
-            image += ((kq @ e[..., None]).swapaxes(-1, -2) @ q)[:, :, 0]
+            image += (np.vecdot(kq, e[:, :, None])[:, :, None] @ q)[:, :, 0]
         return np.asarray(values * d - turned @ image)
 
     step = np.zeros(c.shape)
@@ -180,12 +183,10 @@ def _newton_step(
     direction = z
     for _ in range(settings.steps):
         image = image_of(direction)
-        image -= _symmetric(image @ c_t) @ c
-        bent, straight = _inner(direction, image), _inner(direction, values * direction)
-        concave = (bent > 0) & (bent >= settings.least_curvature * straight)
-        share = np.where(concave, slope / np.where(concave, bent, 1.0), np.inf)
+        # where the model curves upwards the share is huge, and the step goes to the border
+        share = slope / np.maximum(_inner(direction, image), _NO_CURVATURE)
         border = _to_border(step, direction, radii)
-        length = np.where(going, np.minimum(share, border), 0.0)[:, None, None]
+        length = (going * np.minimum(share, border))[:, None, None]
         step += length * direction
         residual = residual - length * image
         z = precondition(residual)
@@ -193,14 +194,12 @@ def _newton_step(
         going = going & (share < border) & (slope > settings.accuracy**2 * first)
         if not going.any():
             break
-        share = np.where(going, slope / np.where(going, old, 1.0), 0.0)
-        direction = z + share[:, None, None] * direction
+        direction = z + (slope / np.maximum(old, _NO_CURVATURE))[:, None, None] * direction
     step += z  # a plain step from here costs nothing
     size = np.sqrt(np.maximum(_inner(step, step), 1e-300))
     step *= (moves * np.minimum(1.0, radii / size))[:, None, None]
     step = axes @ step
-    change = (kq @ step[..., None])[..., 0] * np.sqrt(unit) if coupled else 0.0
-    return step, change
+    return step, np.vecdot(kq, step[:, :, None]) if coupled else 0.0
 
 
 def _inner(a: Array, b: Array) -> Array:

@@ -415,6 +415,7 @@ class _Orthogonal:
         monitor, tol = self._problem.monitor, self._problem.tol
         monitor.stage("looking for other optima nearby")
         near = look_around(model, states, tol, monitor)
+        monitor(near)  # the last to climb need not have been the best
         monitor.stage("fitting", tol)
         return near if _gain(near, states) >= SIZES.worth_climbing else None
 

@@ -56,14 +56,16 @@ class ConstantNoise(AbstractNoise):
 
     def value(self, precision: Array, residual: Array) -> Array:
         """Return the Gaussian log-likelihood of the residuals."""
-        tau, p = precision[..., 0], residual.shape[-1]
-        per_feature = np.log(tau / (2 * math.pi)) - tau * self._mean(residual)
-        return np.asarray(0.5 * np.mean(self.n_samples) * p * per_feature)
+        tau, n = precision[..., 0], self.n_samples
+        entries = n * residual.shape[-1] if np.ndim(n) == 0 else n.sum()
+        return np.asarray(
+            0.5 * entries * (np.log(tau / (2 * math.pi)) - tau * self._mean(residual))
+        )
 
     def _mean(self, residual: Array) -> Array:
         """Return the mean over all entries that were observed."""
         if np.ndim(self.n_samples) == 0:
-            return np.asarray(residual.mean(axis=-1))
+            return np.asarray(residual.sum(axis=-1) / residual.shape[-1])
         return np.asarray(residual @ self.n_samples / self.n_samples.sum())
 
 

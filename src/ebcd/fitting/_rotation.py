@@ -14,12 +14,12 @@ from ebcd.data import AbstractCovariance
 NEGLIGIBLE = 1e-12  # of a size or a variance: what is left of it by rounding
 
 
-def eigenpairs(matrix: Array) -> tuple[Array, Array]:
-    """Return eigenvalues, increasing, and eigenvectors of one symmetric matrix.
-
-    `numpy.linalg.eigh` takes four times as long for a small one.
-    """
-    values, vectors, failed = lapack.dsyevd(matrix)
+def eigenpairs(matrices: Array) -> tuple[Array, Array]:
+    """Return eigenvalues, increasing, and eigenvectors of symmetric matrices."""
+    if matrices.ndim > 2 or not matrices.size:
+        return np.linalg.eigh(matrices)
+    # which takes four times as long for one small matrix
+    values, vectors, failed = lapack.dsyevd(matrices)
     if failed:
         raise np.linalg.LinAlgError("eigenvalues did not converge")
     return values, np.ascontiguousarray(vectors)
@@ -27,13 +27,9 @@ def eigenpairs(matrix: Array) -> tuple[Array, Array]:
 
 def inverse_root(gram: Array) -> Array:
     """Inverse square root of positive semi-definite matrices; zero where they are singular."""
-    if gram.ndim == 2 and gram.size:
-        values, vectors = eigenpairs(gram)
-        if values[0] > values[-1] * values.size * 1e-15:
-            return np.asarray((vectors / np.sqrt(values)) @ vectors.T)
-    values, vectors = np.linalg.eigh(gram)
+    values, vectors = eigenpairs(gram)
     kept = values > values[..., -1:] * values.shape[-1] * 1e-15
-    scale = np.where(kept, 1 / np.sqrt(np.where(kept, values, 1.0)), 0.0)
+    scale = kept / np.sqrt(values if kept.all() else np.where(kept, values, 1.0))
     return np.asarray((vectors * scale[..., None, :]) @ vectors.swapaxes(-1, -2))
 
 

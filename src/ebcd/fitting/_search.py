@@ -2,10 +2,10 @@
 
 The ELBO has many optima, and no single start leads to the best one. Random rotations of the
 principal components, varimax and the principal components themselves climb as one stack; random
-loadings of one sign, too, if those of the priors have one. Then the best are followed by their
-mirrored optima: scores are uncorrelated in the sample, true ones never quite, so that one of two
-components must take up a little of the other. Either can, and both are optima; a rotation of the
-pair that hands the overlap over leads from one to the other.
+loadings of one sign, too, if those of the priors have one. Mirrored optima of the best join in as
+soon as there is room: scores are uncorrelated in the sample, true ones never quite, so that one of
+two components must take up a little of the other. Either can, and both are optima; a rotation of
+the pair that hands the overlap over leads from one to the other.
 """
 
 from __future__ import annotations
@@ -13,12 +13,13 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
+from scipy.linalg import eigh
 
 from ebcd._numerics import Array
-from ebcd.fitting._climb import Callback, Climbed, ClimbSettings, alike, climb
+from ebcd.fitting._climb import Callback, ClimbSettings, alike, climb
 from ebcd.fitting._shrinkers import SpikeSlabShrinker
 from ebcd.fitting._starts import plane_rotations, random_rotations, varimax
-from ebcd.fitting._states import Model, States
+from ebcd.fitting._states import Model, States, together
 from ebcd.priors import make_family
 
 
@@ -35,10 +36,11 @@ class SearchSettings:
     screened: int = 2  # times as many starts take one iteration if each costs much: the best go on
     tol: float = 0.01  # nats an iteration, or a round: where starts are compared,
     tol_ratio: float = 10.0  # or so many times the tolerance of the fit, if that is more
-    max_iter: int = 60
+    max_iter: int = 60  # of a round
     patient_up_to: int = 1_000  # entries of a state: small ones are all followed to the end, since
     given_up: float = 2.0  # giving up those behind by so many nats misses a few best optima
-    rounds: int = 4  # of mirrored optima
+    rounds: int = 4  # of mirrored optima,
+    room: int = 8  # which begin when not more than one in so many starts still climbs
     parents: int = 4  # of a round
     behind: float = 5.0  # nats: a parent may be behind the best by so much
     overlap: float = 0.05  # radians between components whose mirrored optimum is tried
@@ -65,7 +67,6 @@ def search(
         states = model.start(starts)
     else:
         states = _screened(model, model.start(_starts(model, k, rng, settings)), k, settings)
-    states = _climbed(model, states, tol, callback, settings).states
     best = look_around(model, states, tol, callback, settings)
     # of several parents only a few pairs were tried; with one sign, others lead on, too
     return look_around(model, best, tol, callback, settings) if _one_sign(model) else best
@@ -136,44 +137,48 @@ def look_around(
     callback: Callback,
     settings: SearchSettings = SearchSettings(),
 ) -> States:
-    """Follow the best states to their mirrored optima, as long as that finds better ones."""
-    tried = states.coordinates[:0]
-    for _ in range(settings.rounds):
-        best = states.value[0]
-        near = states.take(states.value > best - settings.behind)
-        near = near.take(~alike(near.coordinates, tried).any(axis=1)).take(slice(settings.parents))
-        mirrored = _mirrored(model, near, settings)
-        if mirrored is None:
-            break
-        tried = np.concatenate([tried, near.coordinates])
-        climbed = _climbed(model, mirrored, tol, callback, settings, states)
-        states = climbed.states
-        stopped = not climbed.converged and climbed.n_iter < settings.max_iter
-        if stopped or states.value[0] < best + settings.tol:
-            break
-    return states.take(slice(1))
-
-
-def _climbed(
-    model: Model,
-    states: States,
-    tol: float,
-    callback: Callback,
-    settings: SearchSettings,
-    known: States | None = None,
-) -> Climbed:
-    """Let states climb as far as it takes to compare them."""
+    """Let states climb, and mirrored optima with them, as far as it takes to find the best."""
     large = states.b[0].size * model.shrinker.cost >= settings.patient_up_to
     large &= not _one_sign(model)  # whose starts overtake each other late: up to 85 nats are missed
-    return climb(
+    climbed = climb(
         model,
         states,
         callback,
         tol=max(settings.tol, settings.tol_ratio * tol),
-        max_iter=settings.max_iter,
+        max_iter=settings.max_iter * settings.rounds,
         settings=ClimbSettings(behind=settings.given_up) if large else ClimbSettings(),
-        known=known,
+        more=_Mirrors(model, settings),
     )
+    best: States = climbed.states.take(slice(1))
+    return best
+
+
+class _Mirrors:
+    """Lets mirrored optima of the best states join a climb, as long as better ones are found.
+
+    That is when the best state is at rest and few others climb, which need not be waited for.
+    """
+
+    def __init__(self, model: Model, settings: SearchSettings) -> None:
+        self._model, self._settings, self._rounds = model, settings, settings.rounds
+        self._best, self._tried = -np.inf, list[Array]()
+
+    def __call__(self, resting: list[States], climbing: States) -> States | None:
+        """Return states that join in, if it is time for them."""
+        at, best = self._settings, max((rest.value.max() for rest in resting), default=-np.inf)
+        room = _n_starts(self._model, climbing.b.shape[1], at) // at.room
+        if self._rounds == 0 or best < self._best + at.tol or len(climbing) > room:
+            return None
+        if climbing.value.max(initial=-np.inf) > best:
+            return None
+        self._best, self._rounds = best, self._rounds - 1
+        states = together(resting)
+        near = states.take(states.value > best - at.behind)
+        for tried in self._tried:
+            near = near.take(~alike(near.coordinates, tried).any(axis=1))
+        near = near.take(slice(at.parents))
+        self._tried.append(near.coordinates)
+        return _mirrored(self._model, near, at)
 
 
 def principal_coordinates(model: Model, k: int) -> Array:
@@ -183,7 +188,9 @@ def principal_coordinates(model: Model, k: int) -> Array:
     order of the features.
     """
     rows = _in_units_of_noise(model)
-    coordinates = np.linalg.eigh(rows @ rows.T)[1][:, ::-1][:, :k].T
+    r = len(rows)
+    leading = eigh(rows @ rows.T, subset_by_index=[r - k, r - 1], check_finite=False)[1]
+    coordinates = leading[:, ::-1].T
     loadings = coordinates @ rows
     cubes = loadings**3
     weights = cubes @ loadings.T / np.maximum(np.vecdot(cubes, loadings), 1e-300)[:, None]
@@ -225,9 +232,7 @@ def _mirrored(model: Model, states: States, settings: SearchSettings) -> States 
     directions = means[parents]
     cos, sin = (f(angles[parents, first, second])[:, None] for f in (np.cos, np.sin))
     one, other = means[parents, first], means[parents, second]
-    directions[rows, first], directions[rows, second] = (
-        cos * one - sin * other,
-        sin * one + cos * other,
-    )
+    directions[rows, first] = cos * one - sin * other
+    directions[rows, second] = sin * one + cos * other
     coordinates = model.nearest(directions * states.precision[parents][:, None])
     return model.at(coordinates, states.precision[parents], states.shrunk.priors[parents])

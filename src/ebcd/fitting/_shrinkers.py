@@ -229,12 +229,14 @@ class SpikeSlabShrinker(AbstractShrinker):
         )
         mean, variance = at.mean.reshape(b.shape), at.variance.reshape(b.shape)
         change = _change(b, mean, variance)
-        objective = at.value.reshape(m, k).sum(axis=1) + 0.5 * _weighted(change, noise)
+        fit = change.sum(axis=1)
+        parts = fit[:, None] if noise.shape[1] == 1 else change
+        objective = at.value.reshape(m, k).sum(axis=1) + 0.5 * _in_units_of(noise, parts)
         step, spread = self._newton(at.gradient, at.hessian, log_weight)
         return Shrunk(
             mean,
             variance,
-            change.sum(axis=1),
+            fit,
             objective,
             priors,
             step.reshape(m, k, 2),
@@ -258,10 +260,12 @@ class SpikeSlabShrinker(AbstractShrinker):
         slope = slope + cross * d_weight / a
         c = np.maximum(np.abs(curvature + cross**2 / a), 1e-300)
         scale = slope / c
-        step = np.stack([(d_weight + cross * scale) / a, scale], axis=-1)
         mixed = cross / (a * c)
-        spread = np.stack([free / a + cross * mixed / a, mixed, mixed, 1 / c], axis=-1)
-        return step, spread.reshape(-1, 2, 2)
+        step, spread = np.empty((len(a), 2)), np.empty((len(a), 2, 2))
+        step[:, 0], step[:, 1] = (d_weight + cross * scale) / a, scale
+        spread[:, 0, 0], spread[:, 1, 1] = (free + cross * mixed) / a, 1 / c
+        spread[:, 0, 1] = spread[:, 1, 0] = mixed
+        return step, spread
 
     def without_slopes(self) -> AbstractShrinker:
         """Return the same, at a lower price, for steps that do not follow the priors."""
@@ -278,12 +282,15 @@ class SpikeSlabShrinker(AbstractShrinker):
         """Take the step, shortened in proportion to that of the scores, within bounds."""
         at, b, noise = self._settings, states.b, states.noise
         longest = at.longest * radius[:, None, None] * np.array([2.0, 1.0])
-        priors = states.shrunk.priors + np.clip(states.shrunk.step + change, -longest, longest)
-        smallest = math.log(at.smallest_slab / b.shape[-1])
-        np.clip(priors[..., 0], smallest, 0.0, out=priors[..., 0])
+        step = np.minimum(np.maximum(states.shrunk.step + change, -longest), longest)
+        priors = states.shrunk.priors + step
+        weight, scale = priors[..., 0], priors[..., 1]
+        np.maximum(weight, math.log(at.smallest_slab / b.shape[-1]), out=weight)
+        np.minimum(weight, 0.0, out=weight)
         low = np.log(at.narrowest * noise.min(axis=-1))
         high = np.log(at.widest * np.maximum(b.max(axis=-1), -b.min(axis=-1)) + 1e-300)
-        np.clip(priors[..., 1], low, np.maximum(low, high), out=priors[..., 1])
+        np.minimum(scale, high, out=scale)
+        np.maximum(scale, low, out=scale)
         return priors
 
 
@@ -418,14 +425,14 @@ def _as_row(fitted: Sequence[FittedPrior]) -> Any:
 
 def _change(b: Array, mean: Array, variance: Array) -> Array:
     """Return ``mean^2 - 2 b mean + variance``."""
-    change = mean - 2 * b
+    change = b * -2
+    change += mean
     change *= mean
     change += variance
     return np.asarray(change)
 
 
-def _weighted(change: Array, noise: Array) -> Array:
-    """Sum changes over components and features, in units of the noise."""
-    if noise.shape[-1] == 1:
-        return np.asarray((change.sum(axis=-1) / noise[..., 0] ** 2).sum(axis=-1))
+def _in_units_of(noise: Array, change: Array) -> Array:
+    """Sum changes up over components and features, in units of the noise."""
+    change = change.sum(axis=-1, keepdims=True) if noise.shape[-1] == 1 else change
     return np.asarray((change / noise**2).sum(axis=(1, 2)))

@@ -146,7 +146,7 @@ class AbstractSlab(AbstractKernel):
 
     @staticmethod
     @abstractmethod
-    def mean_slope(z: Array, rate: Array, ratio: Ratio, variance: Array) -> Array:
+    def mean_slope(z: Array, rate: Array, ratio: Ratio, details: Details) -> Array:
         """Differentiate the posterior mean under the slab by the log scale; a new array."""
 
 
@@ -284,7 +284,7 @@ class Normal(AbstractSlab):
         return Details(mean, share + np.zeros_like(mean), first, second)
 
     @staticmethod
-    def mean_slope(z: Array, rate: Array, ratio: Ratio, variance: Array) -> Array:
+    def mean_slope(z: Array, rate: Array, ratio: Ratio, details: Details) -> Array:
         return np.asarray(2 * (rate * ratio.inner) ** 2 * z)
 
     def log_marginal(self, x: Array, s: Array) -> Array:
@@ -341,8 +341,8 @@ class Exponential(AbstractHalfLine, AbstractSlab):
         return Details(mean, variance, first, second)
 
     @staticmethod
-    def mean_slope(z: Array, rate: Array, ratio: Ratio, variance: Array) -> Array:
-        return np.asarray(rate * variance)
+    def mean_slope(z: Array, rate: Array, ratio: Ratio, details: Details) -> Array:
+        return np.asarray(rate * details.variance)
 
     def standard(self, x: Array, s: Array) -> tuple[Array, Array, Array]:
         """Direction, ``z`` along it, and rate."""
@@ -369,21 +369,21 @@ class Exponential(AbstractHalfLine, AbstractSlab):
         ]
 
 
-def _half_lines(size: Array, rate: Array) -> tuple[tuple[Array, Array], tuple[Array, Array]]:
-    """Mean and variance of ``|t|`` on the side of ``z``, and on the other."""
-    return num.half_line_moments(rate - size), num.half_line_moments(rate + size)
+def _half_lines(z: Array, rate: Array) -> tuple[tuple[Array, Array], tuple[Array, Array]]:
+    """Mean and variance of ``|t|`` above zero, and below."""
+    return num.half_line_moments(rate - z), num.half_line_moments(rate + z)
 
 
 @dataclass(frozen=True, eq=False)
 class Laplace(AbstractSlab):
     """Laplace distribution: an even mixture of an upward and a downward exponential.
 
-    With Mills ratios ``R1, R2`` of ``rate - |z|`` and ``rate + |z|`` the ratio of the marginals
-    is ``rate (R1 + R2) / 2``. All posterior moments follow from ``c = 2 / (R1 + R2)`` and
-    ``lean = (R1 - R2) / (R1 + R2)``, the excess probability of the side of ``z``:
+    With Mills ratios ``R1, R2`` of ``rate - z`` and ``rate + z`` the ratio of the marginals is
+    ``rate (R1 + R2) / 2``. All posterior moments follow from ``c = 2 / (R1 + R2)`` and
+    ``lean = (R1 - R2) / (R1 + R2)``, the excess probability of positive values:
 
-        E|t| = c - rate + |z| lean,    E t = |z| - rate lean (towards z),
-        var t = 1 + rate^2 (1 - lean^2) - rate c.
+        E t = z - rate lean,    var t = 1 + rate^2 (1 - lean^2) - rate c,
+        E|t| = c - rate + z lean,    cov(t, |t|) = lean (2 - var t) - rate (1 - lean^2) E t.
     """
 
     second_moment: ClassVar[float] = 2.0
@@ -393,11 +393,9 @@ class Laplace(AbstractSlab):
     def ratio(z: Array, rate: Array) -> Ratio:
         size = np.abs(z)
         if rate.max(initial=0.0) > _NARROW:
-            return Laplace._narrow_ratio(size, rate)
+            return Laplace._narrow_ratio(z, size, rate)
         excess = None
-        if (
-            size.max(initial=0.0) > _STRONG
-        ):  # where only the exponent (rate - |z|)^2 / 2 of R1 grows
+        if size.max(initial=0.0) > _STRONG:  # where only (rate - |z|)^2 / 2 grows
             excess = np.maximum(size - _STRONG, 0.0) * (0.5 * (size + _STRONG) - rate)
             size = np.minimum(size, _STRONG)
         # R1 + R2 is exp((rate - |z|)^2 / 2) times what follows: the normal cdf is twice as fast
@@ -407,8 +405,7 @@ class Laplace(AbstractSlab):
         odds *= 0.5
         np.exp(odds, out=odds)
         special.ndtr(near, out=near)
-        far = size + rate
-        np.negative(far, out=far)
+        far = -rate - size
         special.ndtr(far, out=far)
         tilt = size * (2 * rate)
         far *= np.exp(tilt, out=tilt)
@@ -417,70 +414,68 @@ class Laplace(AbstractSlab):
         lean /= near
         odds *= near
         odds *= num.SQRT_HALF_PI * rate
-        return Ratio(odds, excess, lean)
+        return Ratio(odds, excess, np.copysign(lean, z, out=lean))
 
     @staticmethod
-    def _narrow_ratio(size: Array, rate: Array) -> Ratio:
+    def _narrow_ratio(z: Array, size: Array, rate: Array) -> Ratio:
         near, excess = _mills(rate - size)
         far = num.mills(rate + size)
         total = near + far
-        return Ratio(0.5 * rate * total, excess, (near - far) / total)
+        return Ratio(0.5 * rate * total, excess, np.copysign((near - far) / total, z))
 
     @staticmethod
     def details(z: Array, rate: Array, ratio: Ratio) -> Details:
-        size, lean = np.abs(z), ratio.inner
+        lean = ratio.inner
         if rate.max(initial=0.0) > _NARROW:
-            return Laplace._narrow_details(z, size, rate, lean)
+            return Laplace._narrow_details(z, rate, lean)
         squared = rate * rate
         mean = rate * lean
-        np.subtract(size, mean, out=mean)
-        inverse = 1 / ratio.odds
-        variance = 1 - lean
-        variance *= 1 + lean
+        np.subtract(z, mean, out=mean)
+        inverse = squared / ratio.odds  # rate c
+        variance = lean * lean
+        variance *= -squared
+        variance += 1 + squared
         variance -= inverse
-        variance *= squared
-        variance += 1
-        # rate E|t|, and rate^2 var|t| - rate E|t| as a difference of squares
-        inverse *= squared
-        inverse -= squared
-        towards = size * rate
-        towards *= lean
-        distance = np.add(inverse, towards, out=inverse)
-        np.multiply(mean, rate, out=towards)
-        second = towards - distance
-        towards += distance
-        second *= towards
-        second += squared * variance
-        second -= distance
+        distance = z * lean  # becomes rate E|t|
+        distance *= rate
+        distance += inverse
+        distance -= squared
+        second = np.multiply(mean, mean, out=inverse)
+        second += variance
+        second *= squared
+        second -= distance * (distance + 1)
         distance -= 1
-        return Details(np.copysign(mean, z, out=mean), variance, distance, second)
+        return Details(mean, variance, distance, second)
 
     @staticmethod
-    def mean_slope(z: Array, rate: Array, ratio: Ratio, variance: Array) -> Array:
-        """Differentiate the mean: ``rate cov(t, |t|)``, towards z."""
-        size, lean = np.abs(z), ratio.inner
+    def mean_slope(z: Array, rate: Array, ratio: Ratio, details: Details) -> Array:
+        """Differentiate the mean: ``rate cov(t, |t|)``."""
+        lean = ratio.inner
         if rate.max(initial=0.0) > _NARROW:
-            (near, near_var), (far, far_var) = _half_lines(size, rate)
+            (up, up_var), (down, down_var) = _half_lines(z, rate)
             share, rest = 0.5 * (1 + lean), 0.5 * (1 - lean)
-            slope = share * near_var - rest * far_var + share * rest * (near**2 - far**2)
+            slope = share * up_var - rest * down_var + share * rest * (up**2 - down**2)
         else:
-            slope = rate * lean / ratio.odds
-            slope -= size * (1 - lean) * (1 + lean)
-            slope *= rate
-            slope += lean
+            slope = 2 - details.variance
+            slope *= lean
+            rest = lean * lean
+            np.subtract(1, rest, out=rest)
+            rest *= details.mean
+            rest *= rate
+            slope -= rest
         slope *= rate
-        return np.copysign(slope, z, out=slope)
+        return slope
 
     @staticmethod
-    def _narrow_details(z: Array, size: Array, rate: Array, lean: Array) -> Details:
+    def _narrow_details(z: Array, rate: Array, lean: Array) -> Details:
         """Details from the moments on either side of zero: slower, but nothing cancels."""
-        (near, near_var), (far, far_var) = _half_lines(size, rate)
+        (up, up_var), (down, down_var) = _half_lines(z, rate)
         share, rest = 0.5 * (1 + lean), 0.5 * (1 - lean)
-        within, between = share * near_var + rest * far_var, share * rest
-        mean = np.copysign(share * near - rest * far, z)
-        variance = within + between * (near + far) ** 2
-        distance = rate * (share * near + rest * far)
-        spread = within + between * (near - far) ** 2
+        within, between = share * up_var + rest * down_var, share * rest
+        mean = share * up - rest * down
+        variance = within + between * (up + down) ** 2
+        distance = rate * (share * up + rest * down)
+        spread = within + between * (up - down) ** 2
         return Details(mean, variance, distance - 1, rate * rate * spread - distance)
 
     def _standard(self, x: Array, s: Array) -> tuple[Array, Array]:
@@ -492,7 +487,7 @@ class Laplace(AbstractSlab):
     def log_marginal(self, x: Array, s: Array) -> Array:
         z, rate = self._standard(x, s)
         size = np.abs(z)
-        return _log_marginal(self._narrow_ratio(size, rate), size, rate) - np.log(s)
+        return _log_marginal(self._narrow_ratio(z, size, rate), size, rate) - np.log(s)
 
     def moments(self, x: Array, s: Array) -> tuple[Array, Array]:
         z, rate = self._standard(x, s)
@@ -679,7 +674,7 @@ class Bump:
         second = z * z * variance - 2 * z * cross + (fourth - square * square) + first - square
         return Details(mean, variance, first, second)
 
-    def mean_slope(self, z: Array, rate: Array, ratio: Ratio, variance: Array) -> Array:
+    def mean_slope(self, z: Array, rate: Array, ratio: Ratio, details: Details) -> Array:
         """Differentiate the posterior mean under the slab by the log scale; a new array."""
-        mean, _, cross, _ = self._moments(z, rate, ratio)
+        mean, variance, cross, _ = self._moments(z, rate, ratio)
         return np.asarray(mean + z * variance - cross)

@@ -100,11 +100,11 @@ def evaluate_two_groups(
                 (mean[rows, part], variance[rows, part]),
                 None if by_parameter is None else by_parameter[rows, :, part],
             )
-    if s.size > 1 or s[0, 0] != 1:
-        mean *= s
-        variance *= s * s
-        if by_parameter is not None:
-            by_parameter *= s[:, None]
+    unit = weight[:, None] * s
+    mean *= unit
+    variance *= unit * s
+    if by_parameter is not None:
+        by_parameter *= unit[:, None]
     return Evaluation(*_derivatives(sums, weight, has_spike), mean, variance, by_parameter)
 
 
@@ -133,11 +133,11 @@ def _evaluate_block(
 ) -> Array:
     """Add (1) to (4) up over entries, in terms of ``p = q / w`` and ``1 - w G``.
 
-    Mean and variance are written to `moments`, derivatives of the mean to `slopes`.
+    Mean and variance are written to `moments`, derivatives of the mean to `slopes`, all over ``w``.
     """
     ratio = slab.ratio(z, rate)
-    mean, variance, first, second = slab.details(z, rate, ratio)
-    by_scale = None if slopes is None else slab.mean_slope(z, rate, ratio, variance)
+    details = slab.details(z, rate, ratio)
+    mean, variance, first, second = details
     # the density 1 + w (R - 1), in a form that does not lose tiny odds
     inverse = w * ratio.odds
     inverse += 1 - w
@@ -164,20 +164,18 @@ def _evaluate_block(
             np.vecdot(first, counted_crossed),
         ]
     )
-    # q times the slab's variance, and q (1 - q) times the square of its mean between the two
-    p *= w
-    inverse *= w
     np.multiply(p, mean, out=moments[0])
-    if slopes is not None and by_scale is not None:
-        np.multiply(inverse, mean, out=slopes[:, 0])
+    inverse *= mean
+    between = inverse * (1 - w)
+    if slopes is not None:
+        slopes[:, 0] = inverse
+        by_scale = slab.mean_slope(z, rate, ratio, details)
         by_scale *= p
-        first *= slopes[:, 0]
-        first *= 1 - w
+        first *= between
         np.add(by_scale, first, out=slopes[:, 1])
-    inverse *= 1 - w
-    mean *= mean
-    mean *= inverse
+    # q times the slab's variance, and q (1 - q) times the square of its mean between the two
     variance *= p
+    mean *= between
     np.add(variance, mean, out=moments[1])
     return sums
 
