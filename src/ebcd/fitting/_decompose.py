@@ -330,11 +330,14 @@ def _searched(problem: Problem, model: Model, rng: np.random.Generator) -> State
         type(model.noise)(model.noise.n_samples, model.noise.variances[features]),
         shrinker_for(problem.priors, features.size),
     )
-    best = searched(part)
-    if problem.scores is not None:
-        best = _better(part, problem.scores, best, monitor)
-    found = _with_exact_priors(part, best, problem.priors)
-    if not found.shrunk.mean.any(axis=-1).all():  # these features do not tell them all from noise
+    starts = [searched(part)]
+    if problem.scores is not None:  # these may not tell weak components of few features from noise
+        starts = [_better(part, problem.scores, starts[0], monitor), starts[0].take(slice(1))]
+    for best in starts:
+        found = _with_exact_priors(part, best, problem.priors)
+        if found.shrunk.mean.any(axis=-1).all():
+            break
+    else:
         return searched(model)
     monitor.stage("best start, on all features")
     stepwise = isinstance(model.shrinker, SpikeSlabShrinker)
@@ -513,8 +516,12 @@ def finished(problem: Problem, model: Model, exact: bool, states: Any, start: An
             states = better
             continue
         priors = [prior for prior, lives in zip(priors, alive, strict=True) if lives]
-        model = replace(model, shrinker=rough_shrinker(priors))
-        states = route.only(model, states, alive)
+        stepwise = isinstance(model.shrinker, SpikeSlabShrinker)
+        if stepwise and _gain(states, before) < SIZES.worth_climbing:  # the others are at rest
+            states = route.only(model, before, alive)
+        else:  # stepwise priors have missed something
+            model = replace(model, shrinker=rough_shrinker(priors))
+            states = route.only(model, states, alive)
     state = _state_of(states)
     path = [*monitor.path[:-1], state.value]
     return Fit(state, path, len(path), converged and monitor.started, model.leading, priors)
