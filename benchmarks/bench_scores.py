@@ -7,11 +7,14 @@ simulations
     ``sim1.npz`` and ``sim2.npz`` of that folder. Mean angles (over a right angle) of every true
     component, distance of covariances, with standard errors.
 varied
-    The 130 problems of `bench_search`: relaxed against orthogonal scores, component by component.
+    The 130 problems of `bench_search` (or another of its sets, ``--set fresh``): other scores
+    against orthogonal ones, over all and by kind of loadings. Dense loadings are normal, so they
+    are fitted with a normal prior, too.
 correlated
     True scores that are correlated 0.3 and 0.6.
 time
-    Time of fits, as multiples of a fit with orthogonal scores.
+    Time of fits, as multiples of a fit with orthogonal scores, and of 50 bootstrap fits, as
+    multiples of one fit.
 """
 
 from __future__ import annotations
@@ -19,7 +22,9 @@ from __future__ import annotations
 import argparse
 import time
 import warnings
+from collections import defaultdict
 from collections.abc import Callable
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -87,24 +92,35 @@ def _measures(model: Any, V: np.ndarray, Sigma: np.ndarray) -> list[float]:
     return [*component_angles(V, L), covariance_distance(Sigma, L), model.n_components_]
 
 
-def varied() -> None:
+def varied(which: str) -> None:
     """Print how angles change with the score model on varied problems."""
-    angles: dict[str, list[float]] = {name: [] for name in SCORES}
-    for problem in problems("varied"):
+    change: dict[tuple[str, str], list[float]] = defaultdict(list)
+    for problem in problems(which):
+        cases = {"": "point_laplace"} | ({" normal": "normal"} if problem.kind == "dense" else {})
         truth = _truth(problem.name)
-        for name in SCORES:
-            found = fit(name, problem.k, problem.X).components_
-            angles[name].append(float(component_angles(truth, found.T).mean()))
-    base = np.array(angles["orthogonal"])
-    print(f"\nVaried problems ({base.size}): mean angle of orthogonal scores {base.mean():.4f}")
-    for name in SCORES[1:]:
-        change = np.array(angles[name]) - base
+        for label, prior in cases.items():
+            angles = {
+                name: component_angles(
+                    truth, fit(name, problem.k, problem.X, prior=prior).components_.T
+                )
+                for name in SCORES
+            }
+            for name in SCORES[1:]:
+                found = float((angles[name] - angles["orthogonal"]).mean())
+                for kind in ("all", problem.kind) if not label else (problem.kind + label,):
+                    change[name, kind].append(found)
+    print(f"\nVaried problems ({which}): change of the mean angle against orthogonal scores")
+    for (name, kind), values in sorted(change.items()):
+        found = np.array(values)
         print(
-            f"{name:12} change {change.mean():+.4f}, better by more than 0.01 in "
-            f"{(change < -0.01).sum()}, worse in {(change > 0.01).sum()} "
-            f"({(change > 0.01).mean():.1%})",
+            f"{name:12} {kind:14} {found.mean():+.4f} ({_error(found):.4f}), better by more than "
+            f"0.01 in {(found < -0.01).sum()}, worse in {(found > 0.01).sum()} of {found.size}",
             flush=True,
         )
+
+
+def _error(values: np.ndarray) -> float:
+    return float(values.std(ddof=1) / np.sqrt(values.size))
 
 
 def _truth(name: str) -> np.ndarray:
@@ -140,7 +156,7 @@ def correlated() -> None:
 
 
 def times() -> None:
-    """Print times as multiples of those with orthogonal scores, medians of repeated fits."""
+    """Print processor times of fits, taken in turns, and of bootstrap fits: medians of rounds."""
     rng = np.random.default_rng(0)
     cases: dict[str, tuple[int, list[np.ndarray], int]] = {
         "Simulation 1, 50 x 500": (2, data_sets(1, None)[:10], 5),
@@ -149,17 +165,26 @@ def times() -> None:
         "2,000 x 20,000": (5, [_large(2_000, 20_000, rng)], 3),
     }
     print("\nTime over that of orthogonal scores (one thread: set OPENBLAS_NUM_THREADS=1)")
-    for label, (k, sets, repeats) in cases.items():
-        seconds: dict[str, list[float]] = {name: [] for name in SCORES}
-        for _ in range(repeats):
-            for name in SCORES:
-                began = time.perf_counter()
-                for X in sets:
-                    fit(name, k, X)
-                seconds[name].append((time.perf_counter() - began) / len(sets))
-        base = np.median(seconds["orthogonal"])
-        ratios = ", ".join(f"{name} {np.median(seconds[name]) / base:.2f}" for name in SCORES[1:])
-        print(f"{label:26} {1e3 * base:7.1f} ms; {ratios}", flush=True)
+    for label, (k, sets, rounds) in cases.items():
+        once: dict[str, list[float]] = defaultdict(list)
+        draws: dict[str, list[float]] = defaultdict(list)
+        for _, name in product(range(rounds), SCORES):
+            began = time.process_time()
+            models = [fit(name, k, X) for X in sets]
+            once[name].append(time.process_time() - began)
+            if len(sets) > 1:
+                began = time.process_time()
+                for model in models:
+                    model.bootstrap(random_state=0)
+                draws[name].append(time.process_time() - began)
+        base = np.median(once["orthogonal"])
+        ratios = ", ".join(f"{name} {np.median(once[name]) / base:.2f}" for name in SCORES[1:])
+        print(f"{label:26} {1e3 * base / len(sets):7.1f} ms; {ratios}", flush=True)
+        if draws:
+            ratios = ", ".join(
+                f"{name} {np.median(draws[name]) / np.median(once[name]):.1f}" for name in SCORES
+            )
+            print(f"{'':26} 50 bootstrap fits over one fit: {ratios}", flush=True)
 
 
 def _large(n: int, p: int, rng: np.random.Generator) -> np.ndarray:
@@ -175,11 +200,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     choices = ("simulations", "varied", "correlated", "time")
     parser.add_argument("parts", nargs="*", choices=[*choices, []], default=list(choices))
+    parser.add_argument("--set", default="varied", help="of problems of bench_search")
     parser.add_argument("--reference", type=Path, help="folder with sim1.npz and sim2.npz")
     options = parser.parse_args()
     runs: dict[str, Callable[[], None]] = {
         "simulations": lambda: simulations(options.reference),
-        "varied": varied,
+        "varied": lambda: varied(options.set),
         "correlated": correlated,
         "time": times,
     }

@@ -9,7 +9,8 @@ oracle that knows the true scores and has only to regress on them and to fit the
 design and pooled: the share of true loadings above three standard errors that lie in intervals of
 90 %, the same for loadings that are zero, wrong signs among those with a local false sign rate
 below 0.01 and 0.05, and the root mean squared error over that of orthogonal scores. With
-``--bootstrap B`` intervals of B parametric bootstrap fits are added, for integrated scores.
+``--bootstrap B`` intervals of B parametric bootstrap fits are added, for integrated scores, and
+``--design N P SHARE STRENGTH`` is for one design only.
 """
 
 from __future__ import annotations
@@ -143,12 +144,17 @@ def main() -> None:
     parser.add_argument("--sets", type=int, default=40, help="data sets of each design")
     parser.add_argument("--bootstrap", type=int, default=0, help="fits of each bootstrap")
     parser.add_argument("--first", type=int, default=100, help="first seed")
+    names = ("N", "P", "SHARE", "STRENGTH")
+    parser.add_argument("--design", type=float, nargs=4, metavar=names, help="only this one")
     options = parser.parse_args()
+    designs = [(*shape, *rest) for shape, *rest in product(SHAPES, SHARES, STRENGTHS)]
+    if options.design:
+        designs = [design for design in designs if design == tuple(options.design)]
     warnings.simplefilter("ignore")
     seeds = range(options.first, options.first + options.sets)
     results = {}
     print(f"n, p, share, strength: coverage of {LEVEL:.0%} intervals / wrong signs at lfsr < .01")
-    for (n, p), share, strength in product(SHAPES, SHARES, STRENGTHS):
+    for n, p, share, strength in designs:
         found = measure((n, p, share, strength), seeds, options.bootstrap)
         results[n, p, share, strength] = found
         cells = (f"{m} {c[1] / c[0]:.3f}/{_share(c[5], c[4]):.1%}" for m, c in found.items())
@@ -162,7 +168,7 @@ def summary(name: str, results: dict[Any, dict[str, np.ndarray]]) -> str:
     """Return coverage against the oracle, wrong signs and errors over all designs."""
     total = sum(found[name] for found in results.values())
     gap = {d: f[name][1] / f[name][0] - f["oracle"][1] / f["oracle"][0] for d, f in results.items()}
-    least = min(value for design, value in gap.items() if design[0] >= 100)
+    least = min((value for design, value in gap.items() if design[0] >= 100), default=np.nan)
     ratios = [np.sqrt(f[name][8] / f["orthogonal"][8]) for f in results.values()]
     worst = max(_share(found[name][5], found[name][4]) for found in results.values())
     return (

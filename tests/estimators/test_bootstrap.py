@@ -120,6 +120,21 @@ def test_the_data_of_the_model_lead_back_to_it(scores, scale, noise, prior):
     np.testing.assert_allclose(matched(expected, found), expected, atol=0.02 * size)
 
 
+@pytest.mark.parametrize("strength", [1.0, 0.35])  # of which the second loses components
+@pytest.mark.parametrize("noise", ["constant", "per_feature"])
+@pytest.mark.parametrize("scores", SCORES)
+def test_fits_to_draws_do_not_depend_on_each_other(scores, noise, strength):
+    rng = np.random.default_rng(1)
+    X = strength * rng.normal(size=(60, 2)) @ true_loadings() + rng.normal(size=(60, P))
+    model = EBCD(2, scores=scores, noise=noise).fit(X)
+    source, seeds = _GaussianDraws(model), list(range(8))
+    together = [matched(model.components_, found) for found in _refitted(model, source, seeds)]
+    alone = [matched(model.components_, *_refitted(model, source, [seed])) for seed in seeds]
+    np.testing.assert_allclose(together, alone, atol=1e-3)
+    if strength < 1 and scores == "integrated" and noise == "constant":
+        assert not np.any(together, axis=-1).all()
+
+
 class TestRows:
     @pytest.mark.parametrize("kind", [np.asarray, csr_array, csc_array])
     def test_of_any_matrix(self, model, kind):

@@ -181,6 +181,15 @@ def test_covariance_will_do(name, noise):
         np.testing.assert_allclose(left, right, rtol=1e-8, atol=1e-8)
 
 
+def test_steps_of_priors_that_went_too_far_become_shorter():
+    X, _ = draw(p=30, k=3, seed=33, strength=0.3)
+    model = model_of(X, k=3)
+    options = {"tol": 1e-5, "max_iter": 500}
+    found = settle(model, SCORES["relaxed"], start_of(model, 3), lambda s: False, **options)
+    assert found.converged
+    assert found.n_iter < 40  # 77 if every iteration tries the whole step again
+
+
 def test_correlated_scores_do_not_mix_components():
     errors = {name: [] for name in SCORES}
     for seed in range(4):

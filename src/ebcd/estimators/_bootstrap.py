@@ -21,19 +21,16 @@ from ebcd._parameters import MOST_TRIALS, N_JOBS, PROBABILITY, as_generator, cho
 from ebcd.data import AbstractCovariance, Input, is_sparse
 from ebcd.data._inputs import from_matrix
 from ebcd.data._moments import check_finite
+from ebcd.data._settings import SETTINGS as DATA
 from ebcd.fitting._decompose import Problem, decompose_near
 from ebcd.fitting._greedy import Begin
 from ebcd.fitting._progress import SECONDS_BETWEEN_LINES, Monitor, now
 from ebcd.fitting._scores import SCORES, shortening
-from ebcd.fitting._search import SearchSettings
 from ebcd.fitting._threads import threads_for
 from ebcd.priors._family import as_priors
 from ebcd.priors._fitted import FittedPrior
 from ebcd.priors._solve import Prior
 
-# Nats an iteration at which a fit to a draw stops: with a thousandth of it the median interval is
-# at most 0.3 % longer, on both simulations and with every score model.
-_TOLERANCE = 0.01
 _N_BOOT = integer(2, MOST_TRIALS)  # one has no standard deviation
 _METHOD = choice("parametric", "rows")
 
@@ -135,7 +132,7 @@ def bootstrap(
     if len(estimate):
         units = np.sqrt(model._feature_noise())
         words = "bootstrap fit" if model.verbose else ""
-        size = max(SearchSettings().entries // estimate.size, 1)
+        size = max(min(DATA.piece // estimate.size, DATA.read // (8 * source.entries)), 1)
         groups = [seeds[first : first + size] for first in range(0, n_boot, size)]
         incomplete = method == "rows" and getattr(model, "n_missing_", 0) > 0
         refit = _refitted_incomplete if incomplete else _refitted
@@ -186,6 +183,7 @@ class _GaussianDraws:
         if self._freedom >= p:
             parts = np.vstack([self._components, np.diag(self._sd)])
             self._root = np.linalg.qr(parts, mode="r")
+        self.entries = min(self._freedom, p) * p  # of a draw
 
     def draw(self, rng: np.random.Generator) -> Input:
         """Draw a matrix with the cross-products of the data."""
@@ -220,6 +218,7 @@ class _RowDraws:
         if not getattr(model, "n_missing_", 0):
             check_finite(self._matrix, getattr(model, "feature_names_in_", None))
         self._center, self._scale = bool(model.center), bool(model.scale)
+        self.entries = int(np.prod(self._matrix.shape))  # of a draw
 
     def draw(self, rng: np.random.Generator) -> Input:
         """Draw as many rows as there are."""
@@ -288,8 +287,7 @@ def _problem(model: Any, covariance: AbstractCovariance) -> Problem:
     """Return the problem of a draw: as many components as the model has, of the same families."""
     given = max(model.n_components_, len(as_priors(model.prior)))
     problem: Problem = model._problem(covariance, given, Monitor())
-    priors = _kept(model, problem.priors)
-    return replace(problem, priors=priors, tol=max(problem.tol, _TOLERANCE))
+    return replace(problem, priors=_kept(model, problem.priors))
 
 
 def _kept(model: Any, priors: Iterable[Prior]) -> list[Prior]:

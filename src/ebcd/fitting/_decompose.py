@@ -35,7 +35,7 @@ from ebcd.fitting._shrinkers import (
     rough_shrinker,
 )
 from ebcd.fitting._starts import promax, varimax
-from ebcd.fitting._states import Model, States, together
+from ebcd.fitting._states import Model, States, nearest_orthonormal, together
 from ebcd.priors._fitted import FittedPrior
 from ebcd.priors._solve import Prior
 
@@ -194,39 +194,51 @@ def _fit_from(problem: Problem, begin: Begin, start: Any, spread: Array | None =
 def decompose_near(problems: Sequence[Problem], begins: Sequence[Begin]) -> Iterator[Fit]:
     """Fit each from given loadings, priors and precision, without a look at other optima.
 
-    With other scores than the paper's, fits to data of one shape begin as one stack.
+    With other scores than the paper's, fits to data of one shape are one stack; components that
+    turn out to be empty stay, as zeros.
     """
     starts = [_near(problem, begin) for problem, begin in zip(problems, begins, strict=True)]
-    _, models, exact, points = (list[Any](part) for part in zip(*starts, strict=True))
-    scores, max_iter = problems[0].scores, problems[0].max_iter
-    alike = len(models) > 1 and len({model.factor.shape for model in models}) == 1
-    if scores is not None and alike and all(exact) and models[0].shrinker.cost == 1:
-        variances = np.stack([model.noise.variances for model in models])
-        stack = Model(
-            np.stack([model.factor for model in models]),
-            np.stack([model.diagonal for model in models]),
-            type(models[0].noise)(models[0].noise.n_samples, variances),
-            models[0].shrinker.without_slopes(),
-        )
-        parts = zip(*(point_of(states) for states in points), strict=True)
-        begun = Point(*(np.concatenate(part) for part in parts))
-        found = settle_apart(stack, scores, begun, tol=problems[0].tol, max_iter=max_iter)
-        points = [found.take(slice(i, i + 1)) for i in range(len(models))]
-    for start, point in zip(starts, points, strict=True):
-        yield finished(*start[:3], point, "auto")
+    problem, first = starts[0][:2]
+    alike = all(exact and model.factor.shape == first.factor.shape for _, model, exact, _ in starts)
+    if problem.scores is None or not alike or first.shrinker.cost > 1:
+        for problem, model, exact, begun in starts:
+            yield finished(problem, model, exact, model.at(*begun), "auto")
+        return
+    stack = Model(
+        np.stack([model.factor for _, model, _, _ in starts]),
+        np.stack([model.diagonal for _, model, _, _ in starts]),
+        type(first.noise)(
+            first.noise.n_samples, np.stack([model.noise.variances for _, model, _, _ in starts])
+        ),
+        first.shrinker.without_slopes(),
+    )
+    parts = zip(*(begun for *_, begun in starts), strict=True)
+    coordinates, precision, priors = (np.concatenate(part) for part in parts)
+    coordinates = nearest_orthonormal(coordinates)
+    point = point_of(stack.shrink(coordinates, coordinates @ stack.factor, precision, priors))
+    options: Any = {"tol": problem.tol, "max_iter": problem.max_iter}
+    settled, rests = settle_apart(stack, problem.scores, point, **options)
+    states = _with_exact_priors(stack, settled, problem.priors)
+    missed = rests & (states.value - settled.value >= SIZES.worth_climbing)
+    for i, (problem, model, _, _) in enumerate(starts):
+        if missed[i]:  # stepwise priors have missed something
+            point = point_of(settled.take(slice(i, i + 1)))
+            yield finished(problem, model, True, point, "auto")
+        else:
+            state = _state_of(states.take(slice(i, i + 1)))
+            yield Fit(state, [state.value], 1, bool(rests[i]), None, problem.priors)
 
 
-def _near(problem: Problem, begin: Begin) -> tuple[Problem, Model, bool, States]:
-    """Return the states to begin with, and what they are states of."""
+def _near(problem: Problem, begin: Begin) -> tuple[Problem, Model, bool, tuple[Array, Array, Any]]:
+    """Return what to fit, and coordinates, precision and priors to begin with."""
     assert begin.fitted is not None
     directions = begin.loadings * begin.precision
     model, exact = _model(problem, directions)
     k = min(len(problem.priors), len(model.factor))  # no more components than the data have rows
-    problem = replace(problem, priors=problem.priors[:k])
-    coordinates = model.nearest(directions[:k])[None]
-    states = model.at(coordinates, begin.precision[None], model.shrinker.begun(begin.fitted[:k]))
     problem.monitor.started = True
-    return problem, model, exact, states
+    priors = model.shrinker.begun(begin.fitted[:k])
+    begun = (model.nearest(directions[:k])[None], begin.precision[None], priors)
+    return replace(problem, priors=problem.priors[:k]), model, exact, begun
 
 
 def nothing(problem: Problem) -> Fit:
@@ -318,11 +330,14 @@ def _searched(problem: Problem, model: Model, rng: np.random.Generator) -> State
         type(model.noise)(model.noise.n_samples, model.noise.variances[features]),
         shrinker_for(problem.priors, features.size),
     )
-    best = searched(part)
-    if problem.scores is not None:
-        best = _better(part, problem.scores, best, monitor)
-    found = _with_exact_priors(part, best, problem.priors)
-    if not found.shrunk.mean.any(axis=-1).all():  # these features do not tell them all from noise
+    starts = [searched(part)]
+    if problem.scores is not None:  # these may not tell weak components of few features from noise
+        starts = [_better(part, problem.scores, starts[0], monitor), starts[0].take(slice(1))]
+    for best in starts:
+        found = _with_exact_priors(part, best, problem.priors)
+        if found.shrunk.mean.any(axis=-1).all():
+            break
+    else:
         return searched(model)
     monitor.stage("best start, on all features")
     stepwise = isinstance(model.shrinker, SpikeSlabShrinker)
@@ -502,22 +517,30 @@ def finished(problem: Problem, model: Model, exact: bool, states: Any, start: An
             states = better
             continue
         priors = [prior for prior, lives in zip(priors, alive, strict=True) if lives]
-        model = replace(model, shrinker=rough_shrinker(priors))
-        states = route.only(model, states, alive)
-    shrunk, value = states.shrunk, float(states.value[0])
-    moments = None if problem.scores is None else states.moments.take(0)
-    state = State(
+        stepwise = isinstance(model.shrinker, SpikeSlabShrinker)
+        if stepwise and _gain(states, before) < SIZES.worth_climbing:  # the others are at rest
+            states = route.only(model, before, alive)
+        else:  # stepwise priors have missed something
+            model = replace(model, shrinker=rough_shrinker(priors))
+            states = route.only(model, states, alive)
+    state = _state_of(states)
+    path = [*monitor.path[:-1], state.value]
+    return Fit(state, path, len(path), converged and monitor.started, model.leading, priors)
+
+
+def _state_of(states: Any) -> State:
+    """Return the first of states whose priors are fitted ones."""
+    shrunk = states.shrunk
+    return State(
         states.b[0],
         shrunk.mean[0],
         shrunk.variance[0],
         states.noise[0],
         states.precision[0],
         list(shrunk.priors[0]),
-        value,
-        moments,
+        float(states.value[0]),
+        None if isinstance(states, States) else states.moments.take(0),
     )
-    path = [*monitor.path[:-1], value]
-    return Fit(state, path, len(path), converged and monitor.started, model.leading, priors)
 
 
 def _gain(states: Any, before: Any) -> float:

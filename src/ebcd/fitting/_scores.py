@@ -41,6 +41,7 @@ from ebcd.fitting._growth import GrowthSettings, grown
 from ebcd.fitting._rotation import inverse_root
 from ebcd.fitting._shrinkers import Shrunk, Stack
 from ebcd.fitting._states import Model
+from ebcd.fitting._trail import Trail
 
 
 @dataclass(frozen=True)
@@ -247,6 +248,27 @@ class Point(NamedTuple):
         loadings, spread, priors = self.loadings[:, alive], self.spread[:, alive], self.priors
         return Point(loadings, spread, self.precision, priors[:, alive], self.shift)
 
+    def as_vectors(self) -> Array:
+        """Return vectors (m x d): loadings in units of the noise, logarithms of sizes, priors."""
+        sizes = (np.log(np.maximum(part, 1e-300)) for part in (self.spread, self.precision))
+        units = np.sqrt(self.precision)[:, None]
+        parts = [self.loadings * units, *sizes, self.priors, self.shift]
+        rows = (part.reshape(len(part), -1) for part in parts if part.dtype != object)
+        return np.concatenate(list(rows), axis=1)
+
+    def moved(self, vectors: Array) -> Point:
+        """Return the points that vectors stand for; priors that are no numbers stay."""
+        ends = np.cumsum([0 if part.dtype == object else part[0].size for part in self])
+        parts = np.split(vectors, ends[:-1], axis=1)
+        loadings, spread, precision, priors, shift = (
+            old if old.dtype == object else part.reshape(old.shape)
+            for part, old in zip(parts, self, strict=True)
+        )
+        spread, precision = np.exp(spread), np.exp(precision)
+        if priors.dtype != object:
+            priors = np.minimum(priors, [0.0, np.inf])  # weights are at most one
+        return Point(loadings / np.sqrt(precision)[:, None], spread, precision, priors, shift)
+
 
 def point_of(states: Any) -> Point:
     """Return where the next iteration of states starts from."""
@@ -273,16 +295,21 @@ def iterate(
     if model.incomplete is not None:
         moments, rotated = model.incomplete.scores_given(scores, start)
         return shrink_given(model, moments, rotated, start, one_by_one)
-    loadings = start.loadings
+    loadings, n = start.loadings, model.noise.n_samples
     weighted = loadings * start.precision[:, None]
-    gram = weighted @ loadings.swapaxes(1, 2)
-    gram += start.spread[:, :, None] * np.eye(loadings.shape[1])
     if product is None:
         product = (weighted @ model.factor.swapaxes(-1, -2)) @ model.factor
-    energy = product @ weighted.swapaxes(1, 2)
-    energy = 0.5 * (energy + energy.swapaxes(1, 2))
-    moments = scores.moments(gram, energy, model.noise.n_samples)
+    moments = _moments_given(scores, loadings, start.spread, weighted, product, n)
     return shrink_given(model, moments, moments.weights @ product, start, one_by_one)
+
+
+def _moments_given(
+    scores: AbstractScores, loadings: Array, spread: Array, weighted: Array, product: Array, n: Any
+) -> Moments:
+    """Return the moments that follow from (2), with ``L T`` and ``L T S`` known."""
+    gram = weighted @ loadings.swapaxes(1, 2) + spread[:, :, None] * np.eye(spread.shape[1])
+    energy = product @ weighted.swapaxes(1, 2)
+    return scores.moments(gram, 0.5 * (energy + energy.swapaxes(1, 2)), n)
 
 
 def shrink_given(
@@ -401,11 +428,83 @@ def population(scores: AbstractScores, state: Any, n_samples: Any) -> Any:
 class ScoreSettings:
     """How fits with other score models go on."""
 
-    memory: int = 6  # iterations that an extrapolation combines
-    ridge: float = 1e-10  # share of the residuals: keeps the weights of the combination finite
     rounding: float = 1e-12  # share of the objective by which it may seem to fall
     behind: float = 0.02  # nats: a start that is behind the best by more than this,
     hope: float = 5.0  # and so many times what it gained last, is given up
+
+
+SETTINGS = ScoreSettings()
+
+
+def _upwards(
+    model: Model, scores: AbstractScores, start: Point, least: Any, product: Array | None = None
+) -> ScoredStates:
+    """Iterate; components one by one where the objective would fall below `least` otherwise."""
+    new = iterate(model, scores, start, product)
+    if (new.value >= least).all():
+        return new
+    return iterate(model, scores, start, product, one_by_one=True)
+
+
+class _Going:
+    """Starts that iterate together: where they stand, and where they go next.
+
+    An iteration starts from where the last few lead to. One that lowers the objective is repeated
+    from the last result alone, and if need be with priors as they were and components one by one,
+    which cannot lower it.
+    """
+
+    def __init__(
+        self, model: Model, scores: AbstractScores, start: Point, least: Any = -np.inf
+    ) -> None:
+        self._model, self._scores = model, scores
+        self.quiet = np.zeros(len(start.loadings), dtype=int)  # iterations that gained nothing
+        self._radii = np.full(len(start.loadings), ClimbSettings.radius)  # of steps of the priors
+        self._stand_at(_upwards(model, scores, start, least))
+        self._trail = Trail(self._vectors, start.loadings[0].size)
+
+    def _stand_at(self, states: ScoredStates) -> None:
+        self.states = states
+        self._plain = _next_point(self._model, self._scores, states, self._radii)
+        self._vectors = self._plain.as_vectors()
+
+    def advance(self, tol: float) -> Array:
+        """Do one iteration; return what it gained."""
+        states, plain, ahead = self.states, self._plain, self._trail.ahead()
+        before = self._vectors.copy() if ahead is None else ahead
+        point = plain if ahead is None else plain.moved(ahead)
+        new = iterate(self._model, self._scores, point)
+        lowest = states.value - SETTINGS.rounding * np.abs(states.value)
+        fell = ~(new.value >= lowest)
+        if fell.any() and ahead is not None:
+            before[fell] = self._vectors[fell]
+            new.fill(fell, self._iterated(plain, fell))
+        stuck = ~(new.value >= lowest)
+        if stuck.any():
+            last = point_of(states)
+            before[stuck] = last.as_vectors()[stuck]
+            new.fill(stuck, self._iterated(last, stuck, one_by_one=True))
+            new.put(~(new.value >= lowest), states)  # only where a bound moves
+        # where a step of the priors went too far, the next ones are shorter
+        longer = np.minimum(2 * self._radii, ClimbSettings.radius)
+        self._radii = np.where(stuck, self._radii / 4, longer)
+        self._stand_at(new)
+        self._trail.add(before, self._vectors, fell)
+        gain = np.asarray(new.value - states.value)
+        self.quiet = np.where(gain < tol, self.quiet + 1, 0)
+        return gain
+
+    def _iterated(self, point: Point, which: Any, one_by_one: bool = False) -> ScoredStates:
+        """Do an iteration of some of the starts."""
+        model = self._model.of(which)
+        return iterate(model, self._scores, point.take(which), one_by_one=one_by_one)
+
+    def keep(self, index: Any) -> None:
+        """Go on with some of the starts."""
+        self._model, self.states = self._model.of(index), self.states.take(index)
+        self._plain, self._vectors = self._plain.take(index), self._vectors[index]
+        self.quiet, self._radii = self.quiet[index], self._radii[index]
+        self._trail.keep(index)
 
 
 def settle(
@@ -416,75 +515,51 @@ def settle(
     *,
     tol: float,
     max_iter: int,
-    least: Array | None = None,
+    least: Any = -np.inf,
     patience: int = 2,
-    settings: ScoreSettings = ScoreSettings(),
 ) -> Climbed:
     """Iterate until each gains less than `tol`, `patience` times in a row; the best first.
 
-    Iterations are extrapolated by Anderson's method: the next one starts from a combination of
-    the last few results. One that lowers the objective is repeated from the last result alone,
-    and if need be with priors as they were and components one by one, which cannot lower it.
     `least` is the value of the objective that the points have reached.
     """
-    states = iterate(model, scores, start)
-    if least is not None and not (states.value >= least).all():
-        states = iterate(model, scores, start, one_by_one=True)
-    plain = _next_point(model, scores, states)
-    trail: list[Array] = []
-    quiet = np.zeros(len(states), dtype=int)
-    stops, converged, n_iter = callback(states), False, 1
+    going = _Going(model, scores, start, least)
+    stops, converged, n_iter = callback(going.states), False, 1
     while n_iter < max_iter and not (stops or converged):
-        point = plain if len(trail) < 2 else _extrapolated(trail, plain, settings)
-        new, before = iterate(model, scores, point), _as_vectors(point)
-        lowest = states.value - settings.rounding * np.abs(states.value)
-        fell = ~(new.value >= lowest)
-        if fell.any() and point is not plain:
-            new.put(fell, iterate(model, scores, plain))
-            before[fell] = _as_vectors(plain)[fell]
-        stuck = ~(new.value >= lowest)
-        if stuck.any():
-            point = point_of(states)
-            new.put(stuck, iterate(model, scores, point, one_by_one=True))
-            new.put(~(new.value >= lowest), states)  # only where a bound moves
-            before[stuck] = _as_vectors(point)[stuck]
-        plain = _next_point(model, scores, new)
-        step = np.stack([before, _as_vectors(plain)])
-        trail = [*trail, step][-settings.memory :]
-        for earlier in trail[:-1]:
-            earlier[:, fell] = step[:, fell]  # they begin anew
-        gain = new.value - states.value
-        quiet = np.where(gain < tol, quiet + 1, 0)
-        states, stops, n_iter = new, callback(new), n_iter + 1
-        converged = bool((quiet >= patience).all())
-        lost = states.value.max() - states.value > settings.behind + settings.hope * gain
-        if len(states) > 1 and settings.behind < np.inf:
-            lost |= _repeats(states)
-        if n_iter > 2 and lost.any():
-            states, plain, quiet = states.take(~lost), plain.take(~lost), quiet[~lost]
-            trail = [step[:, ~lost] for step in trail]
-    best_first = np.argsort(-states.value, kind="stable")
-    return Climbed(states.take(best_first), converged, n_iter)
+        gain = going.advance(tol)
+        stops, n_iter = callback(going.states), n_iter + 1
+        converged = bool((going.quiet >= patience).all())
+        if n_iter > 2 and len(going.states) > 1:
+            behind = going.states.value.max() - going.states.value
+            lost = (behind > SETTINGS.behind + SETTINGS.hope * gain) | _repeats(going.states)
+            if lost.any():
+                going.keep(~lost)
+    best_first = np.argsort(-going.states.value, kind="stable")
+    return Climbed(going.states.take(best_first), converged, n_iter)
 
 
 def settle_apart(
-    model: Model, scores: AbstractScores, start: Point, *, tol: float, max_iter: int
-) -> Point:
-    """Iterate fits to different data together until half of them come to rest.
+    model: Model, scores: AbstractScores, start: Point, tol: float, max_iter: int, patience: int = 2
+) -> tuple[ScoredStates, Any]:
+    """Iterate fits to different data until each comes to rest; return whether they did, too.
 
-    The model has a factor for each. To go on with all for the sake of the slowest would cost more
-    than the stack saves.
+    The model is a stack, with a factor for each. Those at rest leave, so that nothing is spent on
+    them while the slowest go on.
     """
-    found: list[ScoredStates] = []
-
-    def half_rests(states: ScoredStates) -> bool:
-        gain = states.value - found[-1].value if found else np.inf
-        found[:] = [states]
-        return bool(np.median(gain) < tol)
-
-    apart = ScoreSettings(behind=np.inf)
-    settle(model, scores, start, half_rests, tol=0.0, max_iter=max_iter, settings=apart)
-    return point_of(found[-1])
+    going = _Going(model, scores, start)
+    found, moving = going.states, np.arange(len(start.loadings))
+    for _ in range(max_iter - 1):
+        going.advance(tol)
+        moves = going.quiet < patience
+        if moves.all():
+            continue
+        found.fill(moving[~moves], going.states.take(~moves))
+        moving = moving[moves]
+        if not moving.size:
+            break
+        going.keep(moves)
+    else:
+        found.fill(moving, going.states)
+    return found, ~np.isin(np.arange(len(found)), moving)
 
 
 def settle_growing(
@@ -511,9 +586,7 @@ def settle_growing(
         if not directions.any():
             return Climbed(states, True, used)
         product = np.ascontiguousarray(covariance.matmul(directions.T).T)
-        new = iterate(model, scores, point, product[None])
-        if not new.value[0] >= states.value[0]:
-            new = iterate(model, scores, point, product[None], one_by_one=True)
+        new = _upwards(model, scores, point, states.value, product[None])
         new = new if new.value[0] >= states.value[0] else states
         gain, before = float(new.value[0] - states.value[0]), reached
         states, used, reached = new, used + 1, float(new.value[0])
@@ -538,15 +611,17 @@ def settle_growing(
 
 def with_solved_priors(model: Model, states: ScoredStates, fitted: Any) -> ScoredStates:
     """Solve the normal-means problems of the components to the end, at the same scores."""
-    start = point_of(states)._replace(priors=fitted)
     # the noise of the normal means is that of the precision that the scores were found with
     before = 1 / (model.noise.n_samples * states.noise[:, 0] ** 2)
     before /= _own(states.moments)[:, 0]
-    start = start._replace(precision=before)
+    start = point_of(states)._replace(priors=fitted, precision=before)
     found = shrink_given(model, states.moments, states.rotated, start, one_by_one=False)
-    if (found.value >= states.value).all():
-        return found
-    return shrink_given(model, states.moments, states.rotated, start, one_by_one=True)
+    fell = ~(found.value >= states.value)
+    if fell.any():
+        some, start = states.take(fell), start.take(fell)
+        again = shrink_given(model.of(fell), some.moments, some.rotated, start, one_by_one=True)
+        found.fill(fell, again)
+    return found
 
 
 def _repeats(states: ScoredStates) -> Array:
@@ -558,14 +633,13 @@ def _repeats(states: ScoredStates) -> Array:
     return np.asarray(alike.all(axis=-1) & (np.arange(len(states)) != best))
 
 
-def _next_point(model: Model, scores: AbstractScores, states: ScoredStates) -> Point:
+def _next_point(model: Model, scores: AbstractScores, states: ScoredStates, radii: Array) -> Point:
     """Return where the next iteration starts from, with a step of the priors.
 
     Scores may be shorter if loadings and the scales of their priors are longer by as much. All that
     changes is the `term` of the score model, which is largest at its own mean square; iterations
     alone take long to get there.
     """
-    radii = np.full(len(states), ClimbSettings.radius)
     point = point_of(states)._replace(priors=model.shrinker.next_priors(states, 0.0, radii))
     if model.incomplete is not None:
         stretched: Point = model.incomplete.stretched(point, states.moments)
@@ -581,57 +655,11 @@ def _next_point(model: Model, scores: AbstractScores, states: ScoredStates) -> P
     )
 
 
-def _extrapolated(trail: list[Array], plain: Point, settings: ScoreSettings) -> Point:
-    """Combine the results of steps so that the changes of the loadings nearly cancel.
-
-    A step is a pair of vectors, before and after it (2 x m x d).
-
-    That leads to a stationary point, be it a saddle, from which steps move away ever faster. Where
-    the combination lies behind the last step, that is taken once more instead.
-    """
-    before, after = np.stack(trail, axis=2)
-    h, size = len(trail), plain.loadings[0].size
-    changes = (after - before)[..., :size]
-    gram = changes @ changes.swapaxes(1, 2)
-    gram /= np.maximum(np.trace(gram, axis1=1, axis2=2), 1e-300)[:, None, None]
-    weights = np.linalg.solve(gram + settings.ridge * np.eye(h), np.ones((h, 1)))
-    weights /= weights.sum(axis=1, keepdims=True)
-    found = (weights.swapaxes(1, 2) @ after)[:, 0]
-    behind = np.vecdot(found[:, :size] - before[:, -1, :size], changes[:, -1]) < 0
-    found[behind] = 2 * after[behind, -1] - after[behind, -2]
-    # beyond what there was, sizes and priors go by a factor of e at most
-    rest = after[..., size:]
-    found[:, size:] = np.clip(found[:, size:], rest.min(axis=1) - 1, rest.max(axis=1) + 1)
-    return _from_vectors(found, plain)
-
-
-def _as_vectors(point: Point) -> Array:
-    """Return points as vectors (m x d): loadings in units of the noise, logarithms of sizes."""
-    sizes = (np.log(np.maximum(part, 1e-300)) for part in (point.spread, point.precision))
-    parts = [point.loadings * np.sqrt(point.precision)[:, None], *sizes, point.priors, point.shift]
-    rows = (part.reshape(len(part), -1) for part in parts if part.dtype != object)
-    return np.concatenate(list(rows), axis=1)
-
-
-def _from_vectors(vectors: Array, like: Point) -> Point:
-    """Return vectors as points; priors that are no numbers stay."""
-    ends = np.cumsum([0 if part.dtype == object else part[0].size for part in like])
-    parts = np.split(vectors, ends[:-1], axis=1)
-    loadings, spread, precision, priors, shift = (
-        old if old.dtype == object else part.reshape(old.shape)
-        for part, old in zip(parts, like, strict=True)
-    )
-    spread, precision = np.exp(spread), np.exp(precision)
-    if priors.dtype != object:
-        priors = np.minimum(priors, [0.0, np.inf])  # weights are at most one
-    return Point(loadings / np.sqrt(precision)[:, None], spread, precision, priors, shift)
-
-
 def score_weights(covariance: AbstractCovariance, scores: AbstractScores, state: Any) -> Array:
     """Return the matrix ``T L' W'`` (p x k) whose product with the data are their scores."""
     weighted = state.mean * state.precision
     spread = (state.variance * state.precision).sum(axis=-1)
-    energy = weighted @ covariance.matmul(weighted.T)
-    gram = weighted @ state.mean.T + np.diag(spread)
-    moments = scores.moments(gram[None], energy[None], covariance.n_samples)
+    product = covariance.matmul(weighted.T).T
+    known = state.mean[None], spread[None], weighted[None], product[None]
+    moments = _moments_given(scores, *known, covariance.n_samples)
     return np.asarray((moments.weights[0] @ weighted).T)

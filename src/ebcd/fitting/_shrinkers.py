@@ -31,11 +31,15 @@ class Stack:
 
     def put(self, index: Any, other: Self) -> None:
         """Overwrite some of the starts by those of another stack, in place."""
-        for mine, theirs in zip(vars(self).values(), vars(other).values(), strict=True):
+        self.fill(index, other.take(index))
+
+    def fill(self, index: Any, some: Self) -> None:
+        """Overwrite some of the starts by a stack of as many, in place."""
+        for mine, theirs in zip(vars(self).values(), vars(some).values(), strict=True):
             if isinstance(mine, Stack):
-                mine.put(index, theirs)
+                mine.fill(index, theirs)
             elif mine is not None and theirs is not None:
-                mine[index] = theirs[index]
+                mine[index] = theirs
 
     @classmethod
     def together(cls, stacks: list[Self]) -> Self:
@@ -327,21 +331,33 @@ class NormalMeansShrinker(AbstractShrinker):
 
     def shrink(self, b: Array, noise: Array, priors: Any) -> Shrunk:
         """Solve a normal-means problem for each row."""
-        mean, variance = np.empty(b.shape), np.empty(b.shape)
-        fitted, objective = np.empty(b.shape[:2], dtype=object), np.zeros(len(b))
-        for i, rows in enumerate(b):
-            found = self._solved(rows, noise[i], list(priors[i]))
-            mean[i], variance[i], fitted[i] = found.mean, found.variance, found.priors
-            cost = sum(
-                prior.cost(g)
-                for prior, g in zip(self.priors, found.priors, strict=True)
-                if not isinstance(prior, FittedPrior)
-            )
-            surprise = (((rows - mean[i]) ** 2 + variance[i]) / noise[i] ** 2).sum()
-            constants = 2 * np.log(math.sqrt(2 * math.pi) * noise[i]).mean() * rows.size
-            objective[i] = found.log_likelihood.sum() + 0.5 * (surprise + constants) - cost
+        m, k, p = b.shape
+        if m > 1 and noise.shape == (m, k, 1) and not self.light_tails:
+            # in units of its noise each row is a problem of its own, whatever start it is of
+            everyone, s = NormalMeansShrinker(self.priors * m), noise.reshape(m * k, 1)
+            parts = [everyone._solved(b.reshape(m * k, p), s, list(priors.flat))]
+        else:
+            parts = [self._solved(rows, noise[i], list(priors[i])) for i, rows in enumerate(b)]
+        mean, variance = (
+            np.concatenate([part[at] for part in parts]).reshape(b.shape) for at in (2, 3)
+        )
+        fitted = np.empty(m * k, dtype=object)
+        fitted[:] = [g for part in parts for g in part.priors]
+        fitted = fitted.reshape(m, k)
+        objective = (
+            np.concatenate([part.log_likelihood for part in parts]).reshape(m, k).sum(axis=1)
+        )
+        objective -= [self._cost(row) for row in fitted]
+        surprise = (((b - mean) ** 2 + variance) / noise**2).sum(axis=(1, 2))
+        constants = 2 * np.log(math.sqrt(2 * math.pi) * noise).mean(axis=(1, 2)) * k * p
+        objective += 0.5 * (surprise + constants)
         change = _change(b, mean, variance)
         return Shrunk(mean, variance, change.sum(axis=1), objective, fitted)
+
+    def _cost(self, fitted: Any) -> float:
+        """Return what the families of one start charge for the priors that were fitted."""
+        pairs = zip(self.priors, fitted, strict=True)
+        return sum(prior.cost(g) for prior, g in pairs if not isinstance(prior, FittedPrior))
 
     def _solved(self, rows: Array, noise: Array, starts: list[Any]) -> Fits:
         """Solve the normal-means problems of one start, k x p; noise is 1 or k x 1 or p."""

@@ -7,7 +7,7 @@ orthonormal rows ``C`` (k x r) stand for the scores whose rotated data are ``B =
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -75,6 +75,13 @@ class Model:
     shrinker: AbstractShrinker
     leading: tuple[Array, Array] | None = None
     incomplete: Any = None
+
+    def of(self, index: Any) -> Model:
+        """Return the model of some of the states, which differs if each is a fit to other data."""
+        if self.factor.ndim == 2:
+            return self
+        noise = type(self.noise)(self.noise.n_samples, self.noise.variances[index])
+        return replace(self, factor=self.factor[index], diagonal=self.diagonal[index], noise=noise)
 
     def at(self, coordinates: Array, precision: Array, priors: Any = None) -> States:
         """Rotate to the scores nearest to `coordinates`, shrink, update the precision."""
