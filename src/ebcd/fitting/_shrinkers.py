@@ -18,7 +18,7 @@ from ebcd._numerics import Array
 from ebcd.priors._family import PRIORS, Fits
 from ebcd.priors._fitted import FittedPrior, MixturePrior
 from ebcd.priors._solve import Prior, solve_columns
-from ebcd.priors._two_group import evaluate_two_groups
+from ebcd.priors._two_group import SETTINGS, evaluate_two_groups, newton_step
 
 
 @dataclass(frozen=True)
@@ -168,7 +168,6 @@ class PriorSettings:
     """How far one iteration may move the weight and the scale of a spike-and-slab prior."""
 
     longest: float = 3.0  # step of the log scale per radian of the scores; of the log weight twice
-    smallest_slab: float = 1e-6  # entries in the slab: fewer are no slab
     narrowest: float = 0.01  # slab over noise: a narrower one cannot be told from the spike
     widest: float = 20.0  # slab over the largest observation: a wider one never fits
 
@@ -230,7 +229,7 @@ class SpikeSlabShrinker(AbstractShrinker):
         mean, variance = at.mean.reshape(b.shape), at.variance.reshape(b.shape)
         change = _change(b, mean, variance)
         objective = at.value.reshape(m, k).sum(axis=1) + 0.5 * _weighted(change, noise)
-        step, spread = self._newton(at.gradient, at.hessian, log_weight)
+        step, spread = newton_step(at.gradient, at.hessian, log_weight, self._has_spike)
         return Shrunk(
             mean,
             variance,
@@ -241,27 +240,6 @@ class SpikeSlabShrinker(AbstractShrinker):
             at.slopes.reshape(m, k, 2, p) if self._slopes else None,
             spread.reshape(m, k, 2, 2),
         )
-
-    def _newton(self, gradient: Array, hessian: Array, log_weight: Array) -> tuple[Array, Array]:
-        """Return Newton's step of each row, and the inverse of minus the Hessian.
-
-        The weight is profiled out. Where the likelihood is not concave in its logarithm the
-        Hessian is that in the weight itself, in which it is; where the profile curves upwards the
-        step goes uphill as far as the curvature says.
-        """
-        d_weight, slope = gradient.T
-        dd_weight, cross, curvature = hessian[:, 0, 0], hessian[:, 0, 1], hessian[:, 1, 1]
-        dd_weight = np.where(dd_weight < 0, dd_weight, dd_weight - d_weight)
-        free = ((log_weight < 0) | (d_weight < 0)) & (dd_weight < 0) & self._has_spike
-        a = np.where(free, -dd_weight, 1.0)
-        d_weight, cross = d_weight * free, cross * free
-        slope = slope + cross * d_weight / a
-        c = np.maximum(np.abs(curvature + cross**2 / a), 1e-300)
-        scale = slope / c
-        step = np.stack([(d_weight + cross * scale) / a, scale], axis=-1)
-        mixed = cross / (a * c)
-        spread = np.stack([free / a + cross * mixed / a, mixed, mixed, 1 / c], axis=-1)
-        return step, spread.reshape(-1, 2, 2)
 
     def without_slopes(self) -> AbstractShrinker:
         """Return the same, at a lower price, for steps that do not follow the priors."""
@@ -279,7 +257,7 @@ class SpikeSlabShrinker(AbstractShrinker):
         at, b, noise = self._settings, states.b, states.noise
         longest = at.longest * radius[:, None, None] * np.array([2.0, 1.0])
         priors = states.shrunk.priors + np.clip(states.shrunk.step + change, -longest, longest)
-        smallest = math.log(at.smallest_slab / b.shape[-1])
+        smallest = math.log(SETTINGS.smallest_slab / b.shape[-1])
         np.clip(priors[..., 0], smallest, 0.0, out=priors[..., 0])
         low = np.log(at.narrowest * noise.min(axis=-1))
         high = np.log(at.widest * np.maximum(b.max(axis=-1), -b.min(axis=-1)) + 1e-300)

@@ -30,9 +30,8 @@ from scipy import optimize, special
 from ebcd._numerics import Array, typical
 from ebcd._parameters import N_DRAWS, as_generator
 from ebcd.priors._family import AbstractPriorFamily, Columns, as_positive, as_scale, register
-from ebcd.priors._fitted import FittedPrior
+from ebcd.priors._fitted import AbstractJointPrior, Evaluated, FittedPrior
 from ebcd.priors._graphs import Banded, Graph, Spectral, as_adjacency, as_graph
-from ebcd.priors._joint import AbstractJointPrior, Evaluated
 
 
 @dataclass(frozen=True)

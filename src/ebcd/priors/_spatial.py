@@ -37,8 +37,7 @@ from scipy import special
 from ebcd._numerics import Array
 from ebcd._parameters import N_DRAWS, as_generator, unknown_name
 from ebcd.priors._family import PRIORS, AbstractPriorFamily, Columns, Fits, make_family, register
-from ebcd.priors._fitted import FittedPrior
-from ebcd.priors._joint import AbstractJointPrior, Evaluated
+from ebcd.priors._fitted import AbstractJointPrior, Evaluated, FittedPrior
 from ebcd.priors._solve import Prior, solve_columns
 from ebcd.priors._wavelets import FILTERS, Basis, basis
 

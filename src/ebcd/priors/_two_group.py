@@ -26,11 +26,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ebcd._numerics import CHUNK, Array, chunks
+from ebcd._numerics import CHUNK, Array, chunks, typical
 from ebcd.priors._family import Columns
-from ebcd.priors._kernels import AbstractSlab
+from ebcd.priors._kernels import AbstractSlab, Bump
 
-Slab = type[AbstractSlab]
+Slab = type[AbstractSlab] | Bump
 
 
 @dataclass(frozen=True)
@@ -39,10 +39,9 @@ class _Settings:
     # Newton's method converges quadratically: a step as short as this, in log weight and log scale,
     # is the last.
     short_step: float = 1e-3
-    tolerance: float = 1e-12  # gain in nats that is not worth a long step
     narrowest: float = 1e-4  # slab over noise: indistinguishable from the spike
     searched_from: float = 0.1  # slab over the smallest noise
-    smallest_slab: float = 1e-6  # weight of a slab, in entries
+    smallest_slab: float = 1e-6  # entries in the slab: fewer are no slab
     # A warm start is trusted if it lacks only a small share of its optimum, itself not small.
     trusted_gain: float = 0.02
     trusted_ratio: float = 3.0
@@ -182,38 +181,28 @@ def _evaluate_block(
     return sums
 
 
-def _newton_step(
-    gradient: Array, hessian: Array, log_weight: Array, radius: Array, has_spike: bool
-) -> tuple[Array, Array, Array]:
-    """Safeguarded Newton step of log weights and log scales, and the gain of the quadratic model.
+def newton_step(
+    gradient: Array, hessian: Array, log_weight: Array, has_spike: bool
+) -> tuple[Array, Array]:
+    """Return Newton's step in log weight and log scale, and the inverse of minus the Hessian.
 
-    Steps of the log scale are at most `radius` long, those of the log weight twice that.
+    The weight is profiled out. Where the likelihood is not concave in its logarithm the Hessian is
+    that in the weight itself, in which it is; where the profile curves upwards the step goes uphill
+    as far as the curvature says.
     """
-    (slope_w, slope_b), cross = gradient.T, hessian[:, 0, 1]
-    curve_w, curve_b = hessian[:, 0, 0], hessian[:, 1, 1]
-    # where (1) is not concave in log w, take the curvature of the concave function of w
-    curve_w = np.where(curve_w < 0, curve_w, curve_w - slope_w)
-    free = (curve_w < 0) & ((log_weight < 0) | (slope_w < 0))
-    if not has_spike or not free.any():
-        step_w, step_b = np.zeros(radius.shape), _capped(slope_b, curve_b, radius)
-    else:
-        inverse = np.where(free, 1 / np.where(free, curve_w, -1.0), 0.0)
-        profiled = cross * inverse
-        step_b = _capped(slope_b - profiled * slope_w, curve_b - profiled * cross, radius)
-        wanted = -(slope_w + cross * step_b) * inverse
-        step_w = np.minimum(np.minimum(np.maximum(wanted, -2 * radius), 2 * radius), -log_weight)
-        held = (step_w != wanted) & (curve_b < 0)
-        if held.any():  # there the scale adapts to where the weight can go
-            step_b = np.where(held, _capped(slope_b + cross * step_w, curve_b, radius), step_b)
-    gain = step_w * (slope_w + 0.5 * curve_w * step_w + cross * step_b)
-    gain += step_b * (slope_b + 0.5 * curve_b * step_b)
-    return step_w, step_b, gain
-
-
-def _capped(slope: Array, curvature: Array, radius: Array) -> Array:
-    """Step uphill to the maximum, or as far as an upward curvature says, within the radius."""
-    size = np.abs(slope) / np.maximum(np.abs(curvature), 1e-300)
-    return np.copysign(np.minimum(size, radius), slope)
+    d_weight, slope = gradient.T
+    dd_weight, cross, curvature = hessian[:, 0, 0], hessian[:, 0, 1], hessian[:, 1, 1]
+    dd_weight = np.where(dd_weight < 0, dd_weight, dd_weight - d_weight)
+    free = ((log_weight < 0) | (d_weight < 0)) & (dd_weight < 0) & has_spike
+    a = np.where(free, -dd_weight, 1.0)
+    d_weight, cross = d_weight * free, cross * free
+    slope = slope + cross * d_weight / a
+    c = np.maximum(np.abs(curvature + cross**2 / a), 1e-300)
+    scale = slope / c
+    step = np.stack([(d_weight + cross * scale) / a, scale], axis=-1)
+    mixed = cross / (a * c)
+    spread = np.stack([free / a + cross * mixed / a, mixed, mixed, 1 / c], axis=-1)
+    return step, spread.reshape(-1, 2, 2)
 
 
 class _State(NamedTuple):
@@ -239,7 +228,7 @@ def _climb(
     slab: Slab, columns: Columns, log_weight: Array, log_scale: Array, has_spike: bool
 ) -> tuple[_State, Array]:
     """Climb to a local maximum, all columns in step; return it and what was gained."""
-    c = columns.n_columns
+    c, eps = columns.n_columns, np.finfo(float).eps
     lowest_weight = np.log(SETTINGS.smallest_slab / columns.totals)
     lowest = math.log(SETTINGS.narrowest * float(columns.s.min()))
     highest = np.log(columns.largest + 1e-3) + 3.0
@@ -259,15 +248,17 @@ def _climb(
     radius = np.full(c, SETTINGS.radius)
     for _ in range(200):  # a few are enough unless rounding gets in the way
         w, b, reach = state.log_weight[rows], state.log_scale[rows], radius[rows]
-        step_w, step_b, gain = _newton_step(
-            state.gradient[rows], state.hessian[rows], w, reach, has_spike
-        )
-        to_w = np.maximum(w + step_w, lowest_weight[rows])
-        to_b = np.minimum(np.maximum(b + step_b, lowest), highest[rows])
+        gradient = state.gradient[rows]
+        step, _ = newton_step(gradient, state.hessian[rows], w, has_spike)
+        longest = reach[:, None] * np.array([2.0, 1.0])
+        step = np.minimum(np.maximum(step, -longest), longest)
+        to_w = np.minimum(np.maximum(w + step[:, 0], lowest_weight[rows]), 0.0)
+        to_b = np.minimum(np.maximum(b + step[:, 1], lowest), highest[rows])
+        gain = 0.5 * np.vecdot(gradient, step)
         far = _length(w, to_w, to_b - b)
         last = (far < SETTINGS.short_step) & (reach == SETTINGS.radius)
-        # shorter ones drown in rounding
-        moves = (far > math.sqrt(np.finfo(float).eps)) & (last | (gain > SETTINGS.tolerance))
+        # shorter ones drown in rounding, and so do smaller gains
+        moves = (far > math.sqrt(eps)) & (last | (gain > eps * (1 + np.abs(state.value[rows]))))
         if not moves.all():
             rows, last = rows[moves], last[moves]
             to_w, to_b, far, reach = (part[moves] for part in (to_w, to_b, far, reach))
@@ -293,27 +284,29 @@ def _length(log_weight: Array, to_w: Array, step_b: Array) -> Array:
 
 
 def _merged(columns: Columns) -> Columns:
-    """Spread entries over points that columns share, linearly in ``x / s``, with rounded ``s``."""
+    """Round observations, and unequal noise, to points that columns share."""
     # eight points per unit of noise, fewer far out, where only slabs as wide as z matter
-    place = 64 * np.arcsinh(columns.z / 8)
-    floor = np.floor(place)
-    cell_s = np.floor(16 * np.log(np.broadcast_to(columns.s, columns.x.shape)))
-    first, lowest = floor.min(), cell_s.min()
-    n_s = int(cell_s.max() - lowest) + 1
-    cell = ((floor - first) * n_s + (cell_s - lowest)).astype(np.intp)
-    ends, share = np.stack([cell, cell + n_s]), np.stack([1 - (place - floor), place - floor])
-    size = int(ends.max()) + 1
-    if size > 4 * ends.size:  # too many to count those that are empty as well
-        used, ends = np.unique(ends, return_inverse=True)
-    else:
-        used = np.arange(size)
-    index = ends.reshape(share.shape) + used.size * np.arange(len(cell))[:, None]
-    total = np.bincount(index.ravel(), share.ravel(), minlength=len(cell) * used.size)
-    counts = np.asarray(total.reshape(len(cell), -1), dtype=np.float64)
-    some = np.flatnonzero(counts.any(axis=0))
-    z = 8 * np.sinh((used[some] // n_s + first) / 64)
-    s = np.exp((used[some] % n_s + lowest + 0.5) / 16)[None] if columns.s.size > 1 else columns.s
-    return Columns(s * z, s, counts[:, some])
+    place = np.rint(64 * np.arcsinh(columns.z / 8)).astype(np.int64)
+    level = np.rint(16 * np.log(columns.s)).astype(np.int64)
+    first, n_levels = level.min(), np.ptp(level) + 1
+    used, index = np.unique(place * n_levels + (level - first), return_inverse=True)
+    counts = [np.bincount(row, minlength=used.size) for row in index.reshape(place.shape)]
+    s = np.exp((used % n_levels + first) / 16)[None] if columns.s.size > 1 else columns.s
+    z = 8 * np.sinh((used // n_levels) / 64)
+    return Columns(s * z, s, np.array(counts, dtype=np.float64))
+
+
+def _log_scales(slab: Slab, columns: Columns) -> Array:
+    """Return a grid of log scales that begins at a fraction of the noise and ends beyond the data.
+
+    Points are as far apart as this fraction or, if that is more, as the slab is wide: those of
+    slabs as wide as their scale double.
+    """
+    least = SETTINGS.searched_from * float(columns.s.min())
+    most = 2 * max(float(columns.largest.max()), typical(columns.s))
+    step = slab.width * math.log(2.0)
+    steps = np.arange(step, np.arcsinh(slab.width * most / least) + step, step)
+    return np.log(least / slab.width * np.sinh(steps))
 
 
 def _search(slab: Slab, columns: Columns, has_spike: bool) -> list[tuple[Array, Array]]:
@@ -321,9 +314,7 @@ def _search(slab: Slab, columns: Columns, has_spike: bool) -> list[tuple[Array, 
 
     The columns share their observations, which differ in their counts.
     """
-    low = math.log(SETTINGS.searched_from * float(columns.s.min()))
-    top = max(math.log(max(float(columns.largest.max()), 1e-300)), float(np.log(columns.s).mean()))
-    log_scale = np.arange(low, top + 1.0, math.log(2.0))
+    log_scale = _log_scales(slab, columns)
     counts = columns.weights[:, None]
     odds, excess, _ = slab.ratio(columns.z, columns.s * np.exp(-log_scale)[:, None])
     weight = np.ones((columns.n_columns, log_scale.size))

@@ -92,7 +92,7 @@ def as_observations(x: ArrayLike, s: ArrayLike) -> tuple[Array, Array]:
     return values, noise
 
 
-def check_ratio(x: Array, s: Array, less: str = "") -> None:
+def check_ratio(x: Array, s: Array, what: str = "x") -> None:
     """Refuse observations so many standard deviations from zero that squares overflow."""
     if x.size and max(x.max(), -x.min()) <= _LARGEST_RATIO * s.min():
         return
@@ -100,8 +100,8 @@ def check_ratio(x: Array, s: Array, less: str = "") -> None:
         bad = ~(np.abs(x) / s <= _LARGEST_RATIO)
     if bad.any():
         raise ValueError(
-            f"|x{' - ' if less else ''}{less}| / s exceeds {_LARGEST_RATIO:g} in "
-            f"{_where(np.atleast_1d(bad))}; check the units of x and s"
+            f"|{what}| / s exceeds {_LARGEST_RATIO:g} in {_where(np.atleast_1d(bad))}; check the "
+            "units of both"
         )
 
 
@@ -136,17 +136,6 @@ def as_weights(value: Any, size: int) -> Array:
     if not (array >= 0).all() or not abs(array.sum() - 1) <= 1e-8:
         raise ValueError(
             f"weights must be non-negative and sum to one, their sum is {array.sum():g}"
-        )
-    return array
-
-
-def in_noise_units(grid: Any) -> Array:
-    """Check a grid in units of the noise: its squares must be numbers."""
-    array = np.asarray(grid)
-    if array.size and np.abs(array).max() > _LARGEST_RATIO:
-        raise ValueError(
-            f"grid has points beyond {_LARGEST_RATIO:g} standard deviations of the noise; check "
-            "the units of grid and s"
         )
     return array
 
