@@ -28,6 +28,7 @@ from ebcd.priors._family import (
 )
 from ebcd.priors._fitted import CELLS, FittedPrior, MixturePrior
 from ebcd.priors._kernels import AbstractKernel
+from ebcd.priors._two_group import SHORTEST
 from ebcd.priors._validation import as_grid, as_weights, check_ratio
 from ebcd.priors._weights import GOAL, WeightFit, fit_weights
 
@@ -40,7 +41,6 @@ class _Settings:
     # wider ones make the likelihood of an estimated mode jump.
     finest: float = 0.02
     scale_ratio: float = 2**0.5  # of neighbours on a grid of scales
-    smallest_scale: float = 0.1  # in units of the smallest noise
     location_gap: float = 0.3  # in units of the noise
     # How much coarser grids are in a search, as marginals change on the scale of the noise; and
     # how much finer one that does not adapt.
@@ -174,7 +174,7 @@ class _Problem:
 
 def _scale_grid(column: Columns, fine: bool) -> Array:
     """Geometric grid from a fraction of the noise to beyond the data."""
-    bottom = SETTINGS.smallest_scale * float(column.s.min())
+    bottom = SHORTEST * float(column.s.min())
     top = max(2 * float(column.largest.max()), 20 * bottom)
     step = math.log(SETTINGS.scale_ratio) * (1.0 if fine else SETTINGS.coarser)
     size = math.ceil(math.log(top / bottom) / step) + 1

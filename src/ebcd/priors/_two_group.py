@@ -31,16 +31,13 @@ from ebcd.priors._family import Columns
 from ebcd.priors._kernels import AbstractSlab, Bump
 
 Slab = type[AbstractSlab] | Bump
+SHORTEST = 0.1  # scale over the smallest noise at which grids of scales begin
 
 
 @dataclass(frozen=True)
 class _Settings:
     radius: float = 1.5  # of a step in the log scale; twice that in the log weight
-    # Newton's method converges quadratically: a step as short as this, in log weight and log scale,
-    # is the last.
-    short_step: float = 1e-3
     narrowest: float = 1e-4  # slab over noise: indistinguishable from the spike
-    searched_from: float = 0.1  # slab over the smallest noise
     smallest_slab: float = 1e-6  # entries in the slab: fewer are no slab
     # A warm start is trusted if it lacks only a small share of its optimum, itself not small.
     trusted_gain: float = 0.02
@@ -256,7 +253,8 @@ def _climb(
         to_b = np.minimum(np.maximum(b + step[:, 1], lowest), highest[rows])
         gain = 0.5 * np.vecdot(gradient, step)
         far = _length(w, to_w, to_b - b)
-        last = (far < SETTINGS.short_step) & (reach == SETTINGS.radius)
+        # Newton's method converges quadratically: the error after this step is below sqrt(eps)
+        last = (far < eps**0.25) & (reach == SETTINGS.radius)
         # shorter ones drown in rounding, and so do smaller gains
         moves = (far > math.sqrt(eps)) & (last | (gain > eps * (1 + np.abs(state.value[rows]))))
         if not moves.all():
@@ -302,7 +300,7 @@ def _log_scales(slab: Slab, columns: Columns) -> Array:
     Points are as far apart as this fraction or, if that is more, as the slab is wide: those of
     slabs as wide as their scale double.
     """
-    least = SETTINGS.searched_from * float(columns.s.min())
+    least = SHORTEST * float(columns.s.min())
     most = 2 * max(float(columns.largest.max()), typical(columns.s))
     step = slab.width * math.log(2.0)
     steps = np.arange(step, np.arcsinh(slab.width * most / least) + step, step)

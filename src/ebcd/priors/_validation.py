@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,8 @@ from ebcd._parameters import shown
 
 # Beyond this ratio fourth powers overflow; no measurement is that precise.
 _LARGEST_RATIO = 1e70
-_LARGEST = 1e152  # noise whose square is a number, and sums of many of them
+# Noise whose square is a number, and sums of ten thousand of them.
+_LARGEST = 0.01 * math.sqrt(np.finfo(float).max)
 
 
 def _as_floats(value: Any, name: str) -> Array:
@@ -70,7 +72,7 @@ def as_noise(s: Any, size: int) -> Array:
         raise ValueError(f"s must be positive; not so in {_where(bad)} ({first:g}){_advice(first)}")
     if array[np.isfinite(array)].max(initial=0.0) > _LARGEST:
         raise ValueError(
-            f"s must be at most {_LARGEST:g}, or infinite; divide x and s by some unit"
+            f"s must be at most {_LARGEST:.2g}, or infinite; divide x and s by some unit"
         )
     return array
 
