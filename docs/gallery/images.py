@@ -42,9 +42,10 @@ plt.show()
 # ------------------
 #
 # A Gaussian Markov random field says that differences between neighbours are small (``order=1``),
-# or differences between a pixel and the mean of its neighbours (``order=2``, smoother). Its option
-# ``adjacency`` says which pixels are neighbours; the order, and how small the differences are, are
-# learned for each component. :func:`ebcd.compare_priors` says which prior describes the data best.
+# or differences between a pixel and the mean of its neighbours (``order=2``, smoother), or the
+# differences of those (``order=3``). Its option ``adjacency`` says which pixels are neighbours; the
+# order, and how small the differences are, are learned for each component.
+# :func:`ebcd.compare_priors` says which prior describes the data best.
 
 priors = {
     "point_laplace": "point_laplace",

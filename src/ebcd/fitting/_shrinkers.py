@@ -18,7 +18,7 @@ from ebcd._numerics import Array
 from ebcd.priors._family import PRIORS, Fits
 from ebcd.priors._fitted import FittedPrior, MixturePrior
 from ebcd.priors._solve import Prior, solve_columns
-from ebcd.priors._two_group import SETTINGS, evaluate_two_groups, newton_step
+from ebcd.priors._two_group import SETTINGS, evaluate_two_groups
 
 
 @dataclass(frozen=True)
@@ -229,7 +229,7 @@ class SpikeSlabShrinker(AbstractShrinker):
         mean, variance = at.mean.reshape(b.shape), at.variance.reshape(b.shape)
         change = _change(b, mean, variance)
         objective = at.value.reshape(m, k).sum(axis=1) + 0.5 * _weighted(change, noise)
-        step, spread = newton_step(at.gradient, at.hessian, log_weight, self._has_spike)
+        step, spread = self._newton(at.gradient, at.hessian, log_weight)
         return Shrunk(
             mean,
             variance,
@@ -240,6 +240,27 @@ class SpikeSlabShrinker(AbstractShrinker):
             at.slopes.reshape(m, k, 2, p) if self._slopes else None,
             spread.reshape(m, k, 2, 2),
         )
+
+    def _newton(self, gradient: Array, hessian: Array, log_weight: Array) -> tuple[Array, Array]:
+        """Return Newton's step of each row, and the inverse of minus the Hessian.
+
+        The weight is profiled out. Where the likelihood is not concave in its logarithm the
+        Hessian is that in the weight itself, in which it is; where the profile curves upwards the
+        step goes uphill as far as the curvature says.
+        """
+        d_weight, slope = gradient.T
+        dd_weight, cross, curvature = hessian[:, 0, 0], hessian[:, 0, 1], hessian[:, 1, 1]
+        dd_weight = np.where(dd_weight < 0, dd_weight, dd_weight - d_weight)
+        free = ((log_weight < 0) | (d_weight < 0)) & (dd_weight < 0) & self._has_spike
+        a = np.where(free, -dd_weight, 1.0)
+        d_weight, cross = d_weight * free, cross * free
+        slope = slope + cross * d_weight / a
+        c = np.maximum(np.abs(curvature + cross**2 / a), 1e-300)
+        scale = slope / c
+        step = np.stack([(d_weight + cross * scale) / a, scale], axis=-1)
+        mixed = cross / (a * c)
+        spread = np.stack([free / a + cross * mixed / a, mixed, mixed, 1 / c], axis=-1)
+        return step, spread.reshape(-1, 2, 2)
 
     def without_slopes(self) -> AbstractShrinker:
         """Return the same, at a lower price, for steps that do not follow the priors."""

@@ -37,6 +37,7 @@ SHORTEST = 0.1  # scale over the smallest noise at which grids of scales begin
 @dataclass(frozen=True)
 class _Settings:
     radius: float = 1.5  # of a step in the log scale; twice that in the log weight
+    tolerance: float = 1e-12  # gain in nats that is not worth a long step
     narrowest: float = 1e-4  # slab over noise: indistinguishable from the spike
     smallest_slab: float = 1e-6  # entries in the slab: fewer are no slab
     # A warm start is trusted if it lacks only a small share of its optimum, itself not small.
@@ -178,28 +179,38 @@ def _evaluate_block(
     return sums
 
 
-def newton_step(
-    gradient: Array, hessian: Array, log_weight: Array, has_spike: bool
-) -> tuple[Array, Array]:
-    """Return Newton's step in log weight and log scale, and the inverse of minus the Hessian.
+def _newton_step(
+    gradient: Array, hessian: Array, log_weight: Array, radius: Array, has_spike: bool
+) -> tuple[Array, Array, Array]:
+    """Safeguarded Newton step of log weights and log scales, and the gain of the quadratic model.
 
-    The weight is profiled out. Where the likelihood is not concave in its logarithm the Hessian is
-    that in the weight itself, in which it is; where the profile curves upwards the step goes uphill
-    as far as the curvature says.
+    Steps of the log scale are at most `radius` long, those of the log weight twice that.
     """
-    d_weight, slope = gradient.T
-    dd_weight, cross, curvature = hessian[:, 0, 0], hessian[:, 0, 1], hessian[:, 1, 1]
-    dd_weight = np.where(dd_weight < 0, dd_weight, dd_weight - d_weight)
-    free = ((log_weight < 0) | (d_weight < 0)) & (dd_weight < 0) & has_spike
-    a = np.where(free, -dd_weight, 1.0)
-    d_weight, cross = d_weight * free, cross * free
-    slope = slope + cross * d_weight / a
-    c = np.maximum(np.abs(curvature + cross**2 / a), 1e-300)
-    scale = slope / c
-    step = np.stack([(d_weight + cross * scale) / a, scale], axis=-1)
-    mixed = cross / (a * c)
-    spread = np.stack([free / a + cross * mixed / a, mixed, mixed, 1 / c], axis=-1)
-    return step, spread.reshape(-1, 2, 2)
+    (slope_w, slope_b), cross = gradient.T, hessian[:, 0, 1]
+    curve_w, curve_b = hessian[:, 0, 0], hessian[:, 1, 1]
+    # where (1) is not concave in log w, take the curvature of the concave function of w
+    curve_w = np.where(curve_w < 0, curve_w, curve_w - slope_w)
+    free = (curve_w < 0) & ((log_weight < 0) | (slope_w < 0))
+    if not has_spike or not free.any():
+        step_w, step_b = np.zeros(radius.shape), _capped(slope_b, curve_b, radius)
+    else:
+        inverse = np.where(free, 1 / np.where(free, curve_w, -1.0), 0.0)
+        profiled = cross * inverse
+        step_b = _capped(slope_b - profiled * slope_w, curve_b - profiled * cross, radius)
+        wanted = -(slope_w + cross * step_b) * inverse
+        step_w = np.minimum(np.minimum(np.maximum(wanted, -2 * radius), 2 * radius), -log_weight)
+        held = (step_w != wanted) & (curve_b < 0)
+        if held.any():  # there the scale adapts to where the weight can go
+            step_b = np.where(held, _capped(slope_b + cross * step_w, curve_b, radius), step_b)
+    gain = step_w * (slope_w + 0.5 * curve_w * step_w + cross * step_b)
+    gain += step_b * (slope_b + 0.5 * curve_b * step_b)
+    return step_w, step_b, gain
+
+
+def _capped(slope: Array, curvature: Array, radius: Array) -> Array:
+    """Step uphill to the maximum, or as far as an upward curvature says, within the radius."""
+    size = np.abs(slope) / np.maximum(np.abs(curvature), 1e-300)
+    return np.copysign(np.minimum(size, radius), slope)
 
 
 class _State(NamedTuple):
@@ -245,18 +256,16 @@ def _climb(
     radius = np.full(c, SETTINGS.radius)
     for _ in range(200):  # a few are enough unless rounding gets in the way
         w, b, reach = state.log_weight[rows], state.log_scale[rows], radius[rows]
-        gradient = state.gradient[rows]
-        step, _ = newton_step(gradient, state.hessian[rows], w, has_spike)
-        longest = reach[:, None] * np.array([2.0, 1.0])
-        step = np.minimum(np.maximum(step, -longest), longest)
-        to_w = np.minimum(np.maximum(w + step[:, 0], lowest_weight[rows]), 0.0)
-        to_b = np.minimum(np.maximum(b + step[:, 1], lowest), highest[rows])
-        gain = 0.5 * np.vecdot(gradient, step)
+        step_w, step_b, gain = _newton_step(
+            state.gradient[rows], state.hessian[rows], w, reach, has_spike
+        )
+        to_w = np.maximum(w + step_w, lowest_weight[rows])
+        to_b = np.minimum(np.maximum(b + step_b, lowest), highest[rows])
         far = _length(w, to_w, to_b - b)
         # Newton's method converges quadratically: the error after this step is below sqrt(eps)
         last = (far < eps**0.25) & (reach == SETTINGS.radius)
-        # shorter ones drown in rounding, and so do smaller gains
-        moves = (far > math.sqrt(eps)) & (last | (gain > eps * (1 + np.abs(state.value[rows]))))
+        # shorter ones drown in rounding
+        moves = (far > math.sqrt(eps)) & (last | (gain > SETTINGS.tolerance))
         if not moves.all():
             rows, last = rows[moves], last[moves]
             to_w, to_b, far, reach = (part[moves] for part in (to_w, to_b, far, reach))
@@ -341,12 +350,14 @@ def best_weight(odds: Array, counts: Array, accuracy: float = 1e-12) -> Array:
     are easy to tell apart. Every step fits ``a`` and ``b`` to the derivative and to its slope, and
     goes where that vanishes; bracketed. Rows of `odds` and of `counts` are broadcast.
     """
+    odds = np.maximum(odds, 1e-150)  # or squares of inverses overflow
     surplus = odds - 1
     full, empty = np.vecdot(surplus / odds, counts) >= 0, np.vecdot(surplus, counts) <= 0
     low, high = full * 0.0 + 1e-3 / counts.sum(axis=-1), np.ones(full.shape)
     weight = np.full(full.shape, 0.1)
     for _ in range(60):
-        gradient = surplus / (1 + weight[..., None] * surplus)
+        w = weight[..., None]
+        gradient = surplus / (w * odds + (1 - w))
         slope, square = np.vecdot(gradient, counts), np.vecdot(gradient * gradient, counts)
         rising = slope > 0
         low, high = np.where(rising, weight, low), np.where(rising, high, weight)
