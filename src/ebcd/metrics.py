@@ -11,7 +11,7 @@ from ebcd._numerics import Array
 __all__ = ["bures_wasserstein", "component_angles", "covariance_distance", "subspace_distance"]
 
 # Allows for rounding of matrices computed in single precision, relative to their largest entry.
-_TOLERANCE = 1e-6
+_TOLERANCE = 10 * float(np.finfo(np.float32).eps)
 
 
 def component_angles(V: ArrayLike, L: ArrayLike) -> Array:

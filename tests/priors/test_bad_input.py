@@ -78,7 +78,7 @@ class TestObservations:
                 ebnm(changed(X, 3, value), 1.0)
         with pytest.raises(ValueError, match=message):
             ebnm(X, changed(np.ones(5), 3, 1e-300))
-        with pytest.raises(ValueError, match="check the units of x and s"):
+        with pytest.raises(ValueError, match="check the units of both"):
             ebnm(X, 1e-200)
 
     def test_a_ratio_that_overflows(self):
@@ -253,11 +253,15 @@ class TestParameters:
             ("normal", {"scale": 1.0, "weight": 0.5}, "'normal' has no parameter 'weight'"),
             ("flat", {"scale": 1.0}, "'flat' has no parameter 'scale'; its parameters: none"),
             ("point_mass", {"scale": 1.0}, "'point_mass' has no parameter 'scale'"),
-            ("point_laplace", {"weight": 1.5, "scale": 1.0}, "weight must lie between 0 and 1"),
-            ("point_laplace", {"weight": np.nan, "scale": 1.0}, "weight must lie between 0 and 1"),
-            ("normal", {"scale": -1.0}, "scale must be non-negative and finite, got -1"),
-            ("normal", {"scale": np.inf}, "scale must be non-negative and finite, got inf"),
-            ("horseshoe", {"scale": np.nan}, "scale must be non-negative and finite"),
+            ("point_laplace", {"weight": 1.5, "scale": 1.0}, "weight must be a number from 0 to 1"),
+            (
+                "point_laplace",
+                {"weight": np.nan, "scale": 1.0},
+                "weight must be a number from 0 to 1",
+            ),
+            ("normal", {"scale": -1.0}, "scale must be a number of at least 0, got -1"),
+            ("normal", {"scale": np.inf}, "scale must be a number of at least 0, got inf"),
+            ("horseshoe", {"scale": np.nan}, "scale must be a number of at least 0"),
             ("npmle", {"weights": [0.5, 0.4], "locations": [0.0, 1.0]}, "sum to one"),
             ("npmle", {"weights": [1.5, -0.5], "locations": [0.0, 1.0]}, "non-negative"),
             ("npmle", {"weights": [1.0], "locations": [0.0, 1.0]}, "one entry per component"),

@@ -34,6 +34,9 @@ def pieces(n):
 
 
 def laplacian(adjacency, n, order=1):
+    if isinstance(adjacency, str) and adjacency == "ring":
+        weights = np.roll(np.eye(n), 1, axis=0) + np.roll(np.eye(n), -1, axis=0)
+        return np.linalg.matrix_power(2 * np.eye(n) - weights, order)
     if isinstance(adjacency, str):
         adjacency = ("grid", n, 1)
     if isinstance(adjacency, tuple):
@@ -49,6 +52,10 @@ CASES = {
     "chain": ("chain", 23),
     "one node": ("chain", 1),
     "two nodes": ("chain", 2),
+    "ring": ("ring", 40),
+    "odd ring": ("ring", 7),
+    "ring of one": ("ring", 1),
+    "ring of two": ("ring", 2),
     "grid": (("grid", 5, 7), 35),
     "tall grid": (("grid", 20, 4), 80),
     "row": (("grid", 1, 9), 9),
@@ -79,7 +86,7 @@ def dense(adjacency, x, s, scale, kappa, order=1):
 
 
 class TestExact:
-    @pytest.mark.parametrize("order", [1, 2])
+    @pytest.mark.parametrize("order", [1, 2, 3])
     @pytest.mark.parametrize("equal", [True, False])
     @pytest.mark.parametrize(("scale", "kappa"), [(1.3, 0.07), (0.2, 3.0), (5.0, 1e-3)])
     def test_against_inverses(self, case, equal, scale, kappa, order):
@@ -98,7 +105,7 @@ class TestExact:
         expected = stats.norm.interval(0.9, mean, np.sqrt(np.diag(covariance)))
         np.testing.assert_allclose(ends, expected, atol=1e-8)
 
-    @pytest.mark.parametrize("order", [1, 2])
+    @pytest.mark.parametrize("order", [1, 2, 3])
     @pytest.mark.parametrize("equal", [True, False])
     def test_gradients(self, case, equal, order):
         adjacency, n = case
@@ -141,7 +148,7 @@ class TestExact:
         log_scale=st.floats(-3, 3),
         log_kappa=st.floats(-8, 5),
         spread=st.floats(0, 3),
-        order=st.integers(1, 2),
+        order=st.integers(1, 3),
     )
     def test_any_grid(self, seed, rows, columns, log_scale, log_kappa, spread, order):
         rng, n, adjacency = np.random.default_rng(seed), rows * columns, ("grid", rows, columns)
@@ -171,8 +178,8 @@ class TestFit:
         seed=st.integers(0, 10_000),
         equal=st.booleans(),
         size=st.floats(0, 4),
-        name=st.sampled_from([name for name in CASES if name != "one node"]),
-        order=st.integers(1, 2),
+        name=st.sampled_from([name for name, (_, n) in CASES.items() if n > 1]),
+        order=st.integers(1, 3),
     )
     def test_highest_likelihood(self, seed, equal, size, name, order):
         """No prior on a wide grid is better by more than a twentieth: noise has shallow optima."""
@@ -245,29 +252,40 @@ class TestFit:
 
 
 class TestOrder:
-    """By default the order is the one with the higher likelihood."""
+    """By default the likelihood chooses the order, and whether the ends of a chain meet."""
 
     @pytest.mark.parametrize("equal", [True, False])
-    @pytest.mark.parametrize(("order", "jumps"), [(1, True), (2, False)])
-    def test_likelier(self, order, jumps, equal):
+    @pytest.mark.parametrize(
+        ("kind", "orders", "periods", "jumps"),
+        [
+            ("chain", {1}, 0.75, True),
+            ("chain", {2, 3}, 0.75, False),
+            ("ring", {2, 3}, 1.0, False),
+        ],
+    )
+    def test_likeliest(self, kind, orders, periods, jumps, equal):
         t, s = np.arange(120) / 120, noise(120, equal)
-        truth = 6 * np.sin(7 * t + 1)
+        truth = 6 * np.sin(2 * np.pi * periods * t + 1)
         x = (np.sign(truth) * 4 if jumps else truth) + s * np.random.default_rng(0).normal(size=120)
-        auto, *each = (
-            ebnm(x, s, make_family("gmrf", adjacency="chain", **given))
-            for given in ({}, {"order": 1}, {"order": 2})
-        )
-        values = [result.log_likelihood for result in each]
-        assert auto.prior.graph.order == order == 1 + np.argmax(values)
-        assert auto.log_likelihood == max(values)
-        np.testing.assert_array_equal(auto.mean, each[order - 1].mean)
+        auto = ebnm(x, s, make_family("gmrf", adjacency="chain"))
+        each = [
+            ebnm(x, s, make_family("gmrf", adjacency=ends, order=order))
+            for ends in ("chain", "ring")
+            for order in (1, 2, 3)
+        ]
+        best = max(each, key=lambda result: result.log_likelihood)
+        assert auto.prior == best.prior
+        assert auto.log_likelihood == best.log_likelihood
+        assert auto.prior.graph.adjacency == kind
+        assert auto.prior.graph.order in orders
 
-    def test_warm_starts_keep_it(self):
+    @pytest.mark.parametrize("kind", ["chain", "ring"])
+    def test_warm_starts_keep_it(self, kind):
         x = np.random.default_rng(0).normal(size=60)
-        for order in (1, 2):
-            start = make_prior("gmrf", adjacency="chain", scale=1.0, kappa=0.5, order=order)
+        for order in (1, 2, 3):
+            start = make_prior("gmrf", adjacency=kind, scale=1.0, kappa=0.5, order=order)
             result = ebnm(x, 1.0, make_family("gmrf", adjacency="chain"), start=start)
-            assert result.prior.scale == 0 or result.prior.graph.order == order
+            assert result.prior.scale == 0 or result.prior.graph == start.graph
             assert result.log_likelihood >= start.log_likelihood(x)
         family = make_family("gmrf", adjacency="chain", order=1)
         assert ebnm(x + 5, 1.0, family, start=start).prior.graph.order == 1
@@ -330,7 +348,7 @@ class TestAdjacency:
         ("adjacency", "message"),
         [
             (None, "needs the option adjacency.*got None"),
-            ("ring", "rows, columns.*got 'ring'"),
+            ("circle", "rows, columns.*got 'circle'"),
             ("grid", "rows, columns.*got 'grid'"),
             (("grid", 4), "rows, columns"),
             (("grid", 4, 0), "rows, columns"),
@@ -356,8 +374,8 @@ class TestAdjacency:
             make_family("gmrf", adjacency=adjacency)
 
     def test_orders(self):
-        with pytest.raises(ValueError, match="order must be 1, 2 or 'auto', got 3"):
-            make_family("gmrf", adjacency="chain", order=3)
+        with pytest.raises(ValueError, match="order must be 1, 2, 3 or 'auto', got 4"):
+            make_family("gmrf", adjacency="chain", order=4)
 
     def test_by_name_alone(self):
         for call in (lambda: ebnm(np.ones(4), 1.0, "gmrf"), lambda: EBCD(1, prior="gmrf").fit(X)):
@@ -425,8 +443,8 @@ class TestEBCD:
         seed=st.integers(0, 1000),
         noise=st.sampled_from(["constant", "per_feature"]),
         scores=st.sampled_from(["orthogonal", "relaxed", "integrated"]),
-        order=st.sampled_from([1, 2, "auto"]),
-        adjacency=st.sampled_from(["chain", ("grid", 4, 6), ("grid", 2, 12), "graph"]),
+        order=st.sampled_from([1, 2, 3, "auto"]),
+        adjacency=st.sampled_from(["chain", "ring", ("grid", 4, 6), ("grid", 2, 12), "graph"]),
         k=st.integers(1, 2),
     )
     def test_elbo_never_falls(self, seed, noise, scores, order, adjacency, k):
@@ -469,6 +487,6 @@ class TestEBCD:
     def test_cheap_before_it_is_used(self):
         """Neither a family nor its graph computes eigenvectors."""
         family = make_family("gmrf", adjacency=np.ones((100, 100)) - np.eye(100))
-        for order, graph in zip((1, 2), family.graphs, strict=True):
+        for order, graph in zip((1, 2, 3), family.graphs, strict=True):
             assert not {"spectral", "banded"} & set(vars(graph))
             assert graphs.as_graph(family.adjacency, order) is graph

@@ -8,6 +8,7 @@ from families import ebnm, make_family
 
 from ebcd.priors import PRIORS, make_prior
 from ebcd.priors import _solve as solve
+from ebcd.priors._family import Columns
 from ebcd.priors._solve import solve_columns
 
 KINDS = ["null", "sparse", "dense", "positive"]
@@ -191,7 +192,7 @@ def both_paths(monkeypatch, x, s, family, start=None):
         binned = ebnm(x, s, family, start=start)
         rates = binned.lfsr
     with monkeypatch.context() as patch:
-        patch.setattr(solve, "SETTINGS", replace(solve.SETTINGS, entries=10**9))
+        patch.setattr(solve, "SETTINGS", replace(solve.SETTINGS, entries_per_node=10**9))
         direct = ebnm(x, s, family, start=start)
     return bool(used), binned, rates, direct
 
@@ -319,10 +320,12 @@ class TestBinned:
             assert_same(many, k, one, tolerance=1e-6)
 
     def test_lengths_around_the_change_of_path(self):
-        x = draw("sparse", solve.SETTINGS.entries + 1, np.random.default_rng(9))
+        x, family = draw("sparse", N, np.random.default_rng(9)), make_family("point_laplace")
+        columns = (Columns(x[None, :n], np.ones((1, 1))) for n in range(1, N))
+        change = 1 + next(i for i, c in enumerate(columns) if solve._bin(c, family) is not None)
         values = [
-            ebnm(x[:n], 1.0).log_likelihood - np.sum(-0.5 * x[:n] ** 2)
-            for n in range(solve.SETTINGS.entries - 1, solve.SETTINGS.entries + 2)
+            ebnm(x[:n], 1.0, family).log_likelihood - np.sum(-0.5 * x[:n] ** 2)
+            for n in range(change - 2, change + 2)
         ]
         steps = np.diff(values)
         assert np.abs(steps).max() < 10  # one more entry, not another optimum

@@ -62,8 +62,9 @@ def search(
         starts = found.coordinates
         if not model.shrinker.sides.any():  # tails may be light, and loadings of even size
             principal = principal_coordinates(model, k)
-            even = varimax(principal @ model.factor, even=True) @ principal
-            starts = np.concatenate([starts, [even, principal]])
+            loadings = principal @ model.factor
+            turned = [varimax(loadings, even=even) @ principal for even in (True, False)]
+            starts = np.concatenate([starts, [*turned, principal]])
         states = model.start(starts)
     else:
         states = _screened(model, model.start(_starts(model, k, rng, settings)), k, settings)

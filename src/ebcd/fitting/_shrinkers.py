@@ -18,7 +18,7 @@ from ebcd._numerics import Array
 from ebcd.priors._family import PRIORS, Fits
 from ebcd.priors._fitted import FittedPrior, MixturePrior
 from ebcd.priors._solve import Prior, solve_columns
-from ebcd.priors._two_group import evaluate_two_groups
+from ebcd.priors._two_group import SETTINGS, evaluate_two_groups
 
 
 @dataclass(frozen=True)
@@ -172,7 +172,6 @@ class PriorSettings:
     """How far one iteration may move the weight and the scale of a spike-and-slab prior."""
 
     longest: float = 3.0  # step of the log scale per radian of the scores; of the log weight twice
-    smallest_slab: float = 1e-6  # entries in the slab: fewer are no slab
     narrowest: float = 0.01  # slab over noise: a narrower one cannot be told from the spike
     widest: float = 20.0  # slab over the largest observation: a wider one never fits
 
@@ -289,7 +288,7 @@ class SpikeSlabShrinker(AbstractShrinker):
         step = np.minimum(np.maximum(states.shrunk.step + change, -longest), longest)
         priors = states.shrunk.priors + step
         weight, scale = priors[..., 0], priors[..., 1]
-        np.maximum(weight, math.log(at.smallest_slab / b.shape[-1]), out=weight)
+        np.maximum(weight, math.log(SETTINGS.smallest_slab / b.shape[-1]), out=weight)
         np.minimum(weight, 0.0, out=weight)
         low = np.log(at.narrowest * noise.min(axis=-1))
         high = np.log(at.widest * np.maximum(b.max(axis=-1), -b.min(axis=-1)) + 1e-300)

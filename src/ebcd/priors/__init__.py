@@ -4,6 +4,7 @@
 from ebcd.priors._parametric import (
     Exponential,
     Flat,
+    GeneralizedBinary,
     Laplace,
     Normal,
     PointExponential,
@@ -17,6 +18,7 @@ from ebcd.priors import _kernels as kernels
 from ebcd.priors._ebnm import EBNMResult, ebnm
 from ebcd.priors._family import PRIORS, AbstractPriorFamily, make_family, make_prior, register
 from ebcd.priors._fitted import FittedPrior, MixturePrior, Posterior
+from ebcd.priors._horseshoe import Horseshoe
 from ebcd.priors._mixtures import (
     NPMLE,
     Deconvolver,
@@ -26,7 +28,6 @@ from ebcd.priors._mixtures import (
     UnimodalNonpositive,
     UnimodalSymmetric,
 )
-from ebcd.priors._profiled import GeneralizedBinary, Horseshoe
 from ebcd.priors._spatial import Spatial, SpatialPrior
 
 # isort: split

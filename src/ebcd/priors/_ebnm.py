@@ -23,8 +23,8 @@ from ebcd._parameters import (
 )
 from ebcd.priors._family import AbstractPriorFamily, Fits, as_prior
 from ebcd.priors._fitted import FittedPrior
+from ebcd.priors._horseshoe import search
 from ebcd.priors._intervals import posterior_interval, prior_interval
-from ebcd.priors._profiled import search
 from ebcd.priors._solve import sign_rates, solve_columns
 from ebcd.priors._validation import as_noise, as_vector, check_ratio
 
@@ -236,7 +236,7 @@ def ebnm(
     centre = _as_mode(mode, fixed_or_family)
     begin = _as_start(start, fixed_or_family)
     if centre:
-        check_ratio(x_seen - centre, s_seen, "mode")
+        check_ratio(x_seen - centre, s_seen, "x - mode")
     if not seen.any():
         raise ValueError("s is infinite everywhere: nothing was observed, so nothing can be fitted")
     if not every and not fixed_or_family.exchangeable:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from types import MappingProxyType
@@ -12,7 +12,15 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 
 from ebcd._numerics import LOG_SQRT_2PI, Array
-from ebcd._parameters import check_options, shown, unknown_name
+from ebcd._parameters import (
+    NON_NEGATIVE,
+    POSITIVE,
+    Constraint,
+    check_options,
+    real,
+    shown,
+    unknown_name,
+)
 from ebcd.priors._fitted import FittedPrior, MixturePrior
 
 Parameters = dict[str, Any]
@@ -327,31 +335,26 @@ def as_priors(given: Any) -> list[AbstractPriorFamily | FittedPrior]:
     return [as_prior(prior) for prior in priors]
 
 
-def _number(value: Any, rule: str, holds: Callable[[float], bool]) -> float:
-    try:
-        number = float(value)
-    except (OverflowError, TypeError, ValueError):
-        raise TypeError(f"{rule}, got {shown(value)} ({type(value).__name__})") from None
-    if not (np.isfinite(number) and holds(number)):
-        raise ValueError(f"{rule}, got {number:g}")
-    return number
+def _number(name: str, value: Any, constraint: Constraint) -> float:
+    constraint.check(name, value)
+    return float(value)
 
 
 def as_weight(value: Any) -> float:
     """Check the weight of a component."""
-    return _number(value, "weight must lie between 0 and 1", lambda w: 0 <= w <= 1)
+    return _number("weight", value, real("a number from 0 to 1", lambda w: 0 <= w <= 1))
 
 
 def as_scale(value: Any, name: str = "scale") -> float:
     """Check a scale, which may be zero."""
-    return _number(value, f"{name} must be non-negative and finite", lambda b: b >= 0)
+    return _number(name, value, NON_NEGATIVE)
 
 
 def as_positive(value: Any, name: str) -> float:
     """Check a positive number."""
-    return _number(value, f"{name} must be positive and finite", lambda b: b > 0)
+    return _number(name, value, POSITIVE)
 
 
 def as_mode(parameters: Parameters) -> float:
     """Check the mode among parameters of a prior; zero if it is not given."""
-    return _number(parameters.get("mode", 0.0), "mode must be finite", lambda mode: True)
+    return _number("mode", parameters.get("mode", 0.0), real("a finite number"))

@@ -21,8 +21,8 @@ from ebcd.priors._validation import as_observations, as_values, check_lengths, c
 if TYPE_CHECKING:  # families build priors, so they come later
     from ebcd.priors._family import AbstractPriorFamily
 
-# Entries times components that are in memory at once.
-BLOCK = 500_000
+# Entries times components that are worked on at once, and that are kept in memory.
+BLOCK, CELLS = 500_000, 40_000_000
 _FACTOR = real("a number above 0 and up to 1e200", lambda factor: 0 < factor <= 1e200)
 
 
@@ -539,7 +539,7 @@ class FlatPrior(MixturePrior):
 
     def posterior(self, x: ArrayLike, s: ArrayLike = 1.0) -> Posterior:
         """Posterior ``N(x, s^2)``."""
-        x, s = _observed(x, s)
+        x, s, _ = self._observed(x, s)
         return Posterior(x.copy(), s.copy(), special.ndtr(-np.abs(x) / s))
 
     def penalty(self, values: ArrayLike, s: float = 1.0) -> Array:
@@ -550,19 +550,73 @@ class FlatPrior(MixturePrior):
         """Raise: an improper prior cannot be sampled."""
         raise ValueError("the flat prior is improper and cannot be sampled")
 
-    def sample_posterior(
-        self, x: ArrayLike, s: ArrayLike = 1.0, n: int = 1, random_state: Any = None
-    ) -> Array:
-        return super().sample_posterior(*_observed(x, s), n, random_state)
+    def _observed(self, x: ArrayLike, s: ArrayLike) -> tuple[Array, Array, NDArray[np.bool_]]:
+        none = "an entry that was not observed has no posterior under the flat prior"
+        x, s = _all_observed(x, s, f"{none}; use a proper prior or leave the entry out")
+        return x, s, np.ones(x.shape, dtype=bool)
 
 
-def _observed(x: ArrayLike, s: ArrayLike) -> tuple[Array, Array]:
-    """Refuse entries that were not observed."""
-    x, s = as_observations(x, s)
-    if not np.isfinite(s).all():
-        first = int(np.flatnonzero(~np.isfinite(s))[0])
+@dataclass(frozen=True)
+class Evaluated:
+    """Log-likelihood of observations, or a bound on it, and their posterior moments."""
+
+    value: float
+    mean: Array
+    variance: Array
+
+
+class AbstractJointPrior(FittedPrior):
+    """A prior of a whole vector: all entries are given together, and in their order."""
+
+    exchangeable: ClassVar[bool] = False
+
+    @abstractmethod
+    def evaluated(self, x: Array, s: Array) -> Evaluated:
+        """Evaluate checked arrays."""
+
+    @abstractmethod
+    def interval(self, x: Array, s: Array, probability: float) -> tuple[Array, Array]:
+        """Return both ends of the equal-tailed credible interval of every entry."""
+
+    def log_likelihood(self, x: ArrayLike, s: ArrayLike = 1.0) -> float:
+        """Log-likelihood of all entries together."""
+        return self.evaluated(*self._observations(x, s)).value
+
+    def posterior_moments(self, x: Array, s: Array) -> tuple[Array, Array]:
+        """Posterior mean and variance of checked arrays."""
+        found = self.evaluated(x, s)
+        return found.mean, found.variance
+
+    def posterior(self, x: ArrayLike, s: ArrayLike = 1.0) -> Posterior:
+        """Posterior mean, sd and local false sign rate of every entry."""
+        x, s = self._observations(x, s)
+        mean, variance = self.posterior_moments(x, s)
+        return Posterior(mean, np.sqrt(variance), np.minimum(*self.tails(x, s)))
+
+    def log_marginal(self, x: Array, s: Array) -> Array:
+        """Raise: entries have no marginals of their own."""
         raise ValueError(
-            f"s is infinite at position {first}: an entry that was not observed has no "
-            "posterior under the flat prior; use a proper prior or leave the entry out"
+            f"entries under a {self.family} prior depend on each other and have no marginal "
+            "densities; use log_likelihood, which is that of all of them"
         )
+
+    def penalty(self, values: ArrayLike, s: float = 1.0) -> Array:
+        """Raise: entries have no penalties of their own."""
+        raise ValueError(f"a {self.family} prior penalises all loadings together, not each of them")
+
+    def shifted(self, offset: float) -> FittedPrior:
+        """Raise: the prior is centred at zero."""
+        raise ValueError(f"a {self.family} prior has no mode that could be moved")
+
+    def _observations(self, x: ArrayLike, s: ArrayLike) -> tuple[Array, Array]:
+        advice = "interpolate it and give it a large s, or use another prior"
+        return _all_observed(x, s, f"a {self.family} prior needs every entry observed; {advice}")
+
+
+def _all_observed(x: ArrayLike, s: ArrayLike, rule: str) -> tuple[Array, Array]:
+    """Check observations, and refuse entries that were not observed by saying a rule."""
+    x, s = as_observations(x, s)
+    unseen = np.flatnonzero(~np.isfinite(s))
+    if unseen.size:
+        raise ValueError(f"s is infinite at position {unseen[0]}: {rule}")
     return x, s

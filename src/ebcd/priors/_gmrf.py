@@ -1,8 +1,8 @@
 """Values that are alike where nodes of a graph are neighbours: a Gaussian Markov random field.
 
 The prior is ``N(0, Q^-1)`` with ``Q = (L + kappa I) / scale^2``, where ``L`` is the Laplacian or,
-in a field of order 2, its square. Given observations ``x`` with precisions ``D``, the posterior is
-normal with precision ``P = Q + D`` and mean ``m = P^-1 D x``, and the log-likelihood is
+in a field of order 2 or 3, its square or cube. Given observations ``x`` with precisions ``D``, the
+posterior is normal with precision ``P = Q + D`` and mean ``m = P^-1 D x``; the log-likelihood is
 
     (1)  2 log p(x) = log|Q| + log|D / 2 pi| - log|P| - (x - m)' D (x - m) - m' Q m.
 
@@ -30,9 +30,8 @@ from scipy import optimize, special
 from ebcd._numerics import Array, typical
 from ebcd._parameters import N_DRAWS, as_generator
 from ebcd.priors._family import AbstractPriorFamily, Columns, as_positive, as_scale, register
-from ebcd.priors._fitted import FittedPrior
+from ebcd.priors._fitted import AbstractJointPrior, Evaluated, FittedPrior
 from ebcd.priors._graphs import Banded, Graph, Spectral, as_adjacency, as_graph
-from ebcd.priors._joint import AbstractJointPrior, Evaluated
 
 
 @dataclass(frozen=True)
@@ -46,7 +45,6 @@ class _Settings:
     kappas: tuple[float, ...] = (1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0)
     # and which share of the squares of x is signal: in noise, too, there is a faint best one
     shares: tuple[float, ...] = (1.0, 0.1, 0.01)
-    gain: float = 1e-9  # nats, above rounding: what gains no more than that is nothing
 
 
 SETTINGS = _Settings()
@@ -105,7 +103,7 @@ class _Observed(NamedTuple):
 
         bounds = list(zip(low, high, strict=True))
         logs, worst, _ = optimize.fmin_l_bfgs_b(minus, first, bounds=bounds, factr=0.0)
-        if -worst <= nothing[0] + SETTINGS.gain:
+        if -worst <= nothing[0] + np.sqrt(np.finfo(float).eps):  # nats: more than rounding
             return nothing
         return -float(worst), float(np.exp(logs[0])) / top, float(np.exp(logs[1]))
 
@@ -121,7 +119,8 @@ def _observed(graph: Graph, x: Array, s: Array) -> _Observed:
 class GMRFPrior(AbstractJointPrior):
     """A normal prior of a vector, with precision ``(L + kappa I) / scale^2``.
 
-    ``L`` is the Laplacian of a graph, or its square. Log-likelihood and posterior are exact.
+    ``L`` is the Laplacian of a graph, its square or its cube. Log-likelihood and posterior are
+    exact.
 
     Parameters
     ----------
@@ -227,20 +226,21 @@ class GMRF(AbstractPriorFamily):
     """Values that are similar at neighbouring nodes of a chain, a grid or any graph.
 
     A Gaussian Markov random field (Rue and Held, 2005), with precision ``(L + kappa I) / scale^2``,
-    where ``L`` is the Laplacian or its square. Both parameters are fitted, so the smoothness is
+    where ``L`` is the Laplacian, its square or its cube. Both parameters are fitted, so the smoothness is
     learned from the data. Unlike ``spatial``, it blurs jumps, but it is exact even if the noise
     differs between entries, and it is not limited to one dimension.
 
     Attributes
     ----------
-    adjacency : "chain", ("grid", rows, columns), or matrix
-        Which nodes are neighbours. The nodes of a grid are in the order of the pixels of a
+    adjacency : "chain", "ring", ("grid", rows, columns), or matrix
+        Which nodes are neighbours. The ends of a ring are; those of a chain are if that is more
+        likely, unless `order` is given. The nodes of a grid are in the order of the pixels of a
         flattened image, row by row. A symmetric matrix, sparse or not, has the non-negative weights
         of all pairs of up to 3,000 nodes; its diagonal is ignored.
-    order : {"auto", 1, 2}
-        Which differences are small: those between neighbours (1), or those between a node and the
-        mean of its neighbours (2). Order 2 suits smooth curves and hills, and order 1 jumps and
-        rough surfaces. By default the order with the higher likelihood is used; a warm start keeps
+    order : {"auto", 1, 2, 3}
+        Which differences are small: those between neighbours (1), those between a node and the
+        mean of its neighbours (2), or the differences of those (3). Order 1 suits jumps and rough
+        surfaces, order 2 curves and hills, and order 3 very smooth ones. By default the order with the higher likelihood is used; a warm start keeps
         its order.
 
     Examples
@@ -264,17 +264,19 @@ class GMRF(AbstractPriorFamily):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "adjacency", as_adjacency(self.adjacency))
-        if self.order not in ("auto", 1, 2):
-            raise ValueError(f"order must be 1, 2 or 'auto', got {self.order!r}")
+        if self.order not in ("auto", 1, 2, 3):
+            raise ValueError(f"order must be 1, 2, 3 or 'auto', got {self.order!r}")
 
     def __repr__(self) -> str:
         return f"GMRF({self.graphs[0]}, order={self.order})"
 
     @cached_property
     def graphs(self) -> list[Graph]:
-        """The graph, for each order that it may have."""
-        orders = (1, 2) if self.order == "auto" else (int(self.order),)
-        return [as_graph(self.adjacency, order) for order in orders]
+        """The graphs among which the likelihood chooses."""
+        if self.order != "auto":
+            return [as_graph(self.adjacency, int(self.order))]
+        kinds = ("chain", "ring") if self.adjacency == "chain" else (self.adjacency,)
+        return [as_graph(kind, order) for kind in kinds for order in (1, 2, 3)]
 
     @classmethod
     def build(cls, **parameters: Any) -> FittedPrior:
@@ -287,7 +289,7 @@ class GMRF(AbstractPriorFamily):
         """Fit the only column."""
         graphs, warm = self.graphs, None
         if isinstance(start, GMRFPrior) and start.scale:
-            same = [graph for graph in graphs if graph.order == start.graph.order]
+            same = [graph for graph in graphs if graph == start.graph]
             graphs, warm = same or graphs, start.precisions() if same else None
         fits = [_observed(graph, column.x[0], column.noise).fitted(warm) for graph in graphs]
         best = int(np.argmax([value for value, *_ in fits]))

@@ -1,7 +1,7 @@
 """Graphs, and coordinates in which precisions ``tau * R'R + diagonal`` are easy to invert.
 
 ``R`` has the differences of neighbours, so that ``R'R`` is the Laplacian (order 1), or is the
-Laplacian itself (order 2).
+Laplacian itself (order 2), or has the differences of what that gives (order 3).
 
 With equal numbers on the diagonal the coordinates are eigenvectors of the Laplacian. With unequal
 ones they are an order of the nodes in which neighbours are near each other, so that all but a
@@ -28,7 +28,7 @@ from scipy.sparse import csgraph
 from ebcd._numerics import Array
 from ebcd._parameters import is_integer, shown
 
-# "chain", ("grid", rows, columns) or ("graph", nodes, starts, ends and weights of the edges)
+# "chain", "ring", ("grid", rows, columns), or ("graph", nodes, starts, ends and weights of edges)
 Adjacency = str | tuple[Any, ...]
 Rows = Callable[[Array], Array]
 
@@ -74,6 +74,18 @@ def cosines(*shape: int) -> Spectral:
     )
 
 
+def waves(n: int) -> Spectral:
+    """Return the eigenvectors of a ring: sums of a sine and a cosine (Hartley's transform)."""
+
+    def transform(x: Array) -> Array:
+        found = fft.fft(x, norm="ortho")
+        return np.asarray(found.real - found.imag)
+
+    # all entries are alike
+    eigenvalues = 4 * np.sin(np.pi * np.arange(n) / n) ** 2
+    return Spectral(eigenvalues, transform, transform, lambda v: np.full(n, v.mean()))
+
+
 def _squared_cosines(weights: Array) -> Array:
     """Return sums of squared cosines with weights along the last axis.
 
@@ -97,8 +109,8 @@ def eigenvectors(differences: sparse.csr_array[Any]) -> Spectral:
 class Banded:
     """Coordinates in an order in which neighbours are near each other."""
 
-    def __init__(self, differences: sparse.csr_array[Any]) -> None:
-        self._order = csgraph.reverse_cuthill_mckee(differences.T @ differences, True)
+    def __init__(self, laplacian: Any, differences: sparse.csr_array[Any]) -> None:
+        self._order = csgraph.reverse_cuthill_mckee(laplacian, True)
         self._place = np.argsort(self._order)
         self._differences = differences[:, self._order]
         matrix = (self._differences.T @ self._differences).tocsr()
@@ -126,7 +138,8 @@ class Banded:
         band = tau * self._band
         band[-1] += diagonal
         upper = lapack.dpbtrf(band)[0]
-        variance = _narrow_variance(upper) if len(band) <= 3 else _wide_variance(upper)
+        # up to six neighbours on either side, as in a ring of order 3
+        variance = _narrow_variance(upper) if len(band) <= 7 else _wide_variance(upper)
 
         def solve(y: Array) -> Array:
             return np.asarray(lapack.dpbtrs(upper, np.atleast_2d(y).T)[0].T.reshape(y.shape))
@@ -138,7 +151,7 @@ def _narrow_variance(upper: Array) -> Array:
     """Solve (1) at once, as a triangular system for all entries in the band of the inverse.
 
     ``V_(i, i + m)`` is unknown number ``(w + 1) i + m``, so that every other one in its equation
-    comes later, by ``w^2`` at most. It has two or five diagonals if the graph is a chain.
+    comes later, by ``w^2`` at most. It has 2, 5 or 10 diagonals if the graph is a chain.
     """
     w, n = len(upper) - 1, upper.shape[1]
     system, right = np.zeros((n * (w + 1), w**2 + 1)), np.zeros((n, w + 1))
@@ -170,12 +183,12 @@ def _wide_variance(upper: Array) -> Array:
     return variance
 
 
+@dataclass(frozen=True)
 class Graph:
     """Nodes, in the order of the entries of a vector, and what is small between neighbours."""
 
-    def __init__(self, adjacency: Adjacency, order: int) -> None:
-        self.adjacency: Any = adjacency
-        self.order = order
+    adjacency: Any
+    order: int
 
     def __str__(self) -> str:
         if isinstance(self.adjacency, str):
@@ -189,7 +202,8 @@ class Graph:
     def of_length(self, n: int) -> Graph:
         """Return the graph of `n` nodes: a chain has any number."""
         if isinstance(self.adjacency, str):
-            return as_graph(("grid", n, 1), self.order)
+            sized = ("grid", n, 1) if self.adjacency == "chain" else ("ring", n)
+            return as_graph(sized, self.order)
         kind, first, second = self.adjacency[:3]
         nodes = first * second if kind == "grid" else first
         if n != nodes:
@@ -202,36 +216,40 @@ class Graph:
     @cached_property
     def spectral(self) -> Spectral:
         """Coordinates for equal noise."""
-        if self.order == 2:
+        if self.order > 1:
             once = as_graph(self.adjacency, 1).spectral
-            return replace(once, eigenvalues=once.eigenvalues**2)
+            return replace(once, eigenvalues=once.eigenvalues**self.order)
         kind, *sizes = self.adjacency
+        if kind == "ring":
+            return waves(*sizes)
         return cosines(*sizes) if kind == "grid" else eigenvectors(self._differences)
 
     @cached_property
     def banded(self) -> Banded:
         """Coordinates for unequal noise."""
-        first = self._differences
-        return Banded(first if self.order == 1 else (first.T @ first).tocsr())
+        found = first = self._differences
+        for order in range(1, self.order):
+            found = (first.T if order % 2 else first) @ found
+        return Banded((first.T @ first).tocsr(), found.tocsr())
 
     @property
     def _differences(self) -> sparse.csr_array[Any]:
         """Differences of neighbours, times the roots of their weights."""
         kind, n, *edges = self.adjacency
+        if kind == "ring":
+            edges = [np.arange(n), np.roll(np.arange(n), -1), np.ones(n)]
         if kind == "grid":
             nodes = np.arange(n * edges[0]).reshape(n, -1)
             starts = np.append(nodes[:-1], nodes[:, :-1])
-            n, edges = (
-                nodes.size,
-                [starts, np.append(nodes[1:], nodes[:, 1:]), np.ones(starts.size)],
-            )
+            ends = np.append(nodes[1:], nodes[:, 1:])
+            n, edges = nodes.size, [starts, ends, np.ones(starts.size)]
         starts, ends, weights = edges
         edge, root = np.arange(len(weights)), np.sqrt(weights)
         places = np.append(edge, edge), np.append(starts, ends)
         return sparse.csr_array((np.append(root, -root), places), shape=(edge.size, n))
 
 
-@lru_cache(maxsize=4)  # eigenvectors may be large
+@lru_cache(maxsize=12)  # the orders of an open and a closed chain; eigenvectors may be large
 def as_graph(adjacency: Adjacency, order: int) -> Graph:
     """Return the graph of a checked adjacency, made once."""
     return Graph(adjacency, order)
@@ -240,7 +258,7 @@ def as_graph(adjacency: Adjacency, order: int) -> Graph:
 def as_adjacency(given: Any) -> Adjacency:
     """Check what users may give as an adjacency, and make it hashable."""
     match given:
-        case str() if given == "chain":
+        case str() if given in ("chain", "ring"):
             return given
         case [str() as kind, rows, columns] if kind == "grid" and _is_size(rows, columns):
             return "grid", int(rows), int(columns)
@@ -253,8 +271,8 @@ def as_adjacency(given: Any) -> Adjacency:
     except (TypeError, ValueError):
         raise ValueError(
             "prior 'gmrf' needs the option adjacency, which says which entries are neighbours: "
-            'make_family("gmrf", adjacency=...) with "chain", ("grid", rows, columns) or a '
-            f"symmetric matrix of weights, got {shown(given)}"
+            'make_family("gmrf", adjacency=...) with "chain", "ring", ("grid", rows, columns) '
+            f"or a symmetric matrix of weights, got {shown(given)}"
         ) from None
     return _edges(weights)
 

@@ -14,8 +14,7 @@ from numpy.polynomial import chebyshev
 from scipy import special
 
 from ebcd._numerics import Array, rising_root
-from ebcd.priors._fitted import FittedPrior, MixturePrior
-from ebcd.priors._joint import AbstractJointPrior
+from ebcd.priors._fitted import AbstractJointPrior, FittedPrior, MixturePrior
 from ebcd.priors._kernels import OVERWHELMING, AbstractKernel, PointMass
 from ebcd.priors._validation import as_observations
 

@@ -133,6 +133,7 @@ class AbstractSlab(AbstractKernel):
     # of the slab with scale one, about its location
     second_moment: ClassVar[float]
     fourth_moment: ClassVar[float]
+    width: ClassVar[float] = 1.0
 
     @staticmethod
     @abstractmethod
@@ -632,6 +633,11 @@ class Bump:
     """
 
     spread: float
+
+    @property
+    def width(self) -> float:
+        """Width with scale one."""
+        return self.spread
 
     @property
     def second_moment(self) -> float:

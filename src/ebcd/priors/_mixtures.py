@@ -26,22 +26,21 @@ from ebcd.priors._family import (
     log_likelihood,
     register,
 )
-from ebcd.priors._fitted import FittedPrior, MixturePrior
+from ebcd.priors._fitted import CELLS, FittedPrior, MixturePrior
 from ebcd.priors._kernels import AbstractKernel
-from ebcd.priors._validation import as_grid, as_weights, in_noise_units
+from ebcd.priors._two_group import SHORTEST
+from ebcd.priors._validation import as_grid, as_weights, check_ratio
 from ebcd.priors._weights import GOAL, WeightFit, fit_weights
 
 
 @dataclass(frozen=True)
 class _Settings:
     most_points: int = 400  # of a grid
-    most_cells: int = 40_000_000  # entries x components in memory
     # Spaces this wide, in units of the noise over the root of the number of observations, which is
     # how well the place of a component can be known, cost less than 1e-4 nats; five times
     # wider ones make the likelihood of an estimated mode jump.
     finest: float = 0.02
     scale_ratio: float = 2**0.5  # of neighbours on a grid of scales
-    smallest_scale: float = 0.1  # in units of the smallest noise
     location_gap: float = 0.3  # in units of the noise
     # How much coarser grids are in a search, as marginals change on the scale of the noise; and
     # how much finer one that does not adapt.
@@ -88,7 +87,9 @@ class GridMixture(AbstractPriorFamily):
         """Return the same family for data divided by `unit`."""
         if self.grid is None:
             return self
-        return replace(self, grid=tuple(np.asarray(self.grid) / unit))
+        grid = np.asarray(self.grid)
+        check_ratio(grid, np.asarray(unit), "grid")
+        return replace(self, grid=tuple(grid / unit))
 
     def for_search(self) -> Self:
         """Return the same family on a coarse grid, which adapts a little from fit to fit."""
@@ -100,7 +101,7 @@ class GridMixture(AbstractPriorFamily):
         known = np.empty(0) if start is None else np.unique(self._known(start)[0])
         known = known[known > 0] if self.has_spike else known
         if self.grid is not None:
-            fit = problem.solve(in_noise_units(self.grid))
+            fit = problem.solve(np.asarray(self.grid))
         elif self.adapts:
             fit = problem.solve(self._default_grid(column))
             while (finer := problem.halved()).size:
@@ -173,7 +174,7 @@ class _Problem:
 
 def _scale_grid(column: Columns, fine: bool) -> Array:
     """Geometric grid from a fraction of the noise to beyond the data."""
-    bottom = SETTINGS.smallest_scale * float(column.s.min())
+    bottom = SHORTEST * float(column.s.min())
     top = max(2 * float(column.largest.max()), 20 * bottom)
     step = math.log(SETTINGS.scale_ratio) * (1.0 if fine else SETTINGS.coarser)
     size = math.ceil(math.log(top / bottom) / step) + 1
@@ -183,7 +184,7 @@ def _scale_grid(column: Columns, fine: bool) -> Array:
 def _most_points(column: Columns) -> int:
     """Grid points that fit in memory beside the data."""
     n_entries: int = column.x.shape[1]
-    return min(max(SETTINGS.most_cells // n_entries, 20), SETTINGS.most_points)
+    return min(max(CELLS // n_entries, 20), SETTINGS.most_points)
 
 
 def _thinned(values: Array, gap: float, most: int) -> Array:
@@ -451,7 +452,7 @@ class Deconvolver(NPMLE):
         maximum never falls from one fit to the next.
         """
         if self.grid is not None:
-            return [in_noise_units(self.grid)]
+            return [np.asarray(self.grid)]
         gap = SETTINGS.location_gap / (SETTINGS.coarser if self.adapts else 1.0)
         grid = _location_grid(column, SETTINGS.most_points // 2, gap)
         known = np.asarray([] if start is None else start.parameters["locations"])

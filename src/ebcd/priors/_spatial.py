@@ -28,7 +28,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -37,8 +37,7 @@ from scipy import special
 from ebcd._numerics import Array
 from ebcd._parameters import N_DRAWS, as_generator, unknown_name
 from ebcd.priors._family import PRIORS, AbstractPriorFamily, Columns, Fits, make_family, register
-from ebcd.priors._fitted import FittedPrior
-from ebcd.priors._joint import AbstractJointPrior, Evaluated
+from ebcd.priors._fitted import AbstractJointPrior, Evaluated, FittedPrior
 from ebcd.priors._solve import Prior, solve_columns
 from ebcd.priors._wavelets import FILTERS, Basis, basis
 
@@ -65,20 +64,12 @@ class _Denoised(Evaluated):
     shares: Array
 
 
-class _Observed(NamedTuple):
-    """Observations with common noise in place of those with their own, and constants of (3)."""
-
-    y: Array
-    noise: float
-    constant: float
-
-
-def _majorised(x: Array, s: Array, centre: Array) -> _Observed:
-    """Return (3) at a centre."""
+def _majorised(x: Array, s: Array, centre: Array) -> tuple[Array, float, float]:
+    """Return observations of (3) at a centre, their common noise, and the sum of the constants."""
     noise = float(s.min())
     share = (noise / s) ** 2
     constant = 0.5 * (np.log(share) - share * (1 - share) * ((x - centre) / noise) ** 2).sum()
-    return _Observed(centre + share * (x - centre), noise, float(constant))
+    return centre + share * (x - centre), noise, float(constant)
 
 
 def _shifts(p: int) -> NDArray[np.intp]:
@@ -160,10 +151,10 @@ def _climbed(
         centre = np.zeros_like(x)
     before = -np.inf
     for _ in range(rounds):
-        observed = _majorised(x, s, centre)
-        found = _denoised(observed.y, observed.noise, priors, starts)
-        own = found.variance * (s / observed.noise) ** 2
-        found = replace(found, value=found.value + observed.constant, variance=own)
+        y, noise, constant = _majorised(x, s, centre)
+        found = _denoised(y, noise, priors, starts)
+        own = found.variance * (s / noise) ** 2
+        found = replace(found, value=found.value + constant, variance=own)
         if found.value < before + SETTINGS.gain:
             break
         before, starts, centre = found.value, found.priors, found.mean

@@ -26,23 +26,20 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ebcd._numerics import CHUNK, Array, chunks
+from ebcd._numerics import CHUNK, Array, chunks, typical
 from ebcd.priors._family import Columns
-from ebcd.priors._kernels import AbstractSlab
+from ebcd.priors._kernels import AbstractSlab, Bump
 
-Slab = type[AbstractSlab]
+Slab = type[AbstractSlab] | Bump
+SHORTEST = 0.1  # scale over the smallest noise at which grids of scales begin
 
 
 @dataclass(frozen=True)
 class _Settings:
     radius: float = 1.5  # of a step in the log scale; twice that in the log weight
-    # Newton's method converges quadratically: a step as short as this, in log weight and log scale,
-    # is the last.
-    short_step: float = 1e-3
     tolerance: float = 1e-12  # gain in nats that is not worth a long step
     narrowest: float = 1e-4  # slab over noise: indistinguishable from the spike
-    searched_from: float = 0.1  # slab over the smallest noise
-    smallest_slab: float = 1e-6  # weight of a slab, in entries
+    smallest_slab: float = 1e-6  # entries in the slab: fewer are no slab
     # A warm start is trusted if it lacks only a small share of its optimum, itself not small.
     trusted_gain: float = 0.02
     trusted_ratio: float = 3.0
@@ -237,7 +234,7 @@ def _climb(
     slab: Slab, columns: Columns, log_weight: Array, log_scale: Array, has_spike: bool
 ) -> tuple[_State, Array]:
     """Climb to a local maximum, all columns in step; return it and what was gained."""
-    c = columns.n_columns
+    c, eps = columns.n_columns, np.finfo(float).eps
     lowest_weight = np.log(SETTINGS.smallest_slab / columns.totals)
     lowest = math.log(SETTINGS.narrowest * float(columns.s.min()))
     highest = np.log(columns.largest + 1e-3) + 3.0
@@ -263,9 +260,10 @@ def _climb(
         to_w = np.maximum(w + step_w, lowest_weight[rows])
         to_b = np.minimum(np.maximum(b + step_b, lowest), highest[rows])
         far = _length(w, to_w, to_b - b)
-        last = (far < SETTINGS.short_step) & (reach == SETTINGS.radius)
+        # Newton's method converges quadratically: the error after this step is below sqrt(eps)
+        last = (far < eps**0.25) & (reach == SETTINGS.radius)
         # shorter ones drown in rounding
-        moves = (far > math.sqrt(np.finfo(float).eps)) & (last | (gain > SETTINGS.tolerance))
+        moves = (far > math.sqrt(eps)) & (last | (gain > SETTINGS.tolerance))
         if not moves.all():
             rows, last = rows[moves], last[moves]
             to_w, to_b, far, reach = (part[moves] for part in (to_w, to_b, far, reach))
@@ -291,27 +289,29 @@ def _length(log_weight: Array, to_w: Array, step_b: Array) -> Array:
 
 
 def _merged(columns: Columns) -> Columns:
-    """Spread entries over points that columns share, linearly in ``x / s``, with rounded ``s``."""
+    """Round observations, and unequal noise, to points that columns share."""
     # eight points per unit of noise, fewer far out, where only slabs as wide as z matter
-    place = 64 * np.arcsinh(columns.z / 8)
-    floor = np.floor(place)
-    cell_s = np.floor(16 * np.log(np.broadcast_to(columns.s, columns.x.shape)))
-    first, lowest = floor.min(), cell_s.min()
-    n_s = int(cell_s.max() - lowest) + 1
-    cell = ((floor - first) * n_s + (cell_s - lowest)).astype(np.intp)
-    ends, share = np.stack([cell, cell + n_s]), np.stack([1 - (place - floor), place - floor])
-    size = int(ends.max()) + 1
-    if size > 4 * ends.size:  # too many to count those that are empty as well
-        used, ends = np.unique(ends, return_inverse=True)
-    else:
-        used = np.arange(size)
-    index = ends.reshape(share.shape) + used.size * np.arange(len(cell))[:, None]
-    total = np.bincount(index.ravel(), share.ravel(), minlength=len(cell) * used.size)
-    counts = np.asarray(total.reshape(len(cell), -1), dtype=np.float64)
-    some = np.flatnonzero(counts.any(axis=0))
-    z = 8 * np.sinh((used[some] // n_s + first) / 64)
-    s = np.exp((used[some] % n_s + lowest + 0.5) / 16)[None] if columns.s.size > 1 else columns.s
-    return Columns(s * z, s, counts[:, some])
+    place = np.rint(64 * np.arcsinh(columns.z / 8)).astype(np.int64)
+    level = np.rint(16 * np.log(columns.s)).astype(np.int64)
+    first, n_levels = level.min(), np.ptp(level) + 1
+    used, index = np.unique(place * n_levels + (level - first), return_inverse=True)
+    counts = [np.bincount(row, minlength=used.size) for row in index.reshape(place.shape)]
+    s = np.exp((used % n_levels + first) / 16)[None] if columns.s.size > 1 else columns.s
+    z = 8 * np.sinh((used // n_levels) / 64)
+    return Columns(s * z, s, np.array(counts, dtype=np.float64))
+
+
+def _log_scales(slab: Slab, columns: Columns) -> Array:
+    """Return a grid of log scales that begins at a fraction of the noise and ends beyond the data.
+
+    Points are as far apart as this fraction or, if that is more, as the slab is wide: those of
+    slabs as wide as their scale double.
+    """
+    least = SHORTEST * float(columns.s.min())
+    most = 2 * max(float(columns.largest.max()), typical(columns.s))
+    step = slab.width * math.log(2.0)
+    steps = np.arange(step, np.arcsinh(slab.width * most / least) + step, step)
+    return np.log(least / slab.width * np.sinh(steps))
 
 
 def _search(slab: Slab, columns: Columns, has_spike: bool) -> list[tuple[Array, Array]]:
@@ -319,9 +319,7 @@ def _search(slab: Slab, columns: Columns, has_spike: bool) -> list[tuple[Array, 
 
     The columns share their observations, which differ in their counts.
     """
-    low = math.log(SETTINGS.searched_from * float(columns.s.min()))
-    top = max(math.log(max(float(columns.largest.max()), 1e-300)), float(np.log(columns.s).mean()))
-    log_scale = np.arange(low, top + 1.0, math.log(2.0))
+    log_scale = _log_scales(slab, columns)
     counts = columns.weights[:, None]
     odds, excess, _ = slab.ratio(columns.z, columns.s * np.exp(-log_scale)[:, None])
     weight = np.ones((columns.n_columns, log_scale.size))
@@ -350,12 +348,14 @@ def best_weight(odds: Array, counts: Array, accuracy: float = 1e-12) -> Array:
     are easy to tell apart. Every step fits ``a`` and ``b`` to the derivative and to its slope, and
     goes where that vanishes; bracketed. Rows of `odds` and of `counts` are broadcast.
     """
+    odds = np.maximum(odds, 1e-150)  # or squares of inverses overflow
     surplus = odds - 1
     full, empty = np.vecdot(surplus / odds, counts) >= 0, np.vecdot(surplus, counts) <= 0
     low, high = full * 0.0 + 1e-3 / counts.sum(axis=-1), np.ones(full.shape)
     weight = np.full(full.shape, 0.1)
     for _ in range(60):
-        gradient = surplus / (1 + weight[..., None] * surplus)
+        w = weight[..., None]
+        gradient = surplus / (w * odds + (1 - w))
         slope, square = np.vecdot(gradient, counts), np.vecdot(gradient * gradient, counts)
         rising = slope > 0
         low, high = np.where(rising, weight, low), np.where(rising, high, weight)

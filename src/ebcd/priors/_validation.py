@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,8 @@ from ebcd._parameters import shown
 
 # Beyond this ratio fourth powers overflow; no measurement is that precise.
 _LARGEST_RATIO = 1e70
-_LARGEST = 1e152  # noise whose square is a number, and sums of many of them
+# Noise whose square is a number, and sums of ten thousand of them.
+_LARGEST = 0.01 * math.sqrt(np.finfo(float).max)
 
 
 def _as_floats(value: Any, name: str) -> Array:
@@ -70,7 +72,7 @@ def as_noise(s: Any, size: int) -> Array:
         raise ValueError(f"s must be positive; not so in {_where(bad)} ({first:g}){_advice(first)}")
     if array[np.isfinite(array)].max(initial=0.0) > _LARGEST:
         raise ValueError(
-            f"s must be at most {_LARGEST:g}, or infinite; divide x and s by some unit"
+            f"s must be at most {_LARGEST:.2g}, or infinite; divide x and s by some unit"
         )
     return array
 
@@ -92,7 +94,7 @@ def as_observations(x: ArrayLike, s: ArrayLike) -> tuple[Array, Array]:
     return values, noise
 
 
-def check_ratio(x: Array, s: Array, less: str = "") -> None:
+def check_ratio(x: Array, s: Array, what: str = "x") -> None:
     """Refuse observations so many standard deviations from zero that squares overflow."""
     if x.size and max(x.max(), -x.min()) <= _LARGEST_RATIO * s.min():
         return
@@ -100,8 +102,8 @@ def check_ratio(x: Array, s: Array, less: str = "") -> None:
         bad = ~(np.abs(x) / s <= _LARGEST_RATIO)
     if bad.any():
         raise ValueError(
-            f"|x{' - ' if less else ''}{less}| / s exceeds {_LARGEST_RATIO:g} in "
-            f"{_where(np.atleast_1d(bad))}; check the units of x and s"
+            f"|{what}| / s exceeds {_LARGEST_RATIO:g} in {_where(np.atleast_1d(bad))}; check the "
+            "units of both"
         )
 
 
@@ -136,17 +138,6 @@ def as_weights(value: Any, size: int) -> Array:
     if not (array >= 0).all() or not abs(array.sum() - 1) <= 1e-8:
         raise ValueError(
             f"weights must be non-negative and sum to one, their sum is {array.sum():g}"
-        )
-    return array
-
-
-def in_noise_units(grid: Any) -> Array:
-    """Check a grid in units of the noise: its squares must be numbers."""
-    array = np.asarray(grid)
-    if array.size and np.abs(array).max() > _LARGEST_RATIO:
-        raise ValueError(
-            f"grid has points beyond {_LARGEST_RATIO:g} standard deviations of the noise; check "
-            "the units of grid and s"
         )
     return array
 

@@ -12,6 +12,7 @@ at local maxima of ``D``, and solve the quadratic model of (1) over non-negative
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -21,7 +22,8 @@ from scipy.linalg import lapack
 from ebcd._numerics import Array
 
 GOAL = 1e-14  # certificate per observation at which to stop
-_NOTHING = 1e-150  # scaled likelihood: products of smaller ones are denormal, which is slow
+# Scaled likelihood: products of smaller ones are denormal, which is slow.
+_NOTHING = math.sqrt(np.finfo(float).tiny)
 _NEARLY = 1e-7  # below which what is left to gain drowns in rounding of the value
 
 
