@@ -43,9 +43,9 @@ plt.show()
 #
 # A Gaussian Markov random field assumes that differences between neighbours are small
 # (``order=1``), or that differences between a pixel and the mean of its neighbours are
-# (``order=2``, smoother), or the differences of those (``order=3``). Its option ``adjacency`` defines which pixels are neighbours. The order,
-# and how small the differences are, are learned for each component. :func:`ebcd.compare_priors`
-# shows which prior describes the data best.
+# (``order=2``, smoother), or the differences of those (``order=3``). Its option ``adjacency``
+# defines which pixels are neighbours. The order, and how small the differences are, are learned for
+# each component. :func:`ebcd.compare_priors` shows which prior describes the data best.
 
 priors = {
     "point_laplace": "point_laplace",

@@ -226,8 +226,8 @@ class GMRF(AbstractPriorFamily):
     """Values that are similar at neighbouring nodes of a chain, a grid or any graph.
 
     A Gaussian Markov random field (Rue and Held, 2005), with precision ``(L + kappa I) / scale^2``,
-    where ``L`` is the Laplacian, its square or its cube. Both parameters are fitted, so the smoothness is
-    learned from the data. Unlike ``spatial``, it blurs jumps, but it is exact even if the noise
+    where ``L`` is the Laplacian, its square or its cube. Both parameters are fitted, so the
+    smoothness is learned from the data. Unlike ``spatial``, it blurs jumps, but it is exact even if the noise
     differs between entries, and it is not limited to one dimension.
 
     Attributes
@@ -240,8 +240,8 @@ class GMRF(AbstractPriorFamily):
     order : {"auto", 1, 2, 3}
         Which differences are small: those between neighbours (1), those between a node and the
         mean of its neighbours (2), or the differences of those (3). Order 1 suits jumps and rough
-        surfaces, order 2 curves and hills, and order 3 very smooth ones. By default the order with the higher likelihood is used; a warm start keeps
-        its order.
+        surfaces, order 2 curves and hills, and order 3 very smooth ones. By default
+        the order with the highest likelihood is used; a warm start keeps its order.
 
     Examples
     --------
