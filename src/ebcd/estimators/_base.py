@@ -91,8 +91,8 @@ class Decomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         monitor = self._monitor()  # whose clock runs while data are read
         reading = self._reading(monitor)
         data = as_input(X, self.center, self.scale, n_samples=n_samples, reading=reading)
-        if data.rows is None:  # statistics, which have no names
-            self._set_names(None, data.covariance.n_features)
+        if data.rows is None:  # statistics
+            self._set_names(X.feature_names, data.covariance.n_features)
         else:
             data.rows.check_columns(self, reset=True)
         self._check_n_components(data.covariance)
