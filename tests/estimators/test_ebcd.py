@@ -225,6 +225,21 @@ class TestEquivalences:
             model.transform(X - X.mean(axis=0)), reference.transform(X), atol=1e-6
         )
 
+    @pytest.mark.parametrize("method", ["transform", "score"])
+    @pytest.mark.parametrize("is_sparse", [False, True])
+    def test_data_that_are_not_centred_as_the_covariance_was(self, method, is_sparse):
+        X, k = DATA["tall"]
+        S = np.cov(X.T, bias=True)
+        model = EBCD(k).fit_covariance(S, len(X))
+        far = X - X.mean(axis=0)
+        far[:, 3] += 2 * far[:, 3].std()
+        as_kind = sparse.csr_array if is_sparse else np.asarray
+        with pytest.warns(UserWarning, match=r"1 of \d+ columns of X have means far from zero"):
+            getattr(model, method)(as_kind(far))
+        for rows in ([0], slice(5), slice(None)):  # new samples, whose means are not quite zero
+            getattr(model, method)((X - X.mean(axis=0))[rows])
+        getattr(EBCD(k, center=False).fit_covariance(S, len(X)), method)(far)
+
     @pytest.mark.parametrize("data", ["tall", "wide"])
     def test_compact_data(self, data):
         X, k = DATA[data]
@@ -319,7 +334,7 @@ class TestImpliedGaussian:
     def test_without_means(self):
         X, k = DATA["tall"]
         model = EBCD(k).fit_covariance(np.cov(X.T, bias=True), len(X))
-        gaussian = stats.multivariate_normal(cov=model.get_covariance())
+        gaussian, X = stats.multivariate_normal(cov=model.get_covariance()), X - X.mean(axis=0)
         np.testing.assert_allclose(model.score_samples(X), gaussian.logpdf(X), rtol=1e-9)
 
 
@@ -437,7 +452,7 @@ class TestAttributes:
         assert model.n_features_in_ == 12
         model.fit_covariance(np.cov(X.T, bias=True), len(X))
         assert not hasattr(model, "mean_")
-        assert model.transform(X).shape == (len(X), k)
+        assert model.transform(X - X.mean(axis=0)).shape == (len(X), k)
 
     @pytest.mark.parametrize("random_state", [None, 0, 7])
     def test_deterministic(self, random_state):

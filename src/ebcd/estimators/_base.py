@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
+from scipy.special import ndtri
 from sklearn import get_config
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
@@ -25,6 +26,7 @@ from ebcd._parameters import (
     check_n_components,
     check_parameters,
 )
+from ebcd._warnings import warn_user
 from ebcd.data import (
     AbstractCovariance,
     AbstractRows,
@@ -45,6 +47,9 @@ from ebcd.data import (
 from ebcd.estimators._incomplete import log_likelihoods, scores_of
 from ebcd.fitting._progress import Monitor
 from ebcd.fitting._threads import threads_for
+
+# Share of centred data that a warning may take for others: hardly ever, but their means matter.
+_FALSE_ALARMS = 1e-6
 
 
 class Decomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, ABC):
@@ -113,7 +118,8 @@ class Decomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         Returns
         -------
         object
-            The fitted estimator; it has no ``mean_``.
+            The fitted estimator; it has no ``mean_``, so that `transform` and `score` expect data
+            from which the means have been subtracted.
         """
         self._check_parameters()
         monitor = self._monitor()
@@ -169,6 +175,8 @@ class Decomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         `ebcd.EBCD` with ``scores="integrated"`` returns their posterior means, whose mean square is
         below one: what is uncertain about a score is shrunk towards zero. It also takes missing
         values (NaN): the scores of such a row are those expected given what was observed of it.
+        After `fit_covariance` the means are unknown, and `X` must be centred as those data were;
+        a warning says so if data in memory do not look it.
 
         Parameters
         ----------
@@ -183,6 +191,7 @@ class Decomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         """
         check_is_fitted(self)
         rows = self._rows(X)
+        self._warn_of_means(rows)
         if self._has_holes(rows):
             return scores_of(self, rows)
         if rows.lazy:
@@ -235,6 +244,27 @@ class Decomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         """Return the mean of the data; zero if only their covariance is known."""
         return np.asarray(getattr(self, "mean_", np.zeros(self.components_.shape[1])))
 
+    def _warn_of_means(self, rows: AbstractRows) -> None:
+        """Warn if only a covariance is known of centred data, and these data are not centred.
+
+        If they came from the same population, their means would differ from those that were
+        subtracted by a standard error of variance ``C_jj (1/n + 1/n_samples_)``.
+        """
+        if hasattr(self, "mean_") or not self.center or rows.matrix is None:
+            return
+        with np.errstate(over="ignore", invalid="ignore"):  # entries are checked later
+            means = np.asarray(rows.matrix.mean(axis=0, dtype=np.float64)).ravel()
+        variances = (self.components_**2).sum(axis=0) + self._feature_noise()
+        errors = np.sqrt(variances * (1 / rows.matrix.shape[0] + 1 / self.n_samples_))
+        largest = -ndtri(0.5 * _FALSE_ALARMS / means.size)
+        far = np.flatnonzero(np.abs(means) > largest * errors)
+        if far.size:
+            warn_user(
+                f"the model was fitted to a covariance, without means, but {far.size} of "
+                f"{means.size} columns of X have means far from zero; subtract from X the means "
+                "that were subtracted before the covariance was computed"
+            )
+
     def get_covariance(self) -> Array:
         """Return the implied covariance: ``components_.T @ components_`` plus noise."""
         check_is_fitted(self)
@@ -253,7 +283,8 @@ class Decomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
     def score_samples(self, X: Any) -> Any:
         """Return the log-likelihood of each sample under the Gaussian that the fit implies.
 
-        If entries are missing (NaN, `ebcd.EBCD` only), it is that of what was observed.
+        If entries are missing (NaN, `ebcd.EBCD` only), it is that of what was observed. After
+        `fit_covariance` `X` must be centred, as for `transform`.
 
         Parameters
         ----------
@@ -266,6 +297,7 @@ class Decomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         """
         check_is_fitted(self)
         rows = self._rows(X)
+        self._warn_of_means(rows)
         if self._has_holes(rows):
             return log_likelihoods(self, rows)
         noise, weighted, inner = self._woodbury()
