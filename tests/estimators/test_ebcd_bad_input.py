@@ -3,6 +3,7 @@
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import sparse
 from sklearn.base import clone
@@ -130,6 +131,14 @@ class TestCovariance:
     def test_not_square(self):
         with pytest.raises(ValueError, match=r"square matrix, got shape \(40, 15\)"):
             EBCD(2).fit_covariance(draw(), 40)
+
+    def test_names_of_rows_and_columns_in_different_orders(self):
+        names = ["a", "b", "c"]
+        S = pd.DataFrame(np.eye(3), index=names[::-1], columns=names)
+        with pytest.raises(ValueError, match="the same names, but in different orders"):
+            EBCD(1).fit_covariance(S, 10)
+        for index in (names, range(3), [f"row {name}" for name in names]):
+            EBCD(1).fit_covariance(S.set_axis(index), 10)
 
     def test_not_symmetric(self):
         S = np.eye(4)

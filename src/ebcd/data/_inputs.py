@@ -266,6 +266,13 @@ def from_covariance(matrix: Array, n_samples: int, scale: bool) -> Input:
 
 def check_covariance(matrix: Any) -> Array:
     """Check a covariance matrix: square, symmetric, positive semi-definite up to rounding."""
+    if hasattr(matrix, "columns") and hasattr(matrix, "index"):
+        rows, columns = list(matrix.index), list(matrix.columns)
+        if rows != columns and set(rows) == set(columns) and isinstance(columns[0], str):
+            raise ValueError(
+                "rows and columns of the covariance have the same names, but in different orders; "
+                "give S.loc[S.columns], or S.to_numpy() if the names of the rows are wrong"
+            )
     array = np.asarray(matrix)
     if array.dtype.kind not in "iuf":
         raise TypeError(f"the covariance must hold real numbers, got dtype {array.dtype}")
