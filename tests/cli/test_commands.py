@@ -806,7 +806,9 @@ def test_compare_of_a_covariance(tmp_path):
     assert ebpca["n_components"] is None
     assert ebpca["trouble"]
     printed = ok("compare", path, *options[:-1], *methods).stdout
-    assert ebpca["trouble"][:20] in printed
+    grid, legend = printed.split("\n\n")
+    assert grid.splitlines()[-1].split() == ["EBPCA", *"-----"]
+    assert f"EBPCA: {ebpca['trouble'][:20]}" in legend
 
 
 @pytest.mark.parametrize("names", [(), ("normal,point_laplace",)])
@@ -824,6 +826,22 @@ def test_compare_priors(names, table, tmp_path):
     assert f"EBCD {expected.best} (best)" in printed
     assert "differences of a few nats are ties" in " ".join(printed.split())
     assert f"<th scope=row>EBCD {expected.best} (best)</th>" in page.read_text(encoding="utf-8")
+
+
+def test_compare_with_missing_cells(tmp_path):
+    values = COUNTS.astype(float)
+    values[3, 1] = np.nan
+    path = tmp_path / "holes.npy"
+    np.save(path, values)
+    expected = ebcd.compare_priors(values, ["normal", "point_laplace"], n_components=2)
+    priors = ok("compare", path, "-k", 2, "--priors", "normal,point_laplace", "--json")
+    families = ("--method", "normal", "--method", "point_laplace", "--method", "EBMF")
+    for result in (priors, ok("compare", path, "-k", 2, *families, "--json")):
+        elbos = [outcome["elbo"] for outcome in json.loads(result.stdout)][:2]
+        np.testing.assert_allclose(elbos, [model.elbo_ for model in expected.models.values()])
+    message = error("compare", path, "-k", 2, "--method", "PCA", "--method", "normal")
+    assert "cells are missing, but PCA needs all of them" in message
+    assert "--priors" in message
 
 
 def test_compare_priors_of_a_file_without_a_suffix(table, tmp_path, monkeypatch):

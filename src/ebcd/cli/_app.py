@@ -225,6 +225,7 @@ def compare_methods(
         families = check_priors(priors.split(","), bool(method) or every) if priors else []
         steps = Steps(transpose, log_returns, difference, standardize)
         check_covariance_options(covariance, n_samples, steps)
+        reading["keep_missing"] = not covariance
         if output is not None:
             output = output if output.suffix == ".html" else output / "compare.html"
             _check_file(output, force)
