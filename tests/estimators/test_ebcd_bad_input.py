@@ -263,6 +263,14 @@ class TestDegenerate:
         check_finite(model, X)
         assert model.n_components_ == 0
 
+    @pytest.mark.parametrize("X", [np.full((10, 4), 3.0), draw()[:1]])
+    def test_message_if_nothing_varies(self, model, X):
+        model = at_most(model, 1)
+        with pytest.warns(UserWarning, match="^no component was found: the data do not vary$"):
+            model.fit(X)
+        assert "the data do not vary" in model.summary()
+        assert np.max(model.noise_variance_) < 1e-9
+
     def test_zero_covariance_and_empty_sparse_matrix(self, model):
         check_finite(model.fit_covariance(np.zeros((4, 4)), 10))
         check_finite(model.fit(sparse.csr_array((10, 5))))

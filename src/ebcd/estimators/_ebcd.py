@@ -518,10 +518,9 @@ class EBCD(Readable):
 
     def _warn(self, fit: Fit, problem: Problem) -> None:
         if self.n_components_ == 0:
-            warn_user(
-                "no component was found: nothing stands out from noise. "
-                f"{self._advice()} to look at the strongest directions all the same"
-            )
+            advice = f". {self._advice()} to look at the strongest directions all the same"
+            why = f"{self._why_nothing()}{advice if self._varies else ''}"
+            warn_user(f"no component was found: {why}")
         elif problem.noise.at_floor(fit.state.precision):
             self.converged_ = False
             warn_user(

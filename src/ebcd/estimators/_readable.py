@@ -286,6 +286,7 @@ class Readable(Decomposition):
         self.explained_variance_ = (self.components_**2).sum(axis=1)
         total = float(data.variances.sum())
         self.explained_variance_ratio_ = self.explained_variance_ / (total or 1.0)
+        self._varies = total > 0
         self.n_components_, self.n_samples_ = len(self.components_), data.covariance.n_samples
         self.scale_ = data.scale
         self._uneven = not self.scale and spread(data.variances) > UNEVEN
@@ -378,6 +379,8 @@ class Readable(Decomposition):
 
     def _why_nothing(self) -> str:
         """Return the reason why there is no component."""
+        if not getattr(self, "_varies", True):  # unknown of models from older files
+            return "the data do not vary"
         if hasattr(self, "lfsr_"):
             return "nothing stands out from noise"
         return "every loading was set to zero"
