@@ -131,6 +131,10 @@ class Decomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         with threads_for(data.covariance):
             return self._fit_data(data, monitor)
 
+    def __repr__(self, N_CHAR_MAX: int = 700) -> str:
+        with np.printoptions(threshold=8, edgeitems=1, precision=3):  # a start may be large
+            return str(super().__repr__(N_CHAR_MAX))
+
     def _set_names(self, names: Any, n_features: int) -> None:
         self.__dict__.pop("feature_names_in_", None)
         self.n_features_in_ = n_features
