@@ -608,6 +608,14 @@ class TestPriors:
         assert model.converged_
         assert (np.diff(model.elbo_path_) > -1e-6).all()
 
+    @pytest.mark.parametrize("prior", ["flat", [make_prior("flat"), "normal"]], ids=str)
+    @pytest.mark.parametrize("scores", ["relaxed", "integrated"])
+    def test_flat_prior_and_fewer_samples_than_features(self, prior, scores):
+        """Loadings grow and scores shrink without end."""
+        with pytest.raises(ValueError, match=r'needs more samples than features.*prior="normal"'):
+            EBCD(2, prior=prior, scores=scores).fit(draw(60, 100))
+        assert EBCD(2, prior=prior).fit(draw(60, 100)).converged_
+
 
 class TestStarts:
     def test_given_loadings_set_the_number_of_components(self):

@@ -240,6 +240,8 @@ class EBCD(Readable):
         # relaxed scores have no density otherwise, and those of rows with holes are not determined
         if self.scores == "relaxed" or data.observed is not None:
             k = self._at_most(k, int(data.entries / covariance.n_features) - 2)
+        if k and self.scores != "orthogonal":
+            self._check_flat(int(data.entries / covariance.n_features), k, covariance.n_features)
         monitor.note("n_components", lambda: k)
         if data.observed is None:
             covariance = covariance.best_route(max(k, 1))
@@ -274,6 +276,21 @@ class EBCD(Readable):
                 f"and {most + 2} samples; use {instead}"
             )
         return max(min(k, most), 0)
+
+    def _check_flat(self, n: int, k: int, p: int) -> None:
+        """Refuse a flat prior with fewer samples than features.
+
+        Loadings that are longer by a factor, with scores that are shorter by it, add p of its
+        logarithms to the objective, and the density of the scores takes n, or n - k - 1.
+        """
+        priors = as_priors(self.prior)
+        flat = any("flat" in (getattr(g, "name", ""), getattr(g, "family", "")) for g in priors)
+        if flat and p >= n - (k + 1 if self.scores == "relaxed" else 0):
+            raise ValueError(
+                f'prior="flat" with scores="{self.scores}" needs more samples than features and '
+                f"components, got {n} samples of {p} features: nothing else holds the lengths of "
+                'the loadings; use prior="normal", which hardly shrinks, or scores="orthogonal"'
+            )
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
