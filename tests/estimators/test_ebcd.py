@@ -748,6 +748,10 @@ class TestForPeople:
         assert f"noise variance {model.noise_variance_:.4g}" in text
         assert "hint" not in text
 
+    def test_summary_of_one_loading(self):
+        X = np.random.default_rng(0).normal(size=(60, 8)) * [5, *[1] * 7]
+        assert "1 of 8 loadings has a clear sign" in EBCD(1).fit(X).summary()
+
     def test_components_that_do_not_stand_out(self):
         X = draw()
         model = EBCD(4).fit(X)
@@ -813,7 +817,7 @@ class TestWarnings:
 
     def test_exact_fit(self):
         X = np.random.default_rng(0).normal(size=(20, 1)) @ np.ones((1, 5))
-        match = "with 1 component the model can fit the data exactly, .* use fewer components"
+        match = "with 1 component the model can fit the data exactly, .* has no maximum$"
         with pytest.warns(ConvergenceWarning, match=match):
             model = EBCD(1).fit(X)
         assert model.converged_ is False

@@ -48,9 +48,6 @@ from ebcd.estimators._incomplete import log_likelihoods, scores_of
 from ebcd.fitting._progress import Monitor
 from ebcd.fitting._threads import threads_for
 
-# Share of centred data that a warning may take for others: hardly ever, but their means matter.
-_FALSE_ALARMS = 1e-6
-
 
 class Decomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, ABC):
     """Base of the estimators: input, scores and the covariance that the components imply.
@@ -238,8 +235,14 @@ class Decomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
                 )
             part, finish = partial(times, self.components_), partial(_plus, self._mean())
             return rows.map(part, finish, self.components_.shape[1:], np.float64)
+        scores = np.asarray(X)
+        if scores.dtype.kind not in "biuf" or scores.shape[-1:] != (len(self.components_),):
+            raise ValueError(
+                f"X must have a column of scores for each of the {len(self.components_)} "
+                f"components, got {scores.dtype} of shape {scores.shape}"
+            )
         with np.errstate(over="ignore", invalid="ignore"):
-            data = np.asarray(np.asarray(X) @ self.components_ + self._mean())
+            data = np.asarray(scores @ self.components_ + self._mean())
         if not np.isfinite(data).all():
             raise ValueError("X must hold scores: finite numbers of a size that transform returns")
         return data
@@ -260,7 +263,7 @@ class Decomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
             means = np.asarray(rows.matrix.mean(axis=0, dtype=np.float64)).ravel()
         variances = (self.components_**2).sum(axis=0) + self._feature_noise()
         errors = np.sqrt(variances * (1 / rows.matrix.shape[0] + 1 / self.n_samples_))
-        largest = -ndtri(0.5 * _FALSE_ALARMS / means.size)
+        largest = -ndtri(0.5e-6 / means.size)  # one of a million centred data sets has a larger one
         far = np.flatnonzero(np.abs(means) > largest * errors)
         if far.size:
             warn_user(

@@ -266,14 +266,14 @@ class EBCD(Readable):
         return self
 
     def _at_most(self, k: int, most: int) -> int:
-        if k > most and not isinstance(self.n_components, str):
+        if k > max(most, 0) and not isinstance(self.n_components, str):
+            who, what = "data with missing values need", "the entries of "
+            instead = "fewer components" if k > 1 else "more samples"
             if self.scores == "relaxed":
-                who, instead = 'scores="relaxed" needs', "fewer components or other scores"
-            else:
-                who, instead = "data with missing values need", "fewer components"
+                who, what, instead = 'scores="relaxed" needs', "", f"{instead} or other scores"
             raise ValueError(
-                f"{who} two samples more than components, got n_components={k} "
-                f"and {most + 2} samples; use {instead}"
+                f"{who} two samples more than components, got n_components={k} and {what}"
+                f"{most + 2} samples; use {instead}"
             )
         return max(min(k, most), 0)
 
@@ -459,6 +459,7 @@ class EBCD(Readable):
     @cached_property
     def n_signal_(self) -> int:
         """How many components stand out from noise, counted when it is first looked at."""
+        check_is_fitted(self)
         if callable(self._signal):
             self._signal = self._signal()
         return min(int(self._signal), self.n_components_)
@@ -470,6 +471,7 @@ class EBCD(Readable):
     @cached_property
     def components_sd_(self) -> Array:
         """Standard deviations of the loadings, computed when they are first looked at."""
+        check_is_fitted(self)
         if self._sd is not None:
             return np.asarray(self._sd)
         means = [self._normal_means(k) for k in range(self.n_components_)]
@@ -479,6 +481,7 @@ class EBCD(Readable):
     @cached_property
     def lfsr_(self) -> Array:
         """Local false sign rates of the loadings, computed when they are first looked at."""
+        check_is_fitted(self)
         b, noise, _ = self._posterior
         noise = np.broadcast_to(noise, (len(b), noise.shape[-1]))
         rows = zip(self._working_priors, b, noise, strict=True)
@@ -542,7 +545,8 @@ class EBCD(Readable):
             self.converged_ = False
             warn_user(
                 f"with {self._found()} the model can fit the data exactly, so that no noise is "
-                "left to compare with and the ELBO has no maximum; use fewer components",
+                "left to compare with and the ELBO has no maximum"
+                f"{'; use fewer components' if self.n_components_ > 1 else ''}",
                 ConvergenceWarning,
             )
         elif not fit.converged:

@@ -387,9 +387,10 @@ class Readable(Decomposition):
 
     def _used(self, k: int) -> tuple[NDArray[np.bool_], str]:
         """Return which loadings of a component count, and what they have in common."""
-        if hasattr(self, "lfsr_"):
-            return self.lfsr_[k] < CLEAR_SIGN, f"have a clear sign (lfsr < {CLEAR_SIGN:g})"
-        return self.components_[k] != 0, "are not zero"
+        clear = hasattr(self, "lfsr_")
+        used = self.lfsr_[k] < CLEAR_SIGN if clear else self.components_[k] != 0
+        has, are = ("has", "is") if used.sum() == 1 else ("have", "are")
+        return used, f"{has} a clear sign (lfsr < {CLEAR_SIGN:g})" if clear else f"{are} not zero"
 
     def _largest_used(self, k: int, n: int, feature_names: Any = None) -> list[Feature]:
         used, _ = self._used(k)
