@@ -608,6 +608,21 @@ class TestPriors:
         assert model.converged_
         assert (np.diff(model.elbo_path_) > -1e-6).all()
 
+    @pytest.mark.parametrize("missing", [0.0, 0.05])
+    @pytest.mark.parametrize("scores", ["relaxed", "integrated"])
+    def test_flat_prior_holds_no_lengths(self, scores, missing):
+        X = draw(300, 100)
+        X[np.random.default_rng(0).random(X.shape) < missing] = np.nan
+        flat, normal = (EBCD(2, prior=prior, scores=scores).fit(X) for prior in ("flat", "normal"))
+        size = normal.explained_variance_.sum()
+        np.testing.assert_allclose(flat.explained_variance_.sum(), size, rtol=0.05)
+        np.testing.assert_allclose(
+            flat.components_sd_.mean(), normal.components_sd_.mean(), rtol=0.1
+        )
+        np.testing.assert_allclose(flat.score(X), normal.score(X), rtol=1e-3)
+        again = flat.inverse_transform(flat.transform(X))
+        np.testing.assert_allclose(again, normal.inverse_transform(normal.transform(X)), atol=0.2)
+
     @pytest.mark.parametrize("prior", ["flat", [make_prior("flat"), "normal"]], ids=str)
     @pytest.mark.parametrize("scores", ["relaxed", "integrated"])
     def test_flat_prior_and_fewer_samples_than_features(self, prior, scores):

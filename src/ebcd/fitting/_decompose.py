@@ -26,6 +26,7 @@ from ebcd.fitting._scores import (
     settle_apart,
     settle_growing,
     with_solved_priors,
+    with_unit_scores,
 )
 from ebcd.fitting._search import SearchSettings, look_around, principal_coordinates, search
 from ebcd.fitting._shrinkers import (
@@ -516,6 +517,7 @@ def finished(problem: Problem, model: Model, exact: bool, states: Any, start: An
         moments,
     )
     path = [*monitor.path[:-1], value]
+    state = state if problem.scores is None else with_unit_scores(state)
     return Fit(state, path, len(path), converged and monitor.started, model.leading, priors)
 
 
