@@ -250,6 +250,10 @@ def test_hints_on_covariances(tmp_path):
     np.save(tmp_path / "x.npy", X)
     result = ok("transform", tmp_path / "out", tmp_path / "x.npy")
     assert "without means: centre the data" in result.stderr
+    assert "warning" not in result.stderr
+    np.savetxt(tmp_path / "x.txt", X + 100)
+    result = ok("transform", tmp_path / "out", tmp_path / "x.txt")
+    assert "warning: the model was fitted to a covariance" in result.stderr
 
 
 def test_changes_that_cannot_be(table, tmp_path):
@@ -840,7 +844,8 @@ def test_compare_with_missing_cells(tmp_path):
         elbos = [outcome["elbo"] for outcome in json.loads(result.stdout)][:2]
         np.testing.assert_allclose(elbos, [model.elbo_ for model in expected.models.values()])
     message = error("compare", path, "-k", 2, "--method", "PCA", "--method", "normal")
-    assert "cells are missing, but PCA needs all of them" in message
+    assert "PCA needs all cells, but 1 cell is missing, the first in row 4" in message
+    assert "--drop-missing rows" in message
     assert "--priors" in message
 
 

@@ -25,6 +25,7 @@ from ebcd._store import replacing
 from ebcd.cli._data import Prepared, remarks
 from ebcd.cli._progress import Display
 from ebcd.data import has_holes
+from ebcd.data.files._table import describe_missing
 from ebcd.estimators._compare_priors import FAMILIES as USUAL_PRIORS
 from ebcd.estimators._compare_priors import WORTHWHILE
 from ebcd.estimators._readable import CLEAR_SIGN
@@ -142,9 +143,9 @@ def compare(
     others = [method for method in methods if method in PEERS and method != "EBMF"]
     if others and has_holes(data.table.values):
         raise ValueError(
-            f"cells are missing, but {', '.join(others)} need{'s' * (len(others) == 1)} all of "
-            "them; compare prior families of EBCD, which does not, with --priors, or leave out "
-            "rows or columns with --drop-missing"
+            f"{', '.join(others)} need{'s' * (len(others) == 1)} all cells, but "
+            f"{describe_missing(data.table)}, or compare prior families, which do not need them, "
+            "with --priors"
         )
     shown.stage("fitting point_laplace")
     first, seconds = _timed_fit(ebcd.EBCD(n_components, center=center), data)

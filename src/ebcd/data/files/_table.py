@@ -367,6 +367,12 @@ def _with_missing(name: str, table: Table) -> Table:
     return replace(table, notes=[*table.notes, note])
 
 
+def describe_missing(table: Table) -> str:
+    """Say which cells are missing, and how to go on without them."""
+    places = bad_places(table.values)
+    return f"{_missing_words(table, places)}; {_missing_advice(table, places)}"
+
+
 def _left_out_note(table: Table, drop: str, gone: np.ndarray, left: int) -> str:
     if gone.size == 1:
         drop = drop.removesuffix("s")
