@@ -128,7 +128,7 @@ def cells(seeds, splits=False):
                 found = {}
                 for k in (3, 6) if splits else (3,):
                     model = ebcd.gbcd(X, k)
-                    right = share_right(truth, ebcd.memberships(model)[1:] > 0.5)
+                    right = share_right(truth, ebcd.memberships(model)[model.clusters_] > 0.5)
                     found |= {f"k = {k}": right, f"k = {k}, clusters": model.n_components_ - 1}
                 labels = KMeans(2, n_init=10, random_state=0).fit(X).labels_
                 return found | {"k-means": share_right(truth, labels == np.arange(2)[:, None])}

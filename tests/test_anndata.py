@@ -224,12 +224,17 @@ def test_bad_arguments(arguments, message):
     ("arguments", "message"),
     [
         ({"n_components": 3}, "n_components"),
-        ({"n_comps": 2.5}, "n_components must be an integer"),
+        ({"n_comps": 2.5}, "n_comps must be an integer"),
     ],
 )
 def test_bad_types(arguments, message):
     with pytest.raises(TypeError, match=message):
         decompose(make_data(), **arguments)
+
+
+def test_too_many_components():
+    with pytest.raises(ValueError, match=r"^n_comps must be at most 30"):
+        decompose(make_data(), n_comps=5000)
 
 
 def test_array_is_refused():

@@ -24,7 +24,7 @@ counts = rng.poisson(depth * np.exp(rng.normal(size=800) - 1 + active.T @ effect
 
 # %%
 # As usual, counts are divided by the size of their cell and log-transformed. They are not centred:
-# component 0 is the baseline that all cells share.
+# component 0 is the baseline that all cells share. ``clusters_`` numbers the others.
 
 size = counts.sum(axis=1, keepdims=True)
 X = np.log1p(counts / (size / size.mean()))
@@ -38,8 +38,8 @@ X = np.log1p(counts / (size / size.mean()))
 # support are left out.
 
 model = ebcd.gbcd(X, 4)
-found = ebcd.memberships(model)
-print(f"{model.n_components_ - 1} clusters of {found[1:].sum(axis=1).round().astype(int)} cells")
+found = ebcd.memberships(model)[model.clusters_]
+print(f"{len(found)} clusters of {found.sum(axis=1).round().astype(int)} cells")
 
 figure, axes = plt.subplots(2, 1, figsize=(8, 3.6), layout="constrained")
 order = np.lexsort(active[::-1])[::-1]
@@ -47,8 +47,8 @@ axes[0].imshow(active[:, order], aspect="auto", cmap="Blues", interpolation="nea
 axes[0].set_yticks(range(3), names)
 axes[0].set_xticks([])
 axes[0].set_title("truth, cells sorted by their programmes", fontsize="medium")
-axes[1].imshow(found[1:, order], aspect="auto", cmap="Blues", interpolation="nearest")
-axes[1].set_yticks(range(len(found) - 1), [f"component {k}" for k in range(1, len(found))])
+axes[1].imshow(found[:, order], aspect="auto", cmap="Blues", interpolation="nearest")
+axes[1].set_yticks(range(len(found)), [f"component {k}" for k in model.clusters_])
 axes[1].set_xticks([])
 axes[1].set_title("probability of membership, the same cells", fontsize="medium")
 plt.show()
@@ -58,7 +58,7 @@ plt.show()
 # every combination it could do better, but what the combinations have in common would be lost.
 
 labels = KMeans(3, n_init=10, random_state=0).fit(X).labels_
-for name, rows in (("gbcd", found[1:] > 0.5), ("k-means", labels == np.arange(3)[:, None])):
+for name, rows in (("gbcd", found > 0.5), ("k-means", labels == np.arange(3)[:, None])):
     right = [max((truth == row).mean() for row in rows) for truth in active]
     print(f"{name:8}", ", ".join(f"{n} {r:.1%}" for n, r in zip(names, right, strict=True)))
 
@@ -77,7 +77,7 @@ plt.show()
 # simulation, apart from noise and the logarithm of the counts:
 
 genes = model.transform(X.T)
-for k, row in enumerate(found[1:], start=1):
+for k, row in zip(model.clusters_, found, strict=True):
     which = int(np.argmax([(truth == (row > 0.5)).mean() for truth in active]))
     correlation = np.corrcoef(genes[:, k], effects[which])[0, 1]
     print(f"component {k}: {names[which]}, correlation with its true effects {correlation:.2f}")

@@ -115,7 +115,11 @@ def ebcd(
     mask_name, mask = _genes(adata, mask_var)
     settings = {"prior": prior, "noise": noise, "scores": scores, "center": center, "scale": scale}
     model = EBCD(n_comps, **settings, **options)
-    found = _fit(model, adata, layer, mask)
+    try:
+        found = _fit(model, adata, layer, mask)
+    except (TypeError, ValueError) as error:
+        error.args = (str(error).replace("n_components", "n_comps"),)
+        raise
     if weighted:
         found = found * np.sqrt(model.explained_variance_).astype(found.dtype)
     params = {"n_comps": n_comps, "layer": layer, "mask_var": mask_name, **settings, **options}

@@ -250,6 +250,10 @@ def test_hints_on_covariances(tmp_path):
     np.save(tmp_path / "x.npy", X)
     result = ok("transform", tmp_path / "out", tmp_path / "x.npy")
     assert "has no means; centre the data" in result.stderr
+    assert "warning" not in result.stderr
+    np.savetxt(tmp_path / "x.txt", X + 100)
+    result = ok("transform", tmp_path / "out", tmp_path / "x.txt")
+    assert "warning: the model was fitted to a covariance" in result.stderr
 
 
 def test_changes_that_cannot_be(table, tmp_path):
@@ -806,7 +810,9 @@ def test_compare_of_a_covariance(tmp_path):
     assert ebpca["n_components"] is None
     assert ebpca["trouble"]
     printed = ok("compare", path, *options[:-1], *methods).stdout
-    assert ebpca["trouble"][:20] in printed
+    grid, legend = printed.split("\n\n")
+    assert grid.splitlines()[-1].split() == ["EBPCA", *"-----"]
+    assert f"EBPCA: {ebpca['trouble'][:20]}" in legend
 
 
 @pytest.mark.parametrize("names", [(), ("normal,point_laplace",)])
@@ -824,6 +830,23 @@ def test_compare_priors(names, table, tmp_path):
     assert f"EBCD {expected.best} (best)" in printed
     assert "differences of a few nats are ties" in " ".join(printed.split())
     assert f"<th scope=row>EBCD {expected.best} (best)</th>" in page.read_text(encoding="utf-8")
+
+
+def test_compare_with_missing_cells(tmp_path):
+    values = COUNTS.astype(float)
+    values[3, 1] = np.nan
+    path = tmp_path / "holes.npy"
+    np.save(path, values)
+    expected = ebcd.compare_priors(values, ["normal", "point_laplace"], n_components=2)
+    priors = ok("compare", path, "-k", 2, "--priors", "normal,point_laplace", "--json")
+    families = ("--method", "normal", "--method", "point_laplace", "--method", "EBMF")
+    for result in (priors, ok("compare", path, "-k", 2, *families, "--json")):
+        elbos = [outcome["elbo"] for outcome in json.loads(result.stdout)][:2]
+        np.testing.assert_allclose(elbos, [model.elbo_ for model in expected.models.values()])
+    message = error("compare", path, "-k", 2, "--method", "PCA", "--method", "normal")
+    assert "PCA needs all cells, but 1 cell is missing, the first in row 4" in message
+    assert "--drop-missing rows" in message
+    assert "--priors" in message
 
 
 def test_compare_priors_of_a_file_without_a_suffix(table, tmp_path, monkeypatch):

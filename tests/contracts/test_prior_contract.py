@@ -479,7 +479,7 @@ class TestOptions:
             ("normal_scale_mixture", {"grid": [1.0, 0.0]}, "grid must hold positive .* position 1"),
             ("unimodal", {"grid": [-1.0]}, "grid must hold positive .* position 0"),
             ("npmle", {"grid": []}, "grid is empty"),
-            ("npmle", {"grid": [0.0, np.nan]}, "grid has NaN .* position 1"),
+            ("npmle", {"grid": [0.0, np.nan]}, "grid has NaN.* position 1"),
             ("unimodal_symmetric", {"grid": [[1.0, 2.0]]}, "grid must be one-dimensional"),
         ],
     )

@@ -3,6 +3,7 @@
 import dataclasses
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -22,6 +23,36 @@ def check(gram, X, rtol=1e-10):
     scatter = centred.T @ centred
     np.testing.assert_allclose(gram.mean, X.mean(axis=0), rtol=1e-12)
     np.testing.assert_allclose(gram.scatter, scatter, atol=rtol * np.abs(scatter).max())
+
+
+class TestNames:
+    frame = pd.DataFrame(draw(), columns=["b", "c", "a", "d"])
+
+    @pytest.mark.parametrize("combine", [Gram.merge, Gram.__add__])
+    def test_columns_in_another_order(self, combine):
+        other = self.frame[sorted(self.frame)]
+        message = "there is the column 'a' where 'b' was before"
+        with pytest.raises(ValueError, match=message):
+            combine(Gram().update(self.frame), Gram().update(other))
+        with pytest.raises(ValueError, match=message):
+            Gram().update(self.frame).update(other)
+
+    @pytest.mark.parametrize("named_first", [True, False])
+    def test_a_fit_knows_them(self, named_first):
+        parts = [Gram().update(self.frame), Gram().update(draw(seed=1))]
+        model = EBCD(1).fit(sum(parts if named_first else parts[::-1]))
+        assert model.feature_names_in_.tolist() == list(self.frame)
+        with pytest.raises(ValueError, match="names should match"):
+            model.transform(self.frame[sorted(self.frame)])
+        assert not hasattr(model.fit(parts[1]), "feature_names_in_")
+
+    def test_numbers_are_no_names(self):
+        assert Gram().update(pd.DataFrame(draw())).feature_names is None
+
+    def test_pickles_without_names(self):
+        gram = Gram.__new__(Gram)
+        gram.__dict__["_moments"] = Gram().update(draw())._moments
+        assert EBCD(1).fit(gram).n_features_in_ == 4
 
 
 class TestPieces:
@@ -73,6 +104,12 @@ class TestPieces:
         both.update(X)
         check(first, X[:10])
         check(second, X[10:])
+
+    def test_sum_of_a_list(self):
+        X = draw()
+        check(sum(Gram().update(chunk) for chunk in np.split(X, 5)), X)
+        with pytest.raises(TypeError):
+            1 + Gram()
 
     def test_merging_leaves_the_other_alone(self):
         X = draw()

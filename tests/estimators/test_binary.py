@@ -20,7 +20,7 @@ def draw_cells(seed, n_cells=80, n_genes=300, up=False):
 
 def share_right(truth, model):
     """Return the share of right memberships, of the best match of each cluster."""
-    found = memberships(model)[1:] > 0.5
+    found = memberships(model)[model.clusters_] > 0.5
     return np.mean([max((cluster == row).mean() for row in found) for cluster in truth])
 
 
@@ -79,6 +79,15 @@ class TestClustersOfSamples:
         assert share_right(truth, model) > 0.98
         assert model.n_components_ == 3  # what is not supported has gone
         assert (memberships(model)[0] > 0.99).all()  # the baseline
+        assert model.clusters_.tolist() == [1, 2]
+
+    def test_a_baseline_that_is_the_same_for_all_features(self):
+        rng = np.random.default_rng(0)
+        truth = rng.random((3, 90)) < 0.4
+        X = 2 + truth.T @ rng.normal(size=(3, 400)) + rng.normal(size=(90, 400))
+        model = gbcd(X, 4)
+        assert model.clusters_.tolist() == [0, 1, 2]
+        assert share_right(truth, model) == 1
 
     def test_a_large_cluster_is_not_its_complement(self):
         rng = np.random.default_rng(5)
@@ -110,7 +119,9 @@ class TestClustersOfSamples:
     def test_noise(self):
         X = np.random.default_rng(0).normal(size=(20, 50))
         with pytest.warns(UserWarning, match="no component"):
-            assert gbcd(X, "auto").components_.shape == (0, 20)
+            model = gbcd(X, "auto")
+        assert model.components_.shape == (0, 20)
+        assert model.clusters_.size == 0
 
     def test_what_the_recipe_decides(self):
         X, _ = draw_cells(0)
@@ -122,6 +133,13 @@ class TestClustersOfSamples:
             gbcd(X, 3, spread=-1.0)
         with pytest.raises(ValueError, match="n_components"):
             gbcd(X, 200)
+
+    def test_is_shown_and_saved(self, tmp_path):
+        model = gbcd(draw_cells(0)[0], 3)
+        assert len(repr(model)) < 500
+        assert "..." in repr(model)
+        ebcd.save(model, tmp_path / "m")
+        np.testing.assert_array_equal(ebcd.load(tmp_path / "m").clusters_, model.clusters_)
 
     def test_noisy_samples_are_no_clusters(self):
         X, truth = draw_cells(2)

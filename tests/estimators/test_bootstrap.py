@@ -258,6 +258,10 @@ class TestMatching:
         np.testing.assert_allclose(matched(L, L[:0]), 0 * L)
 
 
+def test_is_printed_without_its_arrays(model):
+    assert repr(model.bootstrap(n_boot=3)) == f"Bootstrap(3 draws of 2 x {P} loadings)"
+
+
 class TestModels:
     @pytest.mark.parametrize("scores", SCORES)
     @pytest.mark.parametrize("prior", ["normal", "point_exponential", "flat", "horseshoe"])

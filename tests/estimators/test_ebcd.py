@@ -225,6 +225,21 @@ class TestEquivalences:
             model.transform(X - X.mean(axis=0)), reference.transform(X), atol=1e-6
         )
 
+    @pytest.mark.parametrize("method", ["transform", "score"])
+    @pytest.mark.parametrize("is_sparse", [False, True])
+    def test_data_that_are_not_centred_as_the_covariance_was(self, method, is_sparse):
+        X, k = DATA["tall"]
+        S = np.cov(X.T, bias=True)
+        model = EBCD(k).fit_covariance(S, len(X))
+        far = X - X.mean(axis=0)
+        far[:, 3] += 2 * far[:, 3].std()
+        as_kind = sparse.csr_array if is_sparse else np.asarray
+        with pytest.warns(UserWarning, match=r"1 of \d+ columns of X have means far from zero"):
+            getattr(model, method)(as_kind(far))
+        for rows in ([0], slice(5), slice(None)):  # new samples, whose means are not quite zero
+            getattr(model, method)((X - X.mean(axis=0))[rows])
+        getattr(EBCD(k, center=False).fit_covariance(S, len(X)), method)(far)
+
     @pytest.mark.parametrize("data", ["tall", "wide"])
     def test_compact_data(self, data):
         X, k = DATA[data]
@@ -319,7 +334,7 @@ class TestImpliedGaussian:
     def test_without_means(self):
         X, k = DATA["tall"]
         model = EBCD(k).fit_covariance(np.cov(X.T, bias=True), len(X))
-        gaussian = stats.multivariate_normal(cov=model.get_covariance())
+        gaussian, X = stats.multivariate_normal(cov=model.get_covariance()), X - X.mean(axis=0)
         np.testing.assert_allclose(model.score_samples(X), gaussian.logpdf(X), rtol=1e-9)
 
 
@@ -437,7 +452,7 @@ class TestAttributes:
         assert model.n_features_in_ == 12
         model.fit_covariance(np.cov(X.T, bias=True), len(X))
         assert not hasattr(model, "mean_")
-        assert model.transform(X).shape == (len(X), k)
+        assert model.transform(X - X.mean(axis=0)).shape == (len(X), k)
 
     @pytest.mark.parametrize("random_state", [None, 0, 7])
     def test_deterministic(self, random_state):
@@ -593,6 +608,29 @@ class TestPriors:
         assert model.converged_
         assert (np.diff(model.elbo_path_) > -1e-6).all()
 
+    @pytest.mark.parametrize("missing", [0.0, 0.05])
+    @pytest.mark.parametrize("scores", ["relaxed", "integrated"])
+    def test_flat_prior_holds_no_lengths(self, scores, missing):
+        X = draw(300, 100)
+        X[np.random.default_rng(0).random(X.shape) < missing] = np.nan
+        flat, normal = (EBCD(2, prior=prior, scores=scores).fit(X) for prior in ("flat", "normal"))
+        size = normal.explained_variance_.sum()
+        np.testing.assert_allclose(flat.explained_variance_.sum(), size, rtol=0.05)
+        np.testing.assert_allclose(
+            flat.components_sd_.mean(), normal.components_sd_.mean(), rtol=0.1
+        )
+        np.testing.assert_allclose(flat.score(X), normal.score(X), rtol=1e-3)
+        again = flat.inverse_transform(flat.transform(X))
+        np.testing.assert_allclose(again, normal.inverse_transform(normal.transform(X)), atol=0.2)
+
+    @pytest.mark.parametrize("prior", ["flat", [make_prior("flat"), "normal"]], ids=str)
+    @pytest.mark.parametrize("scores", ["relaxed", "integrated"])
+    def test_flat_prior_and_fewer_samples_than_features(self, prior, scores):
+        """Loadings grow and scores shrink without end."""
+        with pytest.raises(ValueError, match=r'needs more samples than features.*prior="normal"'):
+            EBCD(2, prior=prior, scores=scores).fit(draw(60, 100))
+        assert EBCD(2, prior=prior).fit(draw(60, 100)).converged_
+
 
 class TestStarts:
     def test_given_loadings_set_the_number_of_components(self):
@@ -725,6 +763,10 @@ class TestForPeople:
         assert f"noise variance {model.noise_variance_:.4g}" in text
         assert "hint" not in text
 
+    def test_summary_of_one_loading(self):
+        X = np.random.default_rng(0).normal(size=(60, 8)) * [5, *[1] * 7]
+        assert "1 of 8 loadings has a clear sign" in EBCD(1).fit(X).summary()
+
     def test_components_that_do_not_stand_out(self):
         X = draw()
         model = EBCD(4).fit(X)
@@ -790,7 +832,7 @@ class TestWarnings:
 
     def test_exact_fit(self):
         X = np.random.default_rng(0).normal(size=(20, 1)) @ np.ones((1, 5))
-        match = "with 1 component the model can fit the data exactly, .* use fewer components"
+        match = "with 1 component the model can fit the data exactly, .* has no maximum$"
         with pytest.warns(ConvergenceWarning, match=match):
             model = EBCD(1).fit(X)
         assert model.converged_ is False

@@ -3,6 +3,7 @@
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import sparse
 from sklearn.base import clone
@@ -125,11 +126,71 @@ class TestShapes:
             with pytest.raises(NotFittedError):
                 getattr(EBCD(2), method)()
 
+    @pytest.mark.parametrize("name", ["components_sd_", "lfsr_", "n_signal_"])
+    def test_results_that_are_computed_later(self, name):
+        assert not hasattr(EBCD(), name)
+        with pytest.raises(NotFittedError, match="not fitted yet"):
+            getattr(EBCD(), name)
+
+    @pytest.mark.parametrize("scores", [np.zeros((3, 5)), np.zeros(3), [["a", "b"]]])
+    def test_what_are_no_scores(self, scores):
+        with pytest.raises(ValueError, match="a column of scores for each of the 2 components"):
+            EBCD(2).fit(draw()).inverse_transform(scores)
+
+    @pytest.mark.parametrize("method", ["transform", "score"])
+    def test_statistics_have_no_scores(self, method):
+        model = EBCD(2).fit(draw())
+        with pytest.raises(TypeError, match="X is a Gram, which holds statistics and no rows"):
+            getattr(model, method)(Gram().update(draw()))
+
+
+class TestColumns:
+    frame = pd.DataFrame(draw(20, 3), columns=list("abc"))
+
+    @pytest.mark.parametrize(
+        ("cells", "found"),
+        [
+            (pd.date_range("2020", periods=20), "dates or times"),
+            (pd.to_timedelta(range(20), "D"), "dates or times"),
+            ([1.0] * 19 + ["x"], "'x'"),
+            (pd.Categorical(["x"] * 20), "'x'"),
+        ],
+    )
+    @pytest.mark.parametrize("kind", ["pandas", "polars"])
+    def test_no_numbers(self, kind, cells, found):
+        frame = self.frame.assign(odd=cells)
+        if kind == "polars":
+            frame["odd"] = frame["odd"].map(str) if found == "'x'" else frame["odd"]
+            found = found.replace("'x'", "'.*'")
+            frame = pytest.importorskip("polars").from_pandas(frame)
+        message = f"the column 'odd' of X must hold numbers, but holds {found}; drop it"
+        with pytest.raises(ValueError, match=message):
+            EBCD(1).fit(frame)
+        with pytest.raises(ValueError, match=message):
+            EBCD(1).fit(frame[["odd"]])
+
+    def test_names_that_occur_twice(self):
+        with pytest.raises(ValueError, match="more than one column 'b'"):
+            EBCD(1).fit(self.frame.set_axis(list("abb"), axis=1))
+
+    def test_cells_of_any_kind_that_are_numbers(self):
+        cells = [[True] * 19 + [False], ["1.5", "2"] * 10, [None, *range(19)], [np.nan, 1] * 10]
+        frame = self.frame.assign(**{f"x{j}": column for j, column in enumerate(cells)})
+        assert EBCD(1).fit(frame).n_features_in_ == 7
+
 
 class TestCovariance:
     def test_not_square(self):
         with pytest.raises(ValueError, match=r"square matrix, got shape \(40, 15\)"):
             EBCD(2).fit_covariance(draw(), 40)
+
+    def test_names_of_rows_and_columns_in_different_orders(self):
+        names = ["a", "b", "c"]
+        S = pd.DataFrame(np.eye(3), index=names[::-1], columns=names)
+        with pytest.raises(ValueError, match="the same names, but in different orders"):
+            EBCD(1).fit_covariance(S, 10)
+        for index in (names, range(3), [f"row {name}" for name in names]):
+            EBCD(1).fit_covariance(S.set_axis(index), 10)
 
     def test_not_symmetric(self):
         S = np.eye(4)
@@ -254,6 +315,14 @@ class TestDegenerate:
         check_finite(model, X)
         assert model.n_components_ == 0
 
+    @pytest.mark.parametrize("X", [np.full((10, 4), 3.0), draw()[:1]])
+    def test_message_if_nothing_varies(self, model, X):
+        model = at_most(model, 1)
+        with pytest.warns(UserWarning, match="^no component was found: the data do not vary$"):
+            model.fit(X)
+        assert "the data do not vary" in model.summary()
+        assert np.max(model.noise_variance_) < 1e-9
+
     def test_zero_covariance_and_empty_sparse_matrix(self, model):
         check_finite(model.fit_covariance(np.zeros((4, 4)), 10))
         check_finite(model.fit(sparse.csr_array((10, 5))))
@@ -323,6 +392,10 @@ class TestManyComponents:
         with pytest.warns(UserWarning, match="no component was found"):
             model = EBCD(3, prior="point_mass").fit(X)
         check_finite(model, X)
+
+    def test_no_advice_if_one_component_is_exact(self):
+        with pytest.warns(UserWarning, match="the ELBO has no maximum$"):
+            EBCD(1).fit(draw()[:, :1])
 
     def test_warns_that_the_fit_is_exact(self):
         X = np.random.default_rng(0).normal(size=(20, 3))

@@ -150,6 +150,14 @@ class TestRefused:
         X[0, 1] = np.nan
         with pytest.raises(ValueError, match="data with missing values need two samples more than"):
             EBCD(3, scores=scores).fit(X)
+        message = "n_components=1 and the entries of 2 samples; use more samples"
+        with pytest.raises(ValueError, match=message):
+            EBCD(1, scores=scores).fit(X)
+        with (
+            pytest.warns(UserWarning, match="the data do not vary"),
+            pytest.warns(UserWarning, match="1 row has only missing entries"),
+        ):
+            EBCD(1, scores=scores).fit([[1.0], [np.nan]])
 
 
 class TestRows:

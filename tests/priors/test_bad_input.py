@@ -23,14 +23,25 @@ class TestObservations:
     @pytest.mark.parametrize("family", FAMILIES)
     def test_not_finite(self, family, value):
         x = changed(X, [2, 4], value)
-        message = "x has NaN or infinite entries (2 of 5, the first at position 2); leave those"
+        message = (
+            "x has NaN, masked or infinite entries (2 of 5, the first at position 2); leave those"
+        )
         with pytest.raises(ValueError, match=re.escape(message)):
             ebnm(x, 1.0, family)
         with pytest.raises(ValueError, match="s = inf to mark them as not observed"):
             ebnm(x, 1.0, family)
 
+    @pytest.mark.parametrize("dtype", [float, int])
+    def test_masked(self, dtype):
+        x = np.ma.array([5, 0, -1, 0, 50], dtype=dtype, mask=[0, 0, 0, 0, 1])
+        with pytest.raises(ValueError, match=r"masked .* entries \(1 of 5, .* position 4\)"):
+            ebnm(x)
+        with pytest.raises(ValueError, match="s must be positive; not so in 1 of 5"):
+            ebnm(X, np.ma.array(np.ones(5), mask=[0, 0, 0, 0, 1]))
+        assert ebnm(x[:4]).mean.shape == (4,)
+
     def test_not_observed_needs_a_finite_value(self):
-        with pytest.raises(ValueError, match=r"x has NaN .* position 1"):
+        with pytest.raises(ValueError, match=r"x has NaN.* position 1"):
             ebnm(changed(X, 1, np.nan), changed(np.ones(5), 1, np.inf))
 
     @pytest.mark.parametrize("empty", [[], np.empty(0), ()])
@@ -323,7 +334,9 @@ class TestFittedPriorArguments:
     def test_observations(self, family):
         prior = ebnm(X, 1.0, family).prior
         for call in (prior.log_likelihood, prior.posterior, prior.shrink, prior.sample_posterior):
-            with pytest.raises(ValueError, match=r"x has NaN or infinite entries .* position 2"):
+            with pytest.raises(
+                ValueError, match=r"x has NaN, masked or infinite entries .* position 2"
+            ):
                 call(changed(X, 2, np.nan), 1.0)
             with pytest.raises(ValueError, match="s must be positive, got 0"):
                 call(X, 0.0)
@@ -339,7 +352,7 @@ class TestFittedPriorArguments:
     @pytest.mark.parametrize("family", [f for f in FAMILIES if PRIORS[f].exchangeable])
     def test_penalty(self, family):
         prior = ebnm(X, 1.0, family).prior
-        with pytest.raises(ValueError, match="values has NaN or infinite entries"):
+        with pytest.raises(ValueError, match="values has NaN, masked or infinite entries"):
             prior.penalty([0.0, np.nan])
         with pytest.raises(TypeError, match="values must hold real numbers"):
             prior.penalty(["a"])

@@ -868,7 +868,7 @@ BAD = [
     ("npmle", {"weights": [1.5, -0.5], "locations": [0.0, 1.0]}, "non-negative"),
     ("npmle", {"weights": [np.nan, 1.0], "locations": [0.0, 1.0]}, "weights"),
     ("npmle", {"weights": [0.5, 0.5], "locations": [0.0]}, "one entry per component"),
-    ("npmle", {"weights": [0.5, 0.5], "locations": [0.0, np.nan]}, "NaN or infinite"),
+    ("npmle", {"weights": [0.5, 0.5], "locations": [0.0, np.nan]}, "NaN, masked or infinite"),
     ("deconvolver", {"weights": [0.3, 0.3], "locations": [0.0, 1.0]}, "sum to one"),
     ("normal_scale_mixture", {"weights": [1.0], "scales": [1.0, 2.0]}, "one entry per component"),
     ("normal_scale_mixture", {"weights": [1.0], "scales": [-1.0]}, "negative"),

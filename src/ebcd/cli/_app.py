@@ -159,7 +159,8 @@ def compare_methods(path: Path = o.INPUT, **given: Any) -> None:
             _check_file(output, given["force"])
         sizes = given["n_components"], given["center"]
         with display(given["quiet"]) as shown:
-            data = load(path, steps, shown, given, o.picked(given, o.COLUMNS))
+            also = {"keep_missing": not given["covariance"]}
+            data = load(path, steps, shown, given, o.picked(given, o.COLUMNS) | also)
             if families:
                 outcomes = compare_families(data, *sizes, families, shown)
             else:

@@ -24,6 +24,8 @@ from ebcd._parameters import printable, unknown_name
 from ebcd._store import replacing
 from ebcd.cli._data import Prepared, remarks
 from ebcd.cli._progress import Display
+from ebcd.data import has_holes
+from ebcd.data.files._table import describe_missing
 from ebcd.estimators._compare_priors import FAMILIES as USUAL_PRIORS
 from ebcd.estimators._compare_priors import WORTHWHILE
 from ebcd.estimators._readable import CLEAR_SIGN
@@ -138,6 +140,13 @@ def compare(
     data: Prepared, n_components: int | str, center: bool, methods: list[str], shown: Display
 ) -> Iterator[Outcome]:
     """Fit the methods one by one, all with the number of components that `EBCD` uses."""
+    others = [method for method in methods if method in PEERS and method != "EBMF"]
+    if others and has_holes(data.table.values):
+        raise ValueError(
+            f"{', '.join(others)} need{'s' * (len(others) == 1)} all cells, but "
+            f"{describe_missing(data.table)}, or compare prior families, which do not need them, "
+            "with --priors"
+        )
     shown.stage("fitting point_laplace")
     first, seconds = _timed_fit(ebcd.EBCD(n_components, center=center), data)
     if first.n_components_ == 0:
@@ -182,11 +191,14 @@ def _outcome(method: str, model: Any, seconds: float) -> Outcome:
     )
 
 
+def _name(outcome: Outcome) -> str:
+    return f"EBCD {outcome.method}" if outcome.kind == "EBCD" else outcome.method
+
+
 def _cells(outcome: Outcome) -> list[str]:
-    name = f"EBCD {outcome.method}" if outcome.kind == "EBCD" else outcome.method
-    name += " (best)" if outcome.best else ""
+    name = _name(outcome) + (" (best)" if outcome.best else "")
     if outcome.n_components is None:
-        return [name, outcome.trouble or ""]
+        return [name, *["-"] * (len(_TITLES) - 1)]
     share, elbo = outcome.explained_variance_ratio, outcome.elbo
     return [
         name,
@@ -213,7 +225,9 @@ def print_outcomes(outcomes: list[Outcome]) -> None:
 
 
 def _legend(outcomes: list[Outcome]) -> list[str]:
-    return _LEGEND if outcomes[0].best is None else [*_LEGEND[1:], _BEST]
+    troubles = [f"{_name(one)}: {one.trouble}" for one in outcomes if one.trouble]
+    words = _LEGEND if outcomes[0].best is None else [*_LEGEND[1:], _BEST]
+    return [*troubles, *words]
 
 
 def write_outcomes(outcomes: list[Outcome], data: Prepared, name: str, path: Path) -> None:

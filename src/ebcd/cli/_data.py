@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -270,7 +271,12 @@ def scores_of(
     values = table.values
     if steps.standardize:
         values = values / np.array(summary["standard_deviations"])
-    return model.transform(values), table
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        scores = model.transform(values)
+    for warning in caught:
+        shown.note(f"warning: {warning.message}")
+    return scores, table
 
 
 def _matched(table: Table, features: list[str], path: Path) -> Table:

@@ -7,13 +7,15 @@ from typing import Any, Self
 from ebcd._numerics import Array
 from ebcd._parameters import shown
 from ebcd.data._moments import Moments, block_moments, checked_rows, no_moments
+from ebcd.data._rows import names_of
 
 
 class Gram:
     """Number of rows, mean and centred cross-products of data that arrive in chunks.
 
     Chunks may arrive in any order and from any number of machines, and accumulators are merged with
-    ``+``. The result can be passed to ``fit`` of any estimator that needs only a covariance.
+    ``+`` or ``sum``. The result can be passed to ``fit`` of any estimator that needs only a
+    covariance. If chunks are data frames, all must have the same columns in the same order.
 
     Examples
     --------
@@ -24,6 +26,8 @@ class Gram:
     >>> bool(np.allclose(gram.scatter / 10, np.cov(X.T, bias=True)))
     True
     """
+
+    feature_names: list[str] | None = None  # of the columns, if chunks have had any
 
     def __init__(self) -> None:
         self._moments = no_moments(0, cross=True)
@@ -49,7 +53,7 @@ class Gram:
 
         Parameters
         ----------
-        chunk : array-like or sparse matrix of shape (n, p)
+        chunk : array-like, sparse matrix or data frame of shape (n, p)
             Rows of the data; finite numbers.
 
         Returns
@@ -64,8 +68,21 @@ class Gram:
                 f"{self._moments.mean.size}"
             )
         if rows.shape[0]:
+            names = names_of(chunk) or []
+            named = len(names) > 0 and all(isinstance(name, str) for name in names)
+            self._take_names(names if named else None)
             self._add(block_moments(rows, cross=True))
         return self
+
+    def _take_names(self, names: list[str] | None) -> None:
+        """Compare names of columns with those known so far, which they become if there are none."""
+        for old, new in zip(self.feature_names or [], names or [], strict=False):
+            if new != old:
+                raise ValueError(
+                    f"there is the column {new!r} where {old!r} was before; all chunks must have "
+                    "the same columns in the same order"
+                )
+        self.feature_names = self.feature_names or names
 
     def _add(self, moments: Moments) -> None:
         """Add moments of further rows, which are ours from now on."""
@@ -84,6 +101,7 @@ class Gram:
                 f"cannot merge a Gram of {other.mean.size} columns into one of {self.mean.size}"
             )
         if other.n_samples:
+            self._take_names(other.feature_names)
             self._add(other._moments.copy())
         return self
 
@@ -91,6 +109,10 @@ class Gram:
         if not isinstance(other, Gram):
             return NotImplemented
         return Gram().merge(self).merge(other)
+
+    def __radd__(self, other: Any) -> Gram:
+        """Add to the 0 with which `sum` begins."""
+        return Gram().merge(self) if isinstance(other, int) and other == 0 else NotImplemented
 
     def __repr__(self) -> str:
         return f"Gram({self.n_samples} samples, {self.mean.size} features)"

@@ -28,6 +28,7 @@ _NO_MATRIX = {
     "is too large, X.sink_parquet(file) and then Chunks.from_parquet(file)",
     "AnnData": "an AnnData, which holds several matrices; pass one, X.X or X.layers[...], or call "
     "ebcd.anndata.ebcd(X)",
+    "Gram": "a Gram, which holds statistics and no rows; only fit takes it",
 }
 
 
@@ -43,6 +44,9 @@ def _chunk_rows(x: Any, reading: Reading) -> AbstractRows:
 
 def _matrix_rows(x: Any, reading: Reading) -> AbstractRows:
     """Take what scikit-learn takes: arrays, data frames, lists of lists and sparse matrices."""
+    is_frame = hasattr(x, "columns") and hasattr(x, "dtypes")
+    if is_frame:
+        _check_frame(x)
     try:
         matrix = check_array(
             checked_sparse(x) if is_sparse(x) else unmasked(x),
@@ -53,6 +57,10 @@ def _matrix_rows(x: Any, reading: Reading) -> AbstractRows:
         )
     except OverflowError as error:
         raise ValueError(f"X has integers that are too large for floating point: {error}") from None
+    except (TypeError, ValueError):
+        if is_frame and (odd := _odd_column(x)) is not None:
+            raise odd from None
+        raise
     header = x if hasattr(x, "columns") else matrix
     by_columns = getattr(matrix, "format", None) == "csc"  # so that rows cannot be had one by one
     if reading.memory.limit is None or reading.whole or by_columns:
@@ -60,6 +68,35 @@ def _matrix_rows(x: Any, reading: Reading) -> AbstractRows:
     rows = ChunkRows(Chunks(matrix)._source, reading)
     rows.header, rows.names = header, names_of(header)
     return rows
+
+
+def _check_frame(x: Any) -> None:
+    """Refuse columns of a data frame that cannot be told apart, and times, which are no numbers."""
+    names = list(x.columns)
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"X has more than one column {twice!r}; rename or drop the others")
+    for name, dtype in zip(names, x.dtypes, strict=True):
+        if getattr(dtype, "kind", "") in ("m", "M") or getattr(dtype, "is_temporal", bool)():
+            raise _not_numbers(name, "dates or times")
+
+
+def _odd_column(x: Any) -> ValueError | None:
+    """Return the error for the first cell of a data frame that is not a number, if any."""
+    for name in x.columns:
+        for cell in np.asarray(x[name], dtype=object):
+            try:
+                float(cell)
+            except (TypeError, ValueError):
+                return _not_numbers(name, f"{cell!r}")
+    return None
+
+
+def _not_numbers(name: Any, what: str) -> ValueError:
+    return ValueError(
+        f"the column {name!r} of X must hold numbers, but holds {what}; drop it, or encode it as "
+        "numbers"
+    )
 
 
 # Kinds of input, most special first: how one is recognised, and what reads it.
@@ -267,6 +304,13 @@ def from_covariance(matrix: Array, n_samples: int, scale: bool) -> Input:
 
 def check_covariance(matrix: Any) -> Array:
     """Check a covariance matrix: square, symmetric, positive semi-definite up to rounding."""
+    if hasattr(matrix, "columns") and hasattr(matrix, "index"):
+        rows, columns = list(matrix.index), list(matrix.columns)
+        if rows != columns and set(rows) == set(columns) and isinstance(columns[0], str):
+            raise ValueError(
+                "rows and columns of the covariance have the same names, but in different orders; "
+                "give S.loc[S.columns], or S.to_numpy() if the names of the rows are wrong"
+            )
     array = np.asarray(matrix)
     if array.dtype.kind not in "iuf":
         raise TypeError(f"the covariance must hold real numbers, got dtype {array.dtype}")

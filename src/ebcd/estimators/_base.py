@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
+from scipy.special import ndtri
 from sklearn import get_config
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
@@ -25,6 +26,7 @@ from ebcd._parameters import (
     check_n_components,
     check_parameters,
 )
+from ebcd._warnings import warn_user
 from ebcd.data import (
     AbstractCovariance,
     AbstractRows,
@@ -92,8 +94,8 @@ class Decomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         monitor = self._monitor()  # whose clock runs while data are read
         reading = self._reading(monitor)
         data = as_input(X, self.center, self.scale, n_samples=n_samples, reading=reading)
-        if data.rows is None:  # statistics, which have no names
-            self._set_names(None, data.covariance.n_features)
+        if data.rows is None:  # statistics
+            self._set_names(X.feature_names, data.covariance.n_features)
         else:
             data.rows.check_columns(self, reset=True)
         self._check_n_components(data.covariance)
@@ -114,7 +116,8 @@ class Decomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         Returns
         -------
         object
-            The fitted estimator; it has no ``mean_``.
+            The fitted estimator; it has no ``mean_``, so that `transform` and `score` expect data
+            from which the means have been subtracted.
         """
         self._check_parameters()
         monitor = self._monitor()
@@ -125,6 +128,10 @@ class Decomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         self._check_n_components(data.covariance)
         with threads_for(data.covariance):
             return self._fit_data(data, monitor)
+
+    def __repr__(self, N_CHAR_MAX: int = 700) -> str:
+        with np.printoptions(threshold=8, edgeitems=1, precision=3):  # a start may be large
+            return str(super().__repr__(N_CHAR_MAX))
 
     def _set_names(self, names: Any, n_features: int) -> None:
         self.__dict__.pop("feature_names_in_", None)
@@ -165,7 +172,9 @@ class Decomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
 
         `ebcd.EBCD` with ``scores="integrated"`` returns their posterior means, whose mean square is
         below one, because uncertain scores are shrunk towards zero. It also accepts missing values
-        (NaN): the scores of such a row are their expectations given its observed entries.
+        (NaN): the scores of such a row are their expectations given its observed entries. After
+        `fit_covariance` the means are unknown, and `X` must be centred as those data were; a
+        warning says so if data in memory do not appear to be.
 
         Parameters
         ----------
@@ -180,6 +189,7 @@ class Decomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         """
         check_is_fitted(self)
         rows = self._rows(X)
+        self._warn_of_means(rows)
         if self._has_holes(rows):
             return scores_of(self, rows)
         if rows.lazy:
@@ -221,8 +231,14 @@ class Decomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
                 )
             work = partial(_mapped, self.components_, self._mean())
             return rows.map(work, self.components_.shape[1:], np.float64)
+        scores = np.asarray(X)
+        if scores.dtype.kind not in "biuf" or scores.shape[-1:] != (len(self.components_),):
+            raise ValueError(
+                f"X must have a column of scores for each of the {len(self.components_)} "
+                f"components, got {scores.dtype} of shape {scores.shape}"
+            )
         with np.errstate(over="ignore", invalid="ignore"):
-            data = np.asarray(np.asarray(X) @ self.components_ + self._mean())
+            data = np.asarray(scores @ self.components_ + self._mean())
         if not np.isfinite(data).all():
             raise ValueError("X must hold scores: finite numbers of a size that transform returns")
         return data
@@ -230,6 +246,27 @@ class Decomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
     def _mean(self) -> Array:
         """Return the mean of the data; zero if only their covariance is known."""
         return np.asarray(getattr(self, "mean_", np.zeros(self.components_.shape[1])))
+
+    def _warn_of_means(self, rows: AbstractRows) -> None:
+        """Warn if only a covariance is known of centred data, and these data are not centred.
+
+        If they came from the same population, their means would differ from those that were
+        subtracted by a standard error of variance ``C_jj (1/n + 1/n_samples_)``.
+        """
+        if hasattr(self, "mean_") or not self.center or rows.matrix is None:
+            return
+        with np.errstate(over="ignore", invalid="ignore"):  # entries are checked later
+            means = np.asarray(rows.matrix.mean(axis=0, dtype=np.float64)).ravel()
+        variances = (self.components_**2).sum(axis=0) + self._feature_noise()
+        errors = np.sqrt(variances * (1 / rows.matrix.shape[0] + 1 / self.n_samples_))
+        largest = -ndtri(0.5e-6 / means.size)  # one of a million centred data sets has a larger one
+        far = np.flatnonzero(np.abs(means) > largest * errors)
+        if far.size:
+            warn_user(
+                f"the model was fitted to a covariance, without means, but {far.size} of "
+                f"{means.size} columns of X have means far from zero; subtract from X the means "
+                "that were subtracted before the covariance was computed"
+            )
 
     def get_covariance(self) -> Array:
         """Return the implied covariance: ``components_.T @ components_`` plus noise."""
@@ -249,7 +286,8 @@ class Decomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
     def score_samples(self, X: Any) -> Any:
         """Return the log-likelihood of each sample under the Gaussian that the fit implies.
 
-        If entries are missing (NaN, `ebcd.EBCD` only), it is that of the observed entries.
+        If entries are missing (NaN, `ebcd.EBCD` only), it is that of the observed entries. After
+        `fit_covariance`, `X` must be centred, as for `transform`.
 
         Parameters
         ----------
@@ -262,6 +300,7 @@ class Decomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         """
         check_is_fitted(self)
         rows = self._rows(X)
+        self._warn_of_means(rows)
         if self._has_holes(rows):
             return log_likelihoods(self, rows)
         noise, weighted, inner = self._woodbury()

@@ -46,7 +46,8 @@ def gbcd(X: Any, n_components: int | str, *, spread: float = 0.1, **options: Any
     -------
     EBCD
         Fitted to the transposed data: ``components_`` is k x n_samples. Component 0 is the
-        baseline, in which all samples take part; the others are clusters, larger ones mostly first.
+        baseline if all samples take part in it; there is none if the baseline is the same for all
+        features. ``clusters_`` has the numbers of the clusters, larger ones mostly first.
         ``transform(X.T)`` returns the effect of each on the features, relative to their mean.
 
     See Also
@@ -88,7 +89,7 @@ def gbcd(X: Any, n_components: int | str, *, spread: float = 0.1, **options: Any
     >>> model = ebcd.gbcd(X + rng.normal(size=(100, 500)), 3)
     >>> model.components_.shape
     (3, 100)
-    >>> found = ebcd.memberships(model)[1:] > 0.5
+    >>> found = ebcd.memberships(model)[model.clusters_] > 0.5
     >>> [bool((found == cluster).all(axis=1).any()) for cluster in truth]
     [True, True]
     """
@@ -108,10 +109,12 @@ def gbcd(X: Any, n_components: int | str, *, spread: float = 0.1, **options: Any
 
     options |= {"center": True, "scores": "integrated"}
     model = EBCD(n_components, **options).fit(across)
-    if model.n_components_ == 0:
-        return model
-    covariance = as_input(across, True, False, reading=Reading(holes=True)).covariance
-    return _supported(fit(_split(model)), fit, covariance)
+    if model.n_components_:
+        covariance = as_input(across, True, False, reading=Reading(holes=True)).covariance
+        model = _supported(fit(_split(model)), fit, covariance)
+    shared = (memberships(model)[:1] > 0.5).all(axis=1).any()
+    model.clusters_ = np.arange(model.n_components_)[int(shared) :]
+    return model
 
 
 def _split(model: EBCD) -> Array:

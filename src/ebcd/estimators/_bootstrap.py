@@ -35,7 +35,7 @@ _N_BOOT = integer(2, MOST_TRIALS)  # one has no standard deviation
 _METHOD = choice("parametric", "rows")
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Bootstrap:
     """Components of fits to data that were drawn anew, as `EBCD.bootstrap` returns them.
 
@@ -59,7 +59,8 @@ class Bootstrap:
     -----
     On 72 simulated data sets of twelve kinds 90 % intervals of parametric draws held 87 to 89 % of
     the loadings above three standard errors, depending on the score model (82 to 96 % for a single
-    kind); intervals of an oracle that knows the scores held 88 %. Percentiles of the draws, which
+    kind); intervals of an oracle that knows the scores held 88 %. With 30 samples and weak, dense
+    components they held 74 % (oracle 83 %). Percentiles of the draws, which
     shrinkage takes towards zero a second time, held 81 to 83 %. Signs that no draw contradicts are
     not certain: 1 to 3 % of them were wrong.
 
@@ -82,6 +83,10 @@ class Bootstrap:
 
     components: Array
     estimate: Array
+
+    def __repr__(self) -> str:
+        n_boot, k, p = self.components.shape
+        return f"Bootstrap({n_boot} draws of {k} x {p} loadings)"
 
     @cached_property
     def sd(self) -> Array:

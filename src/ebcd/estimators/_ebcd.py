@@ -249,6 +249,8 @@ class EBCD(Readable):
         # relaxed scores have no density otherwise, and those of rows with holes are not determined
         if self.scores == "relaxed" or data.observed is not None:
             k = self._at_most(k, int(data.entries / covariance.n_features) - 2)
+        if k and self.scores != "orthogonal":
+            self._check_flat(int(data.entries / covariance.n_features), k, covariance.n_features)
         monitor.note("n_components", lambda: k)
         if data.observed is None:
             covariance = covariance.best_route(max(k, 1))
@@ -273,16 +275,31 @@ class EBCD(Readable):
         return self
 
     def _at_most(self, k: int, most: int) -> int:
-        if k > most and not isinstance(self.n_components, str):
+        if k > max(most, 0) and not isinstance(self.n_components, str):
+            who, what = "data with missing values need", "the entries of "
+            instead = "fewer components" if k > 1 else "more samples"
             if self.scores == "relaxed":
-                who, instead = 'scores="relaxed" needs', "fewer components or other scores"
-            else:
-                who, instead = "data with missing values need", "fewer components"
+                who, what, instead = 'scores="relaxed" needs', "", f"{instead} or other scores"
             raise ValueError(
-                f"{who} two samples more than components, got n_components={k} "
-                f"and {most + 2} samples; use {instead}"
+                f"{who} two samples more than components, got n_components={k} and {what}"
+                f"{most + 2} samples; use {instead}"
             )
         return max(min(k, most), 0)
+
+    def _check_flat(self, n: int, k: int, p: int) -> None:
+        """Refuse a flat prior with fewer samples than features.
+
+        Loadings that are longer by a factor, with scores that are shorter by it, add p of its
+        logarithms to the objective, and the density of the scores takes n, or n - k - 1.
+        """
+        priors = as_priors(self.prior)
+        flat = any("flat" in (getattr(g, "name", ""), getattr(g, "family", "")) for g in priors)
+        if flat and p >= n - (k + 1 if self.scores == "relaxed" else 0):
+            raise ValueError(
+                f'prior="flat" with scores="{self.scores}" needs more samples than features and '
+                f"components, got {n} samples of {p} features: nothing else holds the lengths of "
+                'the loadings; use prior="normal", which hardly shrinks, or scores="orthogonal"'
+            )
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -457,6 +474,7 @@ class EBCD(Readable):
     @cached_property
     def n_signal_(self) -> int:
         """How many components stand out from noise, counted when it is first looked at."""
+        check_is_fitted(self)
         if callable(self._signal):
             self._signal = self._signal()
         return min(int(self._signal), self.n_components_)
@@ -468,6 +486,7 @@ class EBCD(Readable):
     @cached_property
     def components_sd_(self) -> Array:
         """Standard deviations of the loadings, computed when they are first looked at."""
+        check_is_fitted(self)
         if self._sd is not None:
             return np.asarray(self._sd)
         means = [self._normal_means(k) for k in range(self.n_components_)]
@@ -477,6 +496,7 @@ class EBCD(Readable):
     @cached_property
     def lfsr_(self) -> Array:
         """Local false sign rates of the loadings, computed when they are first looked at."""
+        check_is_fitted(self)
         b, noise, _ = self._posterior
         noise = np.broadcast_to(noise, (len(b), noise.shape[-1]))
         rows = zip(self._working_priors, b, noise, strict=True)
@@ -534,15 +554,15 @@ class EBCD(Readable):
 
     def _warn(self, fit: Fit, problem: Problem) -> None:
         if self.n_components_ == 0:
-            warn_user(
-                "no component was found: nothing stands out from noise. "
-                f"{self._advice()} to look at the strongest directions anyway"
-            )
+            advice = f". {self._advice()} to look at the strongest directions anyway"
+            why = f"{self._why_nothing()}{advice if self._varies else ''}"
+            warn_user(f"no component was found: {why}")
         elif problem.noise.at_floor(fit.state.precision):
             self.converged_ = False
             warn_user(
                 f"with {self._found()} the model can fit the data exactly, so no noise is left "
-                "to compare with and the ELBO has no maximum; use fewer components",
+                "to compare with and the ELBO has no maximum"
+                f"{'; use fewer components' if self.n_components_ > 1 else ''}",
                 ConvergenceWarning,
             )
         elif not fit.converged:

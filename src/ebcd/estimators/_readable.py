@@ -301,6 +301,7 @@ class Readable(Decomposition):
         self.explained_variance_ = (self.components_**2).sum(axis=1)
         total = float(data.variances.sum())
         self.explained_variance_ratio_ = self.explained_variance_ / (total or 1.0)
+        self._varies = total > 0
         self.n_components_, self.n_samples_ = len(self.components_), data.covariance.n_samples
         self.scale_ = data.scale
         self._uneven = not self.scale and spread(data.variances) > UNEVEN
@@ -393,15 +394,18 @@ class Readable(Decomposition):
 
     def _why_nothing(self) -> str:
         """Return the reason why there is no component."""
+        if not getattr(self, "_varies", True):  # unknown of models from older files
+            return "the data do not vary"
         if hasattr(self, "lfsr_"):
             return "nothing stands out from noise"
         return "every loading was set to zero"
 
     def _used(self, k: int) -> tuple[NDArray[np.bool_], str]:
         """Return which loadings of a component count, and what they have in common."""
-        if hasattr(self, "lfsr_"):
-            return self.lfsr_[k] < CLEAR_SIGN, f"have a clear sign (lfsr < {CLEAR_SIGN:g})"
-        return self.components_[k] != 0, "are not zero"
+        clear = hasattr(self, "lfsr_")
+        used = self.lfsr_[k] < CLEAR_SIGN if clear else self.components_[k] != 0
+        has, are = ("has", "is") if used.sum() == 1 else ("have", "are")
+        return used, f"{has} a clear sign (lfsr < {CLEAR_SIGN:g})" if clear else f"{are} not zero"
 
     def _largest_used(self, k: int, n: int, feature_names: Any = None) -> list[Feature]:
         used, _ = self._used(k)

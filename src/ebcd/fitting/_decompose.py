@@ -26,6 +26,7 @@ from ebcd.fitting._scores import (
     settle_apart,
     settle_growing,
     with_solved_priors,
+    with_unit_scores,
 )
 from ebcd.fitting._search import SearchSettings, look_around, principal_coordinates, search
 from ebcd.fitting._shrinkers import (
@@ -524,6 +525,7 @@ def finished(problem: Problem, model: Model, exact: bool, states: Any, start: An
             model = replace(model, shrinker=rough_shrinker(priors))
             states = route.only(model, states, alive)
     state = _state_of(states)
+    state = state if problem.scores is None else with_unit_scores(state)
     path = [*monitor.path[:-1], state.value]
     return Fit(state, path, len(path), converged and monitor.started, model.leading, priors)
 

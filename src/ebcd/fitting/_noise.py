@@ -31,7 +31,7 @@ class AbstractNoise(ABC):
     def __init__(self, n_samples: Any, variances: Array) -> None:
         self.n_samples, self.variances = n_samples, variances
         mean = float(variances.mean())
-        self.floor: Array = np.asarray(FLOOR * mean if mean > 0 else 1.0)
+        self.floor: Array = np.asarray(FLOOR * (mean or 1.0))
 
     @abstractmethod
     def precision(self, residual: Array) -> Array:

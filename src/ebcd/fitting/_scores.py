@@ -390,6 +390,29 @@ def shortening(loadings: Array, precision: Array) -> Array:
     return np.asarray(np.sqrt(np.maximum(1 - noise / np.maximum(strength, noise), 0.01)))
 
 
+def with_unit_scores(state: Any) -> Any:
+    """Return a state in which scores have mean square one also where flat priors hold no lengths.
+
+    There the objective prefers scores of mean square ``1 - p/n`` or so, with longer loadings.
+    """
+    square = np.diagonal(state.moments.second)
+    size = np.where([prior.proper for prior in state.fitted], 1.0, np.sqrt(square))
+    rows, pairs, seen = size[:, None], np.outer(size, size), state.moments.seen
+    if seen is not None:
+        seen = Seen(seen.second / pairs[:, :, None], seen.centre / rows)
+    second, weights, spread = (
+        matrix / pairs
+        for matrix in (state.moments.second, state.moments.weights, state.moments.spread)
+    )
+    return state._replace(
+        b=state.b * rows,
+        mean=state.mean * rows,
+        variance=state.variance * rows**2,
+        noise=state.noise * rows,
+        moments=Moments(second, weights, state.moments.term, spread, seen),
+    )
+
+
 def population(scores: AbstractScores, state: Any, n_samples: Any) -> Any:
     """Return a state with lengths and noise that are about the population, not this sample.
 

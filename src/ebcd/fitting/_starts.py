@@ -68,13 +68,14 @@ def promax(loadings: Array) -> Array:
     """Return loadings of correlated scores that are closer to having few large entries.
 
     Those that varimax has found are fitted to their own fourth powers (Hendrickson and White 1964),
-    by a transformation after which scores still have mean square one.
+    by a transformation after which scores still have mean square one. If the loadings depend on
+    each other, there is no such transformation, and they stay as they are.
     """
-    target = np.abs(loadings) ** 3 * loadings
     gram = loadings @ loadings.T
-    transform = np.linalg.solve(
-        gram + 1e-12 * np.trace(gram) * np.eye(len(gram)), loadings @ target.T
-    )
+    if np.linalg.matrix_rank(gram, rtol=1e-12, hermitian=True) < len(gram):
+        return loadings
+    target = np.abs(loadings) ** 3 * loadings
+    transform = np.linalg.solve(gram, loadings @ target.T)
     transform /= np.maximum(np.linalg.norm(transform, axis=0), 1e-300)
     scores = np.linalg.pinv(transform)
     sizes = np.sqrt((scores**2).sum(axis=1))

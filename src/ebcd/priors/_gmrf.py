@@ -227,8 +227,8 @@ class GMRF(AbstractPriorFamily):
 
     A Gaussian Markov random field (Rue and Held, 2005), with precision ``(L + kappa I) / scale^2``,
     where ``L`` is the Laplacian, its square or its cube. Both parameters are fitted, so the
-    smoothness is learned from the data. Unlike ``spatial``, it blurs jumps, but it is exact even if the noise
-    differs between entries, and it is not limited to one dimension.
+    smoothness is learned from the data. Unlike ``spatial``, it blurs jumps, but it is exact even if
+    the noise differs between entries, and it is not limited to one dimension.
 
     Attributes
     ----------

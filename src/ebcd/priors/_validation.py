@@ -26,6 +26,8 @@ def _as_floats(value: Any, name: str) -> Array:
         kind = {"b": "booleans", "c": "complex numbers", "O": "objects", "U": "strings"}
         found = kind.get(array.dtype.kind, f"dtype {array.dtype}")
         raise TypeError(f"{name} must hold real numbers, got {found}; convert it to float first")
+    if isinstance(value, np.ma.MaskedArray):
+        array = np.where(np.ma.getmaskarray(value), np.nan, array)
     return array.astype(np.float64, copy=False)
 
 
@@ -51,8 +53,8 @@ def _check_finite(array: Array, name: str) -> None:
     if array.size and not (np.isfinite(array.min()) and np.isfinite(array.max())):
         bad = ~np.isfinite(array)
         raise ValueError(
-            f"{name} has NaN or infinite entries ({_where(bad)}); leave those entries out, or give "
-            "any finite value with s = inf to mark them as not observed"
+            f"{name} has NaN, masked or infinite entries ({_where(bad)}); leave those entries "
+            "out, or give any finite value with s = inf to mark them as not observed"
         )
 
 

@@ -11,6 +11,7 @@ import zipfile
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import io as scipy_io
 from scipy import sparse
@@ -312,6 +313,61 @@ def test_h5ad(tmp_path, make):
     with pytest.raises(ValueError, match="did you mean 'raw'"):
         read_table(path, layer="rav")
     check(read(tmp_path, gzip.compress(path.read_bytes()), "x.h5ad.gz"))
+
+
+@pytest.mark.parametrize("make", [np.asarray, sparse.csr_array])
+def test_columns_of_obs_to_colour_by(tmp_path, make):
+    anndata = pytest.importorskip("anndata")
+    n, kinds = len(X), ["B", "T"]
+    obs = pd.DataFrame(
+        {
+            "type": pd.Categorical([kinds[i % 2] for i in range(n - 1)] + [None]),
+            "day, hour": [f"{i % 2}, 7" for i in range(n)],
+            "age": np.arange(n) / 2,
+            "doses": pd.array([*range(n - 1), None], dtype="Int64"),
+            "ill": np.arange(n) % 2 == 0,
+        },
+        index=ROWS,
+    )
+    var = pd.DataFrame(index=COLUMNS)
+    path = tmp_path / "x.h5ad"
+    anndata.AnnData(make(X), obs=obs, var=var).write_h5ad(path)
+    table = read_table(path, color_by=["type,age", "day, hour", "do*", "ill"])
+    check(table)
+    assert table.groups["type"] == [*(kinds[i % 2] for i in range(n - 1)), ""]
+    assert table.groups["day, hour"] == obs["day, hour"].tolist()
+    np.testing.assert_array_equal(table.groups["age"], obs["age"])
+    np.testing.assert_array_equal(table.groups["doses"], [*range(n - 1), np.nan])
+    np.testing.assert_array_equal(table.groups["ill"], obs["ill"])
+    table = read_table(path, color_by=[COLUMNS[0], "type"])
+    assert table.column_names == COLUMNS[1:]
+    assert list(table.groups) == ["type", COLUMNS[0]]
+    packed = read(tmp_path, gzip.compress(path.read_bytes()), "x.h5ad.gz", color_by=["type"])
+    assert packed.groups == {"type": table.groups["type"]}
+    with pytest.raises(ValueError, match="did you mean 'type'"):
+        read_table(path, color_by=["typ"])
+
+
+def test_damaged_columns_of_obs(tmp_path):
+    h5py = pytest.importorskip("h5py")
+    path = tmp_path / "x.h5ad"
+    write_h5ad(path, X)
+    codes = np.arange(len(X)) % 2
+    with h5py.File(path, "r+") as file:
+        file["obs/type"], file["obs/__categories/type"] = codes, ["B", "T"]  # of old versions
+        file["obs/short"] = codes[:-1]
+        file["obs/wide"] = np.zeros((len(X), 2))
+        file["obs/out of range/codes"], file["obs/out of range/categories"] = codes, ["B"]
+        file["obs/other/names"] = codes
+    assert read_table(path, color_by=["type"]).groups == {"type": ["BT"[code] for code in codes]}
+    for name, message in (
+        ("short", "not as long as there are rows"),
+        ("wide", "not a complete"),
+        ("out of range", "not a complete"),
+        ("other", "'other' of obs holds neither numbers nor text"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            read_table(path, color_by=[name])
 
 
 def test_h5ad_of_old_versions_and_other_hdf5(tmp_path):

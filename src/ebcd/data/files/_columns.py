@@ -105,16 +105,21 @@ def _matching(names: Sequence[str], patterns: Sequence[str], option: str) -> lis
     """Return the numbers of the columns with these names, separated by commas; * is a wildcard."""
     places = {name: j for j, name in reversed(list(enumerate(names)))}
     found: list[int] = []
-    for pattern in patterns:
-        for part in [pattern] if pattern in places else pattern.split(","):
-            if part in places:
-                found.append(places[part])
-                continue
-            some = [j for j, name in enumerate(names) if fnmatch.fnmatchcase(name, part)]
-            if not some:
-                raise _unknown_column(part, names, option)
-            found += some
+    for part in split_names(patterns, places):
+        if part in places:
+            found.append(places[part])
+            continue
+        some = [j for j, name in enumerate(names) if fnmatch.fnmatchcase(name, part)]
+        if not some:
+            raise _unknown_column(part, names, option)
+        found += some
     return found
+
+
+def split_names(patterns: Sequence[str], known: Collection[str]) -> list[str]:
+    """Split names at commas, unless a whole one is known."""
+    parts = ([one] if one in known else one.split(",") for one in patterns)
+    return [part for some in parts for part in some]
 
 
 def _unknown_column(name: str, names: Sequence[str], option: str) -> FileError:

@@ -39,8 +39,12 @@ else:
 _PATIENCE = 30  # seconds for a look at the structure of a file, which takes one
 _LOOK_AT_HDF5 = """
 import contextlib, io, sys, h5py
-with h5py.File(sys.argv[1] if sys.argv[1:] else io.BytesIO(sys.stdin.buffer.read()), "r") as file:
+path, *texts = sys.argv[1:]
+with h5py.File(path or io.BytesIO(sys.stdin.buffer.read()), "r") as file:
     file.visititems(lambda name, node: (dict(node.attrs), getattr(node, "shape", None)))
+    for name in texts:
+        node = file["obs"][name]
+        [part[()] for part in (node.values() if hasattr(node, "values") else [node])]
     for axis in ("obs", "var"):  # text says itself how long it is
         with contextlib.suppress(KeyError, AttributeError, TypeError, ValueError):
             file[axis][file[axis].attrs.get("_index", "_index")][()]
@@ -194,15 +198,49 @@ def read_h5ad(file: DataFile, options: ReadOptions) -> Cells:
         if layer is not None and layer not in layers:
             raise FileError(str(unknown_name("layer", layer, list(layers))))
         values = _h5_values(stored["X"] if layer is None else layers[layer], file.size)
-        return Cells(values, h5_names(stored["var"]), rows=h5_names(stored["obs"]))
+        names, obs = h5_names(stored["var"]), stored["obs"]
+        columns = [] if hasattr(obs, "dtype") else list(obs)  # one array before anndata 0.7
+        chosen = [columns[j] for j in options.beside([*columns, *names]) if j < len(columns)]
+        if chosen:
+            check_hdf5(whole, *chosen)
+        beside = {name: _h5_column(name, obs, file.size) for name in chosen}
+        if any(len(column) != values.shape[0] for column in beside.values()):
+            raise FileError(f"{file.name}: columns of obs are not as long as there are rows")
+        return Cells(values, names, rows=h5_names(obs), beside=beside)
 
 
-def check_hdf5(file: Path | io.BytesIO) -> None:
-    """Look at the structure of a file in a child: the library never ends on some damaged ones."""
+def check_hdf5(file: Path | io.BytesIO, *texts: str) -> None:
+    """Look at the structure of a file in a child: the library never ends on some damaged ones.
+
+    There is also a look at these columns of ``obs``.
+    """
     if isinstance(file, Path):
-        in_child(_LOOK_AT_HDF5, b"", str(file), size=file.stat().st_size, seconds=_PATIENCE)
+        size = file.stat().st_size
+        in_child(_LOOK_AT_HDF5, b"", str(file), *texts, size=size, seconds=_PATIENCE)
     else:
-        in_child(_LOOK_AT_HDF5, file.getvalue(), seconds=_PATIENCE)
+        in_child(_LOOK_AT_HDF5, file.getvalue(), "", *texts, seconds=_PATIENCE)
+
+
+def _h5_column(name: str, obs: Any, size: int) -> list[Any]:
+    """Read a column of annotations: numbers or texts, None where they are missing."""
+    node, categories = obs[name], obs.get("__categories", {})  # stored apart before anndata 0.8
+    parts = {"values": node} if hasattr(node, "nbytes") else dict(node)
+    if name in categories:
+        parts = {"codes": node, "categories": categories[name]}
+    check_expanded(sum(part.nbytes for part in parts.values()), size)
+    read = {key: part[()] for key, part in parts.items()}
+    if "codes" in read:  # of categories
+        known, codes = read["categories"], read["codes"]
+        return [_h5_cell(known[code]) if code >= 0 else None for code in codes]
+    if "values" not in read:
+        raise FileError(f"--color-by: the column {name!r} of obs holds neither numbers nor text")
+    missing = read.get("mask", np.zeros(len(read["values"]), bool))
+    cells = zip(read["values"], missing, strict=True)
+    return [None if masked else _h5_cell(cell) for cell, masked in cells]
+
+
+def _h5_cell(cell: Any) -> Any:
+    return cell.decode() if isinstance(cell, bytes) else cell.item()
 
 
 def _h5_values(node: Any, size: int) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fnmatch
 import re
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
@@ -20,6 +21,7 @@ from ebcd.data.files._columns import (
     look_like_groups,
     mixed_signs,
     parse_number,
+    split_names,
     split_sign,
     unique_names,
 )
@@ -177,6 +179,9 @@ def _checked_matrix(name: str, values: Any) -> Any:
 
 
 def _from_matrix(cells: Cells, names: list[str], options: ReadOptions) -> Table:
+    asked = split_names(options.color_by or (), [*cells.beside, *names])
+    others = [name for name in asked if not fnmatch.filter(cells.beside, name)]
+    options = replace(options, color_by=others)
     values, rows, label = cells.values, cells.rows, options.label(names)
     keep = options.keep(names, label)
     if label is not None:
@@ -184,7 +189,8 @@ def _from_matrix(cells: Cells, names: list[str], options: ReadOptions) -> Table:
     if len(keep) < len(names):
         values = values[:, keep]
     beside = {names[j]: as_dense(cells.values[:, [j]]).ravel() for j in options.beside(names)}
-    groups = {name: column.astype(np.float64).tolist() for name, column in beside.items()}
+    groups = {name: _as_group(column, None) for name, column in cells.beside.items()}
+    groups |= {name: column.astype(np.float64).tolist() for name, column in beside.items()}
     return Table(values, [names[j] for j in keep], rows, notes=cells.notes, groups=groups)
 
 
@@ -212,8 +218,11 @@ def _some_rows(table: Table, rows: Sequence[int]) -> Table:
 
 def _group(cells: Cells, column: int) -> list[Any]:
     """Return the cells of a column as numbers or, if any of them is none, as texts."""
-    entries = cells.values.iloc[:, column].tolist()
-    found = [as_number(cell, cells.decimal or ".") for cell in entries]
+    return _as_group(cells.values.iloc[:, column].tolist(), cells.decimal or ".")
+
+
+def _as_group(entries: list[Any], decimal: str | None) -> list[Any]:
+    found = [as_number(cell, decimal) for cell in entries]
     texts = [cell_text(cell).strip() for cell in entries]
     return texts if any(number is None for number in found) else found
 
@@ -377,6 +386,12 @@ def _check_columns(name: str, table: Table) -> None:
             f"{name}: columns without any values cannot be used; leave out with --drop "
             f"{_quoted(','.join(names))}"
         )
+
+
+def describe_missing(table: Table) -> str:
+    """Say which cells are missing, and how to go on without them."""
+    places = bad_places(table.values)
+    return f"{_missing_words(table, places)}; {_missing_advice(table, places)}"
 
 
 def _left_out_note(table: Table, drop: str, gone: np.ndarray, left: int) -> str:

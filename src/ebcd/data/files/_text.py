@@ -36,6 +36,7 @@ class Cells:
     `values` are a matrix, or a data frame with columns that are called by their number. `label` is
     the column that names the rows, which may be `guessed`, unless the file has names of `rows`.
     `decimal` is the decimal mark of numbers written as text; None if text is never a number.
+    `beside` are columns that were asked for and are stored apart from a matrix.
     """
 
     values: Any
@@ -45,6 +46,7 @@ class Cells:
     decimal: str | None = None
     rows: list[str] | None = None
     notes: list[str] = field(default_factory=list)
+    beside: dict[str, list[Any]] = field(default_factory=dict)
 
 
 def read_text(file: DataFile, options: ReadOptions) -> Cells:
