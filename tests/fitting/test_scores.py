@@ -280,14 +280,15 @@ def test_relaxed_scores_need_two_samples_more_than_components():
         EBCD(5, scores="relaxed").fit(X)
 
 
-@pytest.mark.parametrize(("n", "p", "k"), [(10, 30, 10), (4, 10, 4), (20, 50, 20), (2, 10, 2)])
-def test_as_many_components_as_samples(n, p, k):
+@pytest.mark.parametrize(("n", "p", "k"), [(10, 30, 10), (4, 10, 4), (20, 50, 20), (2, 8, 2)])
+@pytest.mark.parametrize("scale", [False, True])
+def test_as_many_components_as_samples(n, p, k, scale):
     """Centred data have a rank below k, so that loadings of the starts depend on each other."""
     X = np.random.default_rng(0).normal(size=(n, p))
     with warnings.catch_warnings():
         warnings.simplefilter("error", RuntimeWarning)
         warnings.simplefilter("ignore", UserWarning)
-        model, one_less = (EBCD(m, scores="integrated").fit(X) for m in (k, k - 1))
+        model, one_less = (EBCD(m, scores="integrated", scale=scale).fit(X) for m in (k, k - 1))
     assert np.isfinite(model.elbo_path_).all()
     assert model.elbo_ >= one_less.elbo_ - 0.1
     assert np.isfinite(model.components_sd_).all()

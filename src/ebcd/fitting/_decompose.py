@@ -16,6 +16,7 @@ from ebcd.fitting._greedy import Begin, greedy_components
 from ebcd.fitting._growth import climb_growing, grown
 from ebcd.fitting._noise import AbstractNoise
 from ebcd.fitting._progress import Monitor
+from ebcd.fitting._rotation import NEGLIGIBLE
 from ebcd.fitting._scores import (
     AbstractScores,
     Moments,
@@ -164,7 +165,10 @@ def _principal(model: Model, k: int, rotated: bool) -> States:
     """Start from the principal components, as they are or rotated by varimax."""
     coordinates = principal_coordinates(model, k)
     if rotated:
-        coordinates = varimax(coordinates @ model.factor) @ coordinates
+        loadings = coordinates @ model.factor
+        sizes = np.linalg.norm(loadings, axis=1)
+        some = sizes > NEGLIGIBLE * sizes.max()  # mixed with nothing, components would be alike
+        coordinates[some] = varimax(loadings[some]) @ coordinates[some]
     return model.start(coordinates[None])
 
 
