@@ -1014,6 +1014,23 @@ def test_columns_of_unequal_variances_are_warned_about_first(kind, tmp_path):
     assert "add --standardize" in ok("compare", *options, "--method", "PCA").stderr
 
 
+def test_dated_rows_that_resemble_their_neighbours_are_warned_about(tmp_path):
+    """Independent random walks have eight components; their changes have none."""
+    walks = np.cumsum(np.random.default_rng(0).normal(size=(200, 10)), axis=0)
+    dates = np.datetime64("2020-01-01") + np.arange(200)
+    order = np.random.default_rng(1).permutation(200)  # rows need not be in order
+    path = tmp_path / "walks.csv"
+    lines = [f"{dates[i]},{','.join(map(str, walks[i]))}" for i in order]
+    path.write_text("\n".join([f"date,{','.join('abcdefghij')}", *lines]), encoding="utf-8")
+    result = ok("fit", path, "-o", tmp_path / "out", "-k", 1, *QUICK)
+    assert "warning: successive dates are similar (mean correlation 0.9" in result.stderr
+    assert "add --difference, or --log-returns for prices" in result.stderr
+    summary = json.loads((tmp_path / "out" / "summary.json").read_text(encoding="utf-8"))
+    assert any("successive dates" in warning for warning in summary["warnings"])
+    changes = ok("fit", path, "-o", tmp_path / "changes", "-k", 1, "--difference", *QUICK)
+    assert "successive dates" not in changes.stderr
+
+
 def test_only_one_of_two_words_for_scaling_is_offered():
     shown = ok("fit", "--help", env={"COLUMNS": "200"}).stdout
     assert "--standardize" in shown

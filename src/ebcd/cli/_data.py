@@ -19,6 +19,8 @@ from ebcd.estimators._readable import UNEVEN, spread
 from ebcd.report._dates import days_of
 from ebcd.report._words import listed
 
+_ALIKE = 0.5  # mean correlation of successive rows: half of a row repeats the one before
+
 
 @dataclass(frozen=True)
 class Steps:
@@ -123,6 +125,8 @@ def load(
         prepared = _as_covariance(path, table, steps, n_samples)
     if not (steps.standardize or given.get("scale")):
         prepared = _checked_spread(prepared, center)
+    if n_samples is None:
+        prepared = _checked_time(prepared)
     _show_notes(prepared.table, shown)
     for warning in prepared.warnings:
         shown.note(f"warning: {warning}")
@@ -184,7 +188,28 @@ def _checked_spread(data: Prepared, center: bool) -> Prepared:
         f"{variances[low]:.3g}, {names[high]!r}: {variances[high]:.3g}), so the columns that vary "
         "most dominate the components; add --standardize to give all columns the same weight"
     )
-    return replace(data, warnings=(warning,))
+    return replace(data, warnings=(*data.warnings, warning))
+
+
+def _checked_time(data: Prepared) -> Prepared:
+    """Warn of dated rows that resemble their neighbours: chance trends look like components."""
+    days, values = days_of(data.table.row_names or []), data.table.values
+    if days is None or is_sparse(values):
+        return data
+    seen = _input(values, center=True, scale=True)
+    varies = seen.variances > 0
+    x = np.nan_to_num((values - seen.mean) / seen.scale)[np.argsort(days, kind="stable")][:, varies]
+    alike = float((x[1:] * x[:-1]).sum() / max(x.size, 1))
+    if alike <= _ALIKE:
+        return data
+    steps = data.steps
+    advice = "; add --difference, or --log-returns for prices, to analyse changes"
+    warning = (
+        f"successive dates are similar (mean correlation {alike:.2f}), so the rows are not "
+        "independent, and trends that coincide by chance may appear as components with clear signs"
+        f"{'' if steps.difference or steps.log_returns else advice}"
+    )
+    return replace(data, warnings=(*data.warnings, warning))
 
 
 def _as_covariance(path: Path, table: Table, steps: Steps, n_samples: int) -> Prepared:

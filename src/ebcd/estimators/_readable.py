@@ -258,7 +258,8 @@ class Readable(Decomposition):
         Every fit has the settings of this one and starts from scratch; a number of components that
         was found automatically is kept. Components are matched one to one, the nearest pair first.
         A component is found again if its absolute cosine with its counterpart is above 0.8 (with
-        ``scale=True``, in the units of the scaled data).
+        ``scale=True``, in the units of the scaled data). The rows must be independent: random
+        halves of a time series have the same trends, which are then found again.
 
         Parameters
         ----------
