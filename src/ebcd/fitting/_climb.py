@@ -73,8 +73,11 @@ def climb(
 
     A start whose scores have become those of a better one is dropped, and `more` may let others
     join in. The `callback` is given the states after every iteration; if it returns True, the climb
-    ends there.
+    ends there. The best states come first, but fits to different data, whose model has a factor for
+    each, stay apart and in their order.
     """
+    apart = model.factor.ndim == 3
+    places, at_rest = np.arange(len(states)), list[Any]()
     radii = np.full(len(states), settings.radius)
     settled = np.zeros(len(states), dtype=bool)
     resting = list[States]()
@@ -91,13 +94,17 @@ def climb(
         settled = np.where(fell, settled, gain < settings.settled)
         rests = (~fell & (gain < tol)) | (radii < settings.flat)
         states, stops, best = new, callback(new), max(best, new.value.max())
-        looks = iteration > 1 and iteration % settings.looks == 0
+        looks = iteration > 1 and iteration % settings.looks == 0 and not apart
         leaves = rests | (looks and _repeats(states, resting, settings.same))
         leaves |= ~fell & (best - states.value > settings.behind + settings.hope * gain)
         if leaves.any():
             if rests.any():
                 resting.append(states.take(rests))
             states, radii, settled = states.take(~leaves), radii[~leaves], settled[~leaves]
+            if apart:
+                at_rest.append(places[rests])
+                places = places[~leaves]
+                model = model.of(~leaves) if places.size else model
             joining = None if more is None else more(resting, states)
             if joining is not None:
                 states = States.together([states, joining])
@@ -106,7 +113,8 @@ def climb(
         if stops or not len(states):
             break
     climbing = [states] if len(states) else []
-    return Climbed(together(resting + climbing), not climbing, iteration + 1)
+    found = together(resting + climbing, np.concatenate([*at_rest, places]) if apart else None)
+    return Climbed(found, not climbing, iteration + 1)
 
 
 def _repeats(states: States, resting: list[States], same: float) -> Any:
@@ -137,17 +145,17 @@ def _newton_step(
     model: Model, states: States, radii: Array, settled: Array, settings: ClimbSettings
 ) -> tuple[Array, Any]:
     """Return the step ``E`` of every start, within its radius, and what it adds to the priors."""
-    factor, c = model.factor, states.coordinates
+    c = states.coordinates
     shrunk: Any = states.shrunk
     m, k, r = c.shape
     inverse = 1 / states.noise**2
-    residual = ((shrunk.mean * inverse).reshape(m * k, -1) @ factor.T).reshape(m, k, r)
+    residual = model.projected(shrunk.mean * inverse)
     curved = shrunk.variance * inverse**2
     coupled = False
     if shrunk.slopes is not None and settled.any():
         coupled = True
         slopes = shrunk.slopes * (inverse * settled[:, None, None])[:, :, None]
-        q = (slopes.reshape(m * k * 2, -1) @ factor.T).reshape(m, k, 2, r)
+        q = model.projected(slopes.reshape(m, k * 2, -1)).reshape(m, k, 2, r)
         kq = shrunk.spread @ q
         residual += (shrunk.step[:, :, None] @ q)[:, :, 0]
     plain = _symmetric(c @ residual.swapaxes(1, 2))
@@ -169,9 +177,7 @@ def _newton_step(
     def image_of(d: Array) -> Array:
         """Return ``A E`` without the projection: directions and `precondition` take none of it."""
         e = axes @ d
-        images = (e.reshape(m * k, r) @ factor).reshape(m, k, -1)
-        images *= curved
-        image = (images.reshape(m * k, -1) @ factor.T).reshape(m, k, r)
+        image = model.projected(model.rotated(e) * curved)
         if coupled:
             image += (np.vecdot(kq, e[:, :, None])[:, :, None] @ q)[:, :, 0]
         return np.asarray(values * d - turned @ image)

@@ -37,7 +37,7 @@ from ebcd.fitting._shrinkers import (
     rough_shrinker,
 )
 from ebcd.fitting._starts import promax, varimax
-from ebcd.fitting._states import Model, States, nearest_orthonormal, together
+from ebcd.fitting._states import Model, States, together
 from ebcd.priors._fitted import FittedPrior
 from ebcd.priors._solve import Prior
 
@@ -199,13 +199,12 @@ def _fit_from(problem: Problem, begin: Begin, start: Any, spread: Array | None =
 def decompose_near(problems: Sequence[Problem], begins: Sequence[Begin]) -> Iterator[Fit]:
     """Fit each from given loadings, priors and precision, without a look at other optima.
 
-    With other scores than the paper's, fits to data of one shape are one stack; components that
-    turn out to be empty stay, as zeros.
+    Fits to data of one shape are one stack; components that turn out to be empty stay, as zeros.
     """
     starts = [_near(problem, begin) for problem, begin in zip(problems, begins, strict=True)]
     problem, first = starts[0][:2]
     alike = all(exact and model.factor.shape == first.factor.shape for _, model, exact, _ in starts)
-    if problem.scores is None or not alike or first.shrinker.cost > 1:
+    if not alike or first.shrinker.cost > 1:
         for problem, model, exact, begun in starts:
             yield finished(problem, model, exact, model.at(*begun), "auto")
         return
@@ -215,20 +214,25 @@ def decompose_near(problems: Sequence[Problem], begins: Sequence[Begin]) -> Iter
         type(first.noise)(
             first.noise.n_samples, np.stack([model.noise.variances for _, model, _, _ in starts])
         ),
-        first.shrinker.without_slopes(),
+        first.shrinker if problem.scores is None else first.shrinker.without_slopes(),
     )
     parts = zip(*(begun for *_, begun in starts), strict=True)
     coordinates, precision, priors = (np.concatenate(part) for part in parts)
-    coordinates = nearest_orthonormal(coordinates)
-    point = point_of(stack.shrink(coordinates, coordinates @ stack.factor, precision, priors))
+    joined = stack.at(coordinates, precision, priors)
     options: Any = {"tol": problem.tol, "max_iter": problem.max_iter}
-    settled, rests = settle_apart(stack, problem.scores, point, **options)
+    settled: Any
+    if problem.scores is None:
+        settled, converged, _ = climb(stack, joined, lambda _: False, **options)
+        rests = np.full(len(settled), converged)
+    else:
+        settled, rests = settle_apart(stack, problem.scores, point_of(joined), **options)
     states = _with_exact_priors(stack, settled, problem.priors)
     missed = rests & (states.value - settled.value >= SIZES.worth_climbing)
     for i, (problem, model, _, _) in enumerate(starts):
         if missed[i]:  # stepwise priors have missed something
-            point = point_of(settled.take(slice(i, i + 1)))
-            yield finished(problem, model, True, point, "auto")
+            before = settled.take(slice(i, i + 1))
+            before = before if problem.scores is None else point_of(before)
+            yield finished(problem, model, True, before, "auto")
         else:
             state = _state_of(states.take(slice(i, i + 1)))
             yield Fit(state, [state.value], 1, bool(rests[i]), None, problem.priors)

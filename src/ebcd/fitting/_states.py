@@ -86,9 +86,15 @@ class Model:
     def at(self, coordinates: Array, precision: Array, priors: Any = None) -> States:
         """Rotate to the scores nearest to `coordinates`, shrink, update the precision."""
         coordinates = nearest_orthonormal(coordinates)
-        m, k, r = coordinates.shape
-        b = (coordinates.reshape(m * k, r) @ self.factor).reshape(m, k, -1)
-        return self.shrink(coordinates, b, precision, priors)
+        return self.shrink(coordinates, self.rotated(coordinates), precision, priors)
+
+    def rotated(self, coordinates: Array) -> Array:
+        """Return ``C F`` (m x k x p) of coordinates (m x k x r)."""
+        return _times(coordinates, self.factor)
+
+    def projected(self, rows: Array) -> Array:
+        """Return coordinates (m x k x r) of rows (m x k x p): ``rows F'``."""
+        return _times(rows, self.factor.swapaxes(-1, -2))
 
     def shrink(self, coordinates: Array, b: Array, precision: Array, priors: Any) -> States:
         """Do the shrinkage and precision steps at given scores; cold if there are no priors."""
@@ -117,10 +123,18 @@ class Model:
         return self.noise.precision(np.maximum(self.diagonal - (b * b).sum(axis=1), 0.0))
 
 
-def together(parts: list[States]) -> States:
-    """Join states of the same model, the best first."""
+def _times(rows: Array, factor: Array) -> Array:
+    """Multiply rows of states by the factor, by one product if all share it."""
+    if factor.ndim == 3:
+        return np.asarray(rows @ factor)
+    m, k = rows.shape[:2]
+    return (rows.reshape(m * k, -1) @ factor).reshape(m, k, -1)
+
+
+def together(parts: list[States], places: Array | None = None) -> States:
+    """Join states, the best first, or in the order of their `places`."""
     joined = States.together(parts)
-    return joined.take(np.argsort(-joined.value, kind="stable"))
+    return joined.take(np.argsort(-joined.value if places is None else places, kind="stable"))
 
 
 def nearest_orthonormal(coordinates: Array) -> Array:
