@@ -24,6 +24,7 @@ from ebcd.data._moments import check_finite
 from ebcd.data._settings import SETTINGS as DATA
 from ebcd.fitting._decompose import Problem, decompose_near
 from ebcd.fitting._greedy import Begin
+from ebcd.fitting._methods import unit_rows
 from ebcd.fitting._progress import SECONDS_BETWEEN_LINES, Monitor, now
 from ebcd.fitting._scores import SCORES, shortening
 from ebcd.fitting._threads import threads_for
@@ -343,14 +344,8 @@ def matched(components: Array, found: Array, units: Any = 1.0) -> Array:
     Pairs are those with the largest cosines in total, in `units` of the features. Rows without a
     partner are zero.
     """
-    cosines = directions(components / units) @ directions(found / units).T
+    cosines = unit_rows(components / units) @ unit_rows(found / units).T
     mine, theirs = linear_sum_assignment(-np.abs(cosines))
     rows = np.zeros_like(components)
     rows[mine] = np.sign(cosines[mine, theirs])[:, None] * found[theirs]
     return rows
-
-
-def directions(rows: Array) -> Array:
-    """Return rows of length one; zeros stay."""
-    size = np.linalg.norm(rows, axis=1, keepdims=True)
-    return np.asarray(rows / np.where(size > 0, size, 1.0))

@@ -11,7 +11,8 @@ from sklearn.base import clone
 
 from ebcd._numerics import Array
 from ebcd._parameters import N_JOBS, N_TRIALS, as_generator
-from ebcd.estimators._bootstrap import directions, in_parallel, rows_in_memory
+from ebcd.estimators._bootstrap import in_parallel, rows_in_memory
+from ebcd.fitting._methods import unit_rows
 
 SAME = 0.8  # absolute cosine above which two components count as the same, as users are told
 
@@ -26,7 +27,7 @@ def stability(model: Any, X: Any, n_splits: int, n_jobs: int | None, random_stat
     shares = np.zeros(model.n_components_)
     if model.n_components_:
         seeds = as_generator(random_state, default=0).integers(2**63, size=n_splits).tolist()
-        target = directions(model.components_ / model._units)
+        target = unit_rows(model.components_ / model._units)
         work = partial(_found_again, _unfitted(model, matrix), matrix, target, model._units)
         words = "half of the rows" if getattr(model, "verbose", 0) else ""
         shares += sum(in_parallel(work, seeds, n_jobs, words))
@@ -53,7 +54,7 @@ def _found_again(model: Any, matrix: Any, target: Array, units: Array, seed: int
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # what matters is what was found
         found = clone(model).fit(matrix[half]).components_
-    cosines = np.abs(target @ directions(found / units).T)
+    cosines = np.abs(target @ unit_rows(found / units).T)
     again = np.zeros(len(target))
     while cosines.max(initial=0.0) > SAME:
         mine, theirs = np.unravel_index(cosines.argmax(), cosines.shape)

@@ -13,7 +13,7 @@ from scipy.optimize import linear_sum_assignment
 from ebcd._numerics import Array
 from ebcd._parameters import COUNT, PROBABILITY
 from ebcd.estimators._binary import memberships as membership_probabilities
-from ebcd.estimators._bootstrap import directions
+from ebcd.fitting._methods import unit_rows
 from ebcd.plots import _style as style
 
 if TYPE_CHECKING:
@@ -256,7 +256,7 @@ def _matched(first: Any, model: Any) -> tuple[NDArray[np.intp], Array, Array]:
 
     That is: its number, -1 if there is none; its loadings, with the same sign; and its cosine.
     """
-    cosines = directions(first.components_) @ directions(model.components_).T
+    cosines = unit_rows(first.components_) @ unit_rows(model.components_).T
     mine, theirs = linear_sum_assignment(-np.abs(cosines))
     numbers, loadings = np.full(len(cosines), -1), np.zeros(first.components_.shape)
     numbers[mine], signs = theirs, np.where(cosines[mine, theirs] < 0, -1.0, 1.0)

@@ -17,7 +17,7 @@ import numpy as np
 
 import ebcd
 from ebcd._axes import COLOURS
-from ebcd.estimators._bootstrap import directions
+from ebcd.fitting._methods import unit_rows
 from ebcd.plots._style import PALETTE
 from ebcd.report import _words
 from ebcd.report._encode import Block
@@ -193,7 +193,7 @@ def _add_others(block: Block, facts: Facts, kept: np.ndarray) -> list[dict[str, 
     described = []
     for name, found in others.items():
         block.add_numbers(f"other_{name}", found[:, kept[which]], 4)
-        cosines = (directions(mine) * directions(found)).sum(axis=1)
+        cosines = (unit_rows(mine) * unit_rows(found)).sum(axis=1)
         described.append({"name": name, "cosines": cosines.round(3).tolist()})
     if others:
         block.add_numbers("compared", which.astype(np.float64), 7)
