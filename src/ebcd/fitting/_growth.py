@@ -21,7 +21,7 @@ from ebcd._numerics import Array
 from ebcd.data import AbstractCovariance
 from ebcd.fitting._climb import Callback, Climbed, ClimbSettings, climb
 from ebcd.fitting._rotation import inverse_root
-from ebcd.fitting._states import Model, States, nearest_orthonormal
+from ebcd.fitting._states import Model, States
 
 
 @dataclass(frozen=True)
@@ -64,13 +64,19 @@ def climb_growing(
         if gain < tol:
             return Climbed(states, True, max_iter - left), model
         model = replace(model, factor=grown(model.factor, directions, product, settings))
-        states = replace(states, coordinates=nearest_orthonormal(model.nearest(directions[None])))
+        # directions that were left out as rounding cost a little, which a climb could not make up
+        # for in steps that must not fall, so it starts from the value within the factor
+        begun = model.at(model.nearest(directions[None]), states.precision, states.shrunk.priors)
         inner = max(settings.inner_tol * tol, settings.inner_gain * gain)
         left -= 1
-        states, _, n_iter = climb(
-            model, states, callback, tol=inner, max_iter=left, settings=climb_settings
+        climbed, _, n_iter = climb(
+            model, begun, callback, tol=inner, max_iter=left, settings=climb_settings
         )
         left -= n_iter
+        if climbed.value[0] >= states.value[0]:
+            states = climbed
+        else:
+            states = replace(states, coordinates=begun.coordinates)
     return Climbed(states, False, max_iter - left), model
 
 

@@ -78,7 +78,7 @@ class Monitor:
         self._number += 1
         best = float(states.value.max())
         if not self._searching:
-            self.path.append(best)
+            self.path.append(max([best, *self.path[-1:]]))
             if self.started:
                 self.note("state", lambda: self.describe(states))
         if self._display is not None:
