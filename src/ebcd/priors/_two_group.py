@@ -207,8 +207,8 @@ def _newton_step(
 
 def _capped(slope: Array, curvature: Array, radius: Array) -> Array:
     """Step uphill to the maximum, or as far as an upward curvature says, within the radius."""
-    size = np.abs(slope) / np.maximum(np.abs(curvature), 1e-300)
-    return np.copysign(np.minimum(size, radius), slope)
+    least = np.maximum(np.abs(slope) / radius, 1e-300)  # curvature that leads to the radius
+    return np.asarray(slope / np.maximum(np.abs(curvature), least))
 
 
 class _State(NamedTuple):
