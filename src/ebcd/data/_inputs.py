@@ -191,7 +191,7 @@ class Input:
         `thinned`, as many evenly spaced rows as have so many.
         """
         x = self.matrix
-        if x is None or x.shape[0] != self.covariance.n_samples:
+        if x is None or self.observed or x.shape[0] != self.covariance.n_samples:
             return None
         times = -(-x.shape[0] * x.shape[1] // most)
         if times > 1 and not thinned:

@@ -335,7 +335,7 @@ class EBCD(Readable):
             return min(covariance.n_samples, covariance.n_features) - 1
         if self.n_components == "auto":
             monitor.stage("counting components")
-            rows = data.copy_of_rows(SETTINGS.compared) if data.observed is None else None
+            rows = data.copy_of_rows(SETTINGS.compared)
             found = self._counter(covariance, data, monitor, rows)()
             _warn_of_rows(data, rows, found)
             return found

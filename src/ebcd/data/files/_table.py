@@ -199,8 +199,9 @@ def _without_total(table: Table) -> Table:
     if is_sparse(table.values) or len(table.values) < 5:  # of so few, one may be that by chance
         return table
     above, total = table.values[:-1], table.values[-1]
-    # rounding of the cells adds up, too
-    near = np.abs(np.nansum(above, axis=0) - total) <= 1e-4 * np.nansum(np.abs(above), axis=0)
+    with np.errstate(invalid="ignore", over="ignore"):  # infinite cells are refused later
+        # rounding of the cells adds up, too
+        near = np.abs(np.nansum(above, axis=0) - total) <= 1e-4 * np.nansum(np.abs(above), axis=0)
     if not near.all() or np.count_nonzero(total) < 2:
         return table
     note = "the last row is the sum of the others and was left out"
