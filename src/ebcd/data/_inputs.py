@@ -196,9 +196,12 @@ class Input:
         times = -(-x.shape[0] * x.shape[1] // most)
         if times > 1 and not thinned:
             return None
-        x = as_dense(x[::times])
-        copy = (x - (0.0 if self.mean is None else self.mean)) / self.scale / self.covariance.unit
-        return np.asarray(copy[:, self.variances > 0], dtype=np.float64)
+        varies = self.variances > 0
+        # constant columns first: a sparse matrix may have a million of them
+        x = as_dense(x[::times][:, varies]).astype(np.float64)
+        x -= 0.0 if self.mean is None else self.mean[varies]
+        x /= self.scale[varies] * self.covariance.unit
+        return np.asarray(x)
 
 
 def as_input(
