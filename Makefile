@@ -9,7 +9,9 @@ PAPER_ARGS ?=
 FUZZ_ARGS ?=
 
 ONE_THREAD := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 VECLIB_MAXIMUM_THREADS=1
-# Modules are compiled when they are first imported, which few of them are.
+# Modules are compiled when they are first imported, which few of them are, and kept, for every
+# target starts many processes: also where the environment says to keep no bytecode.
+export PYTHONDONTWRITEBYTECODE :=
 INSTALL := -m pip install --quiet --disable-pip-version-check --no-compile
 # Two targets at once, on a core each.
 together = $(MAKE) $(1) & first=$$!; $(MAKE) $(2); second=$$?; wait $$first && exit $$second
