@@ -443,6 +443,20 @@ class TestMapRows:
             result = mapped(chunks, lambda rows: rows)
             np.testing.assert_array_equal(result, np.vstack(chunks))
 
+    def test_what_is_not_filled_yet_is_not_converted(self, monkeypatch):
+        """New memory may hold anything: here, numbers whose conversion is a warning."""
+        empty = np.empty
+
+        def signalling(shape, dtype=float):
+            if dtype != np.float32:
+                return empty(shape, dtype)
+            return np.full(shape, 0x7F800001, dtype=np.uint32).view(dtype)
+
+        X = draw(50, 3)
+        chunks = [X.astype(np.float32), X + 1e-9]
+        monkeypatch.setattr(np, "empty", signalling)
+        np.testing.assert_array_equal(mapped(chunks, lambda rows: rows), np.vstack(chunks))
+
     def test_place_of_what_is_not_finite(self):
         X = draw()
         X[43, 5] = np.nan

@@ -373,7 +373,8 @@ def _stacked_results(parts: Iterator[Array], n_rows: int | None) -> Array:
         if filled == 0:
             whole = np.empty((n_rows, *part.shape[1:]), part.dtype)
         elif not np.can_cast(part.dtype, whole.dtype):  # double precision after single
-            whole = whole.astype(part.dtype)
+            rest = np.empty((n_rows - filled, *part.shape[1:]), part.dtype)
+            whole = np.concatenate([whole[:filled], rest])
         whole[filled : filled + len(part)] = part
         filled += len(part)
     return whole
