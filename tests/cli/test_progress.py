@@ -149,8 +149,9 @@ def test_a_fit_is_followed_from_the_search_on(capsys, clock, monkeypatch):
     """The search among starts is most of a fit, and was silent once."""
     monkeypatch.setattr(_progress, "SECONDS_BETWEEN_LINES", 0.0)
     rng = np.random.default_rng(0)
-    table = Table(rng.normal(size=(60, 5)) @ rng.normal(size=(5, 20)), list("abcdefghijklmnopqrst"))
-    model = ebcd.EBCD(4, max_time=500.0)
+    X = rng.normal(size=(60, 2)) @ rng.normal(size=(2, 8)) + rng.normal(size=(60, 8))
+    table = Table(X, list("abcdefgh"))
+    model = ebcd.EBCD(2, max_time=500.0)
     with display(quiet=False) as shown:
         fit_model(model, Prepared(table, Steps()), shown)
     lines = capsys.readouterr().err.splitlines()
