@@ -82,6 +82,21 @@ def objective(problem, Z, tau, weight, scale):
     return value + np.logaddexp(spike[..., None, :], rest[..., None, :] + ratios).sum(axis=(-2, -1))
 
 
+def climb(value, start, bounds, step=1e-6, **options):
+    """Return the maximum near a start; its value and all differences are one evaluation."""
+    shifts = step * np.concatenate([np.eye(start.size), -np.eye(start.size)])
+
+    def loss(at):
+        values = value(np.vstack([at, at + shifts]))
+        up, down = np.split(values[1:], 2)
+        return -values[0], -(up - down) / (2 * step)
+
+    found = optimize.minimize(
+        loss, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options
+    )
+    return -found.fun
+
+
 class Search:
     """Maximises the objective over unconstrained parameters, from the best of many random ones."""
 
@@ -120,28 +135,18 @@ class Search:
         free = rng.normal(size=(number, self.rank * k))
         return np.concatenate([free, log_tau, log_scale, logit], axis=1)
 
-    def climb(self, start, step=1e-6):
-        """Maximise from one start; differences of all parameters are one evaluation."""
-        shifts = step * np.concatenate([np.eye(start.size), -np.eye(start.size)])
-
-        def loss(parameters):
-            values = self.value(np.vstack([parameters, parameters + shifts]))
-            up, down = np.split(values[1:], 2)
-            return -values[0], -(up - down) / (2 * step)
-
+    def climb(self, start):
+        """Maximise from one start."""
         bounds = [(None, None)] * (self.rank * self.k) + [(-60, 60)] * (self.taus + self.k)
         bounds += [(-30, 30)] * (self.k * self.has_spike)
-        found = optimize.minimize(
-            loss, start, jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": 300}
-        )
-        return -found.fun, found.x
+        return climb(self.value, start, bounds, maxiter=300)
 
     def best(self, draws=4000, climbs=12):
         """Return the best value found."""
         starts = self.random(draws)
         values = self.value(starts)
         order = np.argsort(-values)[:climbs]
-        return max(self.climb(starts[i])[0] for i in order)
+        return max(self.climb(starts[i]) for i in order)
 
 
 # family, noise, number of problems

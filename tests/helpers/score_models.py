@@ -11,9 +11,9 @@ their mean square follows the law of normal ones, or any prior (EBMF). For sever
 normal priors the posteriors of the loadings are normal, too, with means and variances of their own.
 """
 
+import decomposition
 import numpy as np
 from decomposition import FAMILIES
-from scipy import optimize
 
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(200)
 
@@ -28,11 +28,11 @@ def ratios(family, weight, scale, b, precision):
 
 def log_term(model, n, second, spread):
     """What scores add to the bound: ``second`` is E[Z'Z]/n, ``spread`` their covariance."""
-    k = len(second)
+    k = second.shape[-1]
+    trace = np.trace(second, axis1=-2, axis2=-1)
     if model == "integrated":
-        return 0.5 * n * (np.linalg.slogdet(spread)[1] + k - np.trace(second))
-    log_det = np.linalg.slogdet(second)[1]
-    return 0.5 * (n - k - 1) * log_det - 0.5 * n * (np.trace(second) - k)
+        return 0.5 * n * (np.linalg.slogdet(spread)[1] + k - trace)
+    return 0.5 * (n - k - 1) * np.linalg.slogdet(second)[1] - 0.5 * n * (trace - k)
 
 
 def sigmoid(logit):
@@ -52,16 +52,16 @@ class OneComponent:
         return np.concatenate([rng.normal(size=self.left.shape[1]) / 2, tail])
 
     def value(self, at):
-        log_spread, log_tau, logit, log_scale = at[-4:]
+        log_spread, log_tau, logit, log_scale = np.moveaxis(at[..., -4:], -1, 0)
         n, p = self.X.shape
-        z, tau = self.left @ at[:-4], np.exp(log_tau)
-        spread = np.exp(log_spread) if self.model == "integrated" else 0.0
-        second = z @ z / n + spread
+        z, tau = at[..., :-4] @ self.left.T, np.exp(log_tau)
+        spread = np.exp(log_spread) if self.model == "integrated" else 0 * log_spread
+        second = (z**2).mean(axis=-1) + spread
         value = 0.5 * n * p * np.log(tau / (2 * np.pi)) - 0.5 * tau * (self.X**2).sum()
-        value += log_term(self.model, n, np.array([[second]]), np.array([[spread]]))
-        b = self.X.T @ z / n / second
-        parts = ratios(self.family, sigmoid(logit), np.exp(log_scale), b, n * tau * second)
-        return value + parts.sum()
+        value += log_term(self.model, n, second[..., None, None], spread[..., None, None])
+        b = z @ self.X / n / second[..., None]
+        prior = sigmoid(logit)[..., None], np.exp(log_scale)[..., None]
+        return value + ratios(self.family, *prior, b, (n * tau * second)[..., None]).sum(axis=-1)
 
 
 class NormalComponents:
@@ -78,18 +78,23 @@ class NormalComponents:
 
     def value(self, at):
         n, p = self.X.shape
-        free, root, log_tau, log_scale = np.split(at, self.ends)
-        Z, tau = self.left @ free.reshape(-1, self.k), np.exp(log_tau[0])
-        root = np.tril(root.reshape(self.k, self.k))
-        spread = root @ root.T if self.model == "integrated" else np.zeros((self.k, self.k))
-        second, prior = Z.T @ Z / n + spread, np.exp(-2 * log_scale)
-        mean = np.linalg.solve(n * tau * second + np.diag(prior), tau * Z.T @ self.X).T
-        variance = np.tile(1 / (n * tau * np.diag(second) + prior), (p, 1))
-        gram = mean.T @ mean + np.diag(variance.sum(axis=0))
-        fit = (self.X**2).sum() - 2 * ((self.X @ mean) * Z).sum() + n * (second * gram).sum()
-        value = 0.5 * n * p * np.log(tau / (2 * np.pi)) - 0.5 * tau * fit
+        free, root, log_tau, log_scale = np.split(at, self.ends, axis=-1)
+        Z = self.left @ free.reshape(*at.shape[:-1], -1, self.k)
+        tau = np.exp(log_tau)
+        root = np.tril(root.reshape(*at.shape[:-1], self.k, self.k))
+        root = root if self.model == "integrated" else 0 * root
+        spread, prior = root @ root.mT, np.exp(-2 * log_scale)
+        second, products = Z.mT @ Z / n + spread, Z.mT @ self.X
+        ridge = n * tau[..., None] * second + prior[..., None] * np.eye(self.k)
+        mean = np.linalg.solve(ridge, tau[..., None] * products)
+        variance = 1 / (n * tau * np.diagonal(second, axis1=-2, axis2=-1) + prior)
+        gram = mean @ mean.mT + p * variance[..., None] * np.eye(self.k)
+        fit = (self.X**2).sum() - 2 * (products * mean).sum(axis=(-2, -1))
+        fit = fit + n * (second * gram).sum(axis=(-2, -1))
+        value = 0.5 * (n * p * np.log(tau / (2 * np.pi)) - tau * fit[..., None])[..., 0]
         ratio = variance * prior
-        divergence = 0.5 * (ratio - 1 - np.log(ratio) + mean**2 * prior).sum()
+        divergence = 0.5 * p * (ratio - 1 - np.log(ratio)).sum(axis=-1)
+        divergence += 0.5 * (mean**2 * prior[..., None]).sum(axis=(-2, -1))
         return value + log_term(self.model, n, second, spread) - divergence
 
 
@@ -106,35 +111,36 @@ class OneFactor:
 
     def value(self, at):
         n, p = self.X.shape
-        log_precision, log_tau, own, other, log_scale = at[-5:]
-        precision, tau = np.exp(log_precision), np.exp(log_tau)
+        places, tail = at[..., :-5], np.exp(at[..., -5:])
+        precision, tau, own, other, scale = np.split(tail, 5, axis=-1)
         # the posterior of a score is its prior times a normal likelihood of (b, precision)
-        mean, square, log_mass = spike_and_laplace(at[:-5], precision, sigmoid(own))
-        divergence = -log_mass - 0.5 * precision * (square - 2 * at[:-5] * mean)
-        energy = square.sum()
-        b = self.X.T @ mean / energy
+        mean, square, log_mass = spike_and_laplace(places, precision, own / (1 + own))
+        divergence = -log_mass - 0.5 * precision * (square - 2 * places * mean)
+        energy = square.sum(axis=-1, keepdims=True)
+        b = mean @ self.X / energy
         value = 0.5 * n * p * np.log(tau / (2 * np.pi)) - 0.5 * tau * (self.X**2).sum()
-        parts = ratios("point_laplace", sigmoid(other), np.exp(log_scale), b, tau * energy)
-        return value - divergence.sum() + parts.sum()
+        parts = ratios("point_laplace", other / (1 + other), scale, b, tau * energy)
+        return value[..., 0] - divergence.sum(axis=-1) + parts.sum(axis=-1)
 
 
 def spike_and_laplace(b, precision, weight):
     """Moments of a posterior by quadrature, and log of ``int g(f) exp(d (b f - f^2/2))``."""
     width = 12 / np.sqrt(precision)
+    b, precision, weight = b[..., None], precision[..., None], weight[..., None]
     mean = square = mass = 0.0
     for low, high in (
-        (np.minimum(b - width, -width), 0 * b),
-        (0 * b, np.maximum(b + width, width)),
+        (np.minimum(b, 0) - width[..., None], 0 * b),
+        (0 * b, np.maximum(b, 0) + width[..., None]),
     ):
-        f = low[:, None] + 0.5 * (high - low)[:, None] * (1 + NODES)
-        density = 0.5 * weight * np.exp(-np.abs(f) - 0.5 * precision * f * (f - 2 * b[:, None]))
-        part = 0.5 * (high - low)[:, None] * WEIGHTS * density
+        f = low + 0.5 * (high - low) * (1 + NODES)
+        density = 0.5 * weight * np.exp(-np.abs(f) - 0.5 * precision * f * (f - 2 * b))
+        part = 0.5 * (high - low) * WEIGHTS * density
         mass, mean, square = (
-            mass + part.sum(1),
-            mean + (part * f).sum(1),
-            square + (part * f**2).sum(1),
+            mass + part.sum(axis=-1),
+            mean + (part * f).sum(axis=-1),
+            square + (part * f**2).sum(axis=-1),
         )
-    mass = mass + 1 - weight
+    mass = mass + 1 - weight[..., 0]
     return mean / mass, square / mass, np.log(mass)
 
 
@@ -145,13 +151,11 @@ def brute_force(problem, seed=0, climbs=6):
 
 
 def climb(problem, start):
-    """Climb from a point, with gradients by differences."""
+    """Climb from a point; where a value is not a number is as low as can be."""
+
+    def value(at):
+        return np.nan_to_num(problem.value(at), nan=-1e10, posinf=-1e10, neginf=-1e10)
+
+    bounds = [(-15, 15)] * start.size
     with np.errstate(all="ignore"):
-        result = optimize.minimize(
-            lambda at: -np.nan_to_num(problem.value(at), nan=-1e10, posinf=-1e10, neginf=-1e10),
-            start,
-            method="L-BFGS-B",
-            bounds=[(-15, 15)] * start.size,
-            options={"maxiter": 2000, "maxfun": 10**6, "ftol": 1e-13, "gtol": 1e-7},
-        )
-    return -result.fun
+        return decomposition.climb(value, start, bounds, maxiter=2000, ftol=1e-13, gtol=1e-7)
