@@ -15,8 +15,9 @@ from ebcd.peers import EBMF
 @parametrize_with_checks(
     [
         EBMF(2),
-        EBMF(2, noise="per_feature", scores_prior="point_normal"),
-        EBMF(2, noise="per_sample", loadings_prior="point_exponential", center=False),
+        # what is checked does not depend on how exact a fit is
+        EBMF(2, noise="per_feature", scores_prior="point_normal", tol=0.1),
+        EBMF(2, noise="per_sample", loadings_prior="point_exponential", center=False, tol=0.1),
     ]
 )
 def test_scikit_learn_checks(estimator, check):
