@@ -14,6 +14,8 @@ from ebcd._parameters import printable
 from ebcd.cli._progress import Display
 from ebcd.data import Input, Reading, as_dense, as_input, is_sparse
 from ebcd.data._moments import bad_places
+from ebcd.data._rows import is_mapped
+from ebcd.data._settings import SETTINGS
 from ebcd.data.files._table import Table, missing_features, read_table
 from ebcd.estimators._readable import UNEVEN, spread
 from ebcd.report._dates import days_of
@@ -89,6 +91,11 @@ class Prepared:
             raise ValueError("needs the data; a covariance matrix is not enough")
         return model.fit_covariance(self.table.values, self.n_samples)
 
+    @property
+    def rows(self) -> Any:
+        """The data as a matrix whose rows can be chosen, even if it stays on disk."""
+        return self.table.values if is_sparse(self.table.values) else np.asarray(self.table.values)
+
     def record(self) -> dict[str, Any]:
         """Return what `scores_of` needs to prepare new data in the same way."""
         known = {} if self.sd is None else {"standard_deviations": self.sd}
@@ -112,6 +119,8 @@ def load(
     n_samples, n_components, center = (given[n] for n in ("n_samples", "n_components", "center"))
     shown.stage(f"reading {path}")
     table = steps.apply(read_table(path, **reading))
+    if is_mapped(table.values) and table.values.size <= SETTINGS.compared:
+        table = replace(table, values=np.array(table.values))  # as if it were of another format
     rows, columns = table.values.shape
     most = min(rows if n_samples is None else n_samples, columns)
     if not isinstance(n_components, str) and n_components > most > 1:
