@@ -260,6 +260,10 @@ def test_hints_on_covariances(tmp_path):
 def test_changes_that_cannot_be(table, tmp_path):
     out = ("-o", tmp_path / "out")
     assert "--log-returns needs positive numbers" in error("fit", table, *out, "--log-returns")
+    (tmp_path / "x.csv").write_text("a,infl,real\n1,2,-1\n2,0,3\n3,4,1\n", encoding="utf-8")
+    message = error("fit", tmp_path / "x.csv", *out, "--log-returns")
+    assert "2 cells of infl, real are not, the first in row 1; use --difference, or" in message
+    assert message.endswith('or leave them out with --drop "infl,real"')
     both = error("fit", table, *out, "--log-returns", "--difference")
     assert "leave out --difference" in both
     sparse.save_npz(tmp_path / "x.npz", sparse.csr_array(COUNTS))

@@ -19,7 +19,7 @@ from ebcd.data._settings import SETTINGS
 from ebcd.data.files._table import Table, missing_features, read_table
 from ebcd.estimators._readable import UNEVEN, spread
 from ebcd.report._dates import days_of
-from ebcd.report._words import listed
+from ebcd.report._words import count, listed
 
 _ALIKE = 0.5  # mean correlation of successive rows: half of a row repeats the one before
 
@@ -273,10 +273,13 @@ def _noted(table: Table, note: str) -> Table:
 def _logarithms(table: Table) -> Any:
     bad = np.argwhere(np.asarray(table.values) <= 0)
     if len(bad):
-        row, column = bad[0]
+        row, names = bad[0, 0], [table.column_names[j] for j in np.unique(bad[:, 1])]
+        them = "it" if len(names) == 1 else "them"
+        advice = f', or leave {them} out with --drop "{",".join(names)}"' if len(names) <= 5 else ""
         raise ValueError(
-            f"--log-returns needs positive numbers, but {len(bad)} are not, the first in row "
-            f"{row + 1}, column {table.column_names[column]!r}; use --difference, or --drop"
+            f"--log-returns needs positive numbers, but {count(len(bad), 'cell')} of "
+            f"{listed(names)} {'is' if len(bad) == 1 else 'are'} not, the first in row {row + 1}; "
+            f"use --difference{advice}"
         )
     return np.log(table.values)
 
