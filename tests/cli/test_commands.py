@@ -826,6 +826,7 @@ def test_compare(table):
     assert outcomes["PCA"]["explained_variance_ratio"] == pytest.approx(share)
     assert outcomes["PCA"]["n_nonzero"] == [8, 8]
     assert outcomes["PCA"]["elbo"] is None
+    assert outcomes["PCA"]["trouble"] is None  # it is exact
 
 
 def test_compare_table(table):

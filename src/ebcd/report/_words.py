@@ -234,11 +234,13 @@ def _features(facts: Facts, k: int) -> list[str]:
     carry = f"{order.size:,} of {count(len(names), 'feature')} carry {share} of it"
     if not (up and down):
         return [f"{carry} and move together: {listed(up or down)}.", *more]
-    return [
-        f"{carry}. These move together: {listed(up)}.",
-        f"These move in the opposite direction: {listed(down)}.",
-        *more,
-    ]
+    one = f"These move together: {listed(up)}."
+    other = f"These move in the opposite direction: {listed(down)}."
+    if len(up) == 1:
+        one = f"{up[0]} moves in one direction."
+    if len(down) == 1:
+        other = f"{down[0]} moves in the opposite direction."
+    return [f"{carry}. {one}", other, *more]
 
 
 def _rows(facts: Facts, k: int) -> list[str]:
