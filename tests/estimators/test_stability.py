@@ -23,13 +23,22 @@ def model():
     return EBCD(2).fit(draw())
 
 
-def by_hand(model, X, seed, n_splits):
+def random_half(n, rng):
+    return np.sort(rng.permutation(n)[: n // 2])
+
+
+def block(n, rng):
+    first = rng.integers(n - n // 2 + 1)
+    return np.arange(first, first + n // 2)
+
+
+def by_hand(model, X, seed, n_splits, draw_half):
     """Shares of a plain loop: halves, fits, and the largest cosine with any component."""
     rng = np.random.default_rng(seed)
     shares = np.zeros(model.n_components_)
     for split in rng.integers(2**63, size=n_splits).tolist():
-        half = np.random.default_rng(split).permutation(len(X))[: len(X) // 2]
-        found = EBCD(model.n_components_, scale=model.scale).fit(X[np.sort(half)])
+        half = draw_half(len(X), np.random.default_rng(split))
+        found = EBCD(model.n_components_, scale=model.scale).fit(X[half])
         theirs = found.components_ / model.scale_
         for k, component in enumerate(model.components_ / model.scale_):
             cosines = theirs @ component / np.linalg.norm(theirs, axis=1)
@@ -37,14 +46,30 @@ def by_hand(model, X, seed, n_splits):
     return shares / n_splits
 
 
+@pytest.mark.parametrize(("method", "draw_half"), [("random", random_half), ("blocks", block)])
 @pytest.mark.parametrize("scale", [False, True])
-def test_is_what_a_plain_loop_gives(scale):
-    X = draw() * np.geomspace(1, 100 if scale else 1, P)
+def test_is_what_a_plain_loop_gives(scale, method, draw_half):
+    X = draw(n=121) * np.geomspace(1, 100 if scale else 1, P)
     model = EBCD(2, scale=scale).fit(X)
-    shares = model.stability(X, 6, random_state=3)
-    np.testing.assert_array_equal(shares, by_hand(model, X, 3, 6))
+    shares = model.stability(X, 6, method=method, random_state=3)
+    np.testing.assert_array_equal(shares, by_hand(model, X, 3, 6, draw_half))
     assert shares[:: -1 if scale else 1][0] == 1
     assert shares.min() < 1  # noise
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_blocks_do_not_confirm_independent_random_walks(seed):
+    """A trend over all rows is none in half of them; common factors are, also if they persist."""
+    rng = np.random.default_rng(seed)
+    walks = np.cumsum(rng.normal(size=(120, P)), axis=0)
+    model = EBCD(4).fit(walks)
+    assert model.stability(walks, 8).mean() > 0.6
+    assert model.stability(walks, 8, method="blocks").mean() < 0.4
+    factor = rng.normal(size=120)
+    for t in range(1, 120):
+        factor[t] = 0.9 * factor[t - 1] + np.sqrt(1 - 0.9**2) * factor[t]
+    X = rng.normal(size=(120, P)) + 2 * np.outer(factor, np.arange(P) < 6)
+    assert EBCD(1).fit(X).stability(X, 8, method="blocks").tolist() == [1.0]
 
 
 def test_fits_begin_anew(model):
@@ -114,6 +139,7 @@ def test_no_component_and_more_than_halves_have():
         ({"X": draw(n=50)}, "X has 50 rows, but the model was fitted to 120"),
         ({"X": Chunks(lambda: iter([draw()]))}, "halves of the rows, so X must be a matrix in"),
         ({"n_splits": 0}, "n_splits must be"),
+        ({"method": "block"}, 'method must be "random" or "blocks", got \'block\''),
     ],
 )
 def test_bad_input(model, change, message):

@@ -251,22 +251,31 @@ class Readable(Decomposition):
         )
 
     def stability(
-        self, X: Any, n_splits: int = 20, *, n_jobs: int | None = None, random_state: Any = None
+        self,
+        X: Any,
+        n_splits: int = 20,
+        *,
+        method: str = "random",
+        n_jobs: int | None = None,
+        random_state: Any = None,
     ) -> Array:
         """Return how often each component is found again in half of the rows.
 
         Every fit has the settings of this one and starts from scratch; a number of components that
         was found automatically is kept. Components are matched one to one, the nearest pair first.
         A component is found again if its absolute cosine with its counterpart is above 0.8 (with
-        ``scale=True``, in the units of the scaled data). The rows must be independent: random
-        halves of a time series have the same trends, which are then found again.
+        ``scale=True``, in the units of the scaled data).
 
         Parameters
         ----------
         X : array-like, sparse matrix or data frame of shape (n, p)
             The data that the model was fitted to.
         n_splits : int, default 20
-            Number of halves, drawn at random without replacement.
+            Number of halves.
+        method : "random" or "blocks", default "random"
+            Halves are rows drawn at random without replacement, which must be independent; or
+            blocks of consecutive rows, each beginning at a random row. Use blocks for rows in
+            order, such as a time series, since random halves of it all have the same trends.
         n_jobs : int or None, default None
             Number of fits at a time, as in scikit-learn; -1 for one on each processor.
         random_state : int, Generator or None, default None
@@ -295,7 +304,7 @@ class Readable(Decomposition):
         array([1. , 0.2])
         """
         check_is_fitted(self)
-        return stability(self, X, n_splits, n_jobs, random_state)
+        return stability(self, X, n_splits, method, n_jobs, random_state)
 
     def _store_common(self, data: Input) -> None:
         """Set the attributes that follow from ``components_`` and the data."""
