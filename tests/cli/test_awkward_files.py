@@ -532,3 +532,22 @@ def test_scores_keep_the_row_numbers_of_the_file(tmp_path):
     assert row_numbers((out / "scores.csv").read_text(encoding="utf-8")) == expected[1:]
     flipped = read_table(path, drop_missing="rows").transposed()
     assert flipped.column_names == [f"x{i}" for i in expected]
+
+
+def test_second_row_of_names_is_told_from_columns_of_text(tmp_path):
+    """Two rows of names, or names below a title with cells of its own."""
+    path = tmp_path / "units.csv"
+    rows = ["S1,12.5,3", "S2,11.5,2.5", "S3,13,2", "S4,12,1"]
+    path.write_text("\n".join(["sample,alcohol,ash", ",% vol,g/L", *rows]), encoding="utf-8")
+    message = refused(path, tmp_path)
+    assert "'ash' ('g/L' in 1 of 5 rows); all other cells are numbers; " in message
+    assert "--skip-lines" in message
+    assert "row of names or units" in message
+
+
+def test_words_for_missing_cells_of_spreadsheets(tmp_path):
+    path = tmp_path / "desk.csv"
+    lines = ["day,a,b", "d1,1,2", "d2,n.a.,#N/A N/A", "d3,#DIV/0!,5", "d4,2,3", "d5,4,1", "d6,3,3"]
+    path.write_text("\n".join(lines), encoding="utf-8")
+    _, names, _ = fit(path, tmp_path, "-k", "1")
+    assert names == ["a", "b"]

@@ -22,9 +22,10 @@ from typer.testing import CliRunner
 
 import ebcd
 import ebcd.cli
-from ebcd.cli import _results
+from ebcd.cli import _data, _results
 from ebcd.cli._app import app
 from ebcd.cli._errors import one_line_errors
+from ebcd.data._settings import DataSettings
 
 PACKAGE = Path(ebcd.__file__).resolve().parents[1]
 FILES = [
@@ -259,6 +260,10 @@ def test_hints_on_covariances(tmp_path):
 def test_changes_that_cannot_be(table, tmp_path):
     out = ("-o", tmp_path / "out")
     assert "--log-returns needs positive numbers" in error("fit", table, *out, "--log-returns")
+    (tmp_path / "x.csv").write_text("a,infl,real\n1,2,-1\n2,0,3\n3,4,1\n", encoding="utf-8")
+    message = error("fit", tmp_path / "x.csv", *out, "--log-returns")
+    assert "2 cells of infl, real are not, the first in row 1; use --difference, or" in message
+    assert message.endswith('or leave them out with --drop "infl,real"')
     both = error("fit", table, *out, "--log-returns", "--difference")
     assert "leave out --difference" in both
     sparse.save_npz(tmp_path / "x.npz", sparse.csr_array(COUNTS))
@@ -559,7 +564,11 @@ def test_bootstrap_intervals(bootstrapped):
     first = summary["components"][0]["top_features"][0]
     row = np.argmax(np.abs(numbers[:, 0]))
     assert [first["lower"], first["upper"]] == numbers[row, 3:5].tolist()
-    assert "intervals in the files are those of 5 bootstrap fits" in result.stdout
+    assert summary["intervals"]["method"] == "parametric"
+    words = (
+        "intervals in the files are those of 5 bootstrap fits to data drawn from the fitted model"
+    )
+    assert words in result.stdout
     assert "bootstrap fits" in result.stderr
 
 
@@ -572,6 +581,44 @@ def test_report_says_that_intervals_are_from_a_bootstrap(bootstrapped):
     assert '"interval": "95% bootstrap interval"' in page
     ok("report", out)
     assert (out / "report.html").read_text(encoding="utf-8") == page
+
+
+@pytest.mark.parametrize("holes", [False, True])
+def test_bootstrap_of_rows(tmp_path, holes):
+    """The intervals of `EBCD.bootstrap` with rows, and sentences that say so."""
+    values = COUNTS.astype(float)
+    values[:: 7 if holes else 99, 1] = np.nan
+    np.save(tmp_path / "x.npy", values[0 if holes else 1 :])
+    out = tmp_path / "out"
+    rows = ("--bootstrap", 2, "--bootstrap-method", "rows")
+    result = ok("fit", tmp_path / "x.npy", "-o", out, "-k", 1, *QUICK, *rows)
+    assert (
+        "those of 2 bootstrap fits to rows of the data, drawn with replacement\n" in result.stdout
+    )
+    model, X = ebcd.load(out / "model.npz"), np.load(tmp_path / "x.npy")
+    del model.feature_names_in_  # of the file, but X is an array
+    draws = model.bootstrap(X, n_boot=2, method="rows", random_state=np.random.default_rng(0))
+    _, _, numbers = read(out / "components.csv")
+    np.testing.assert_allclose(numbers[:, 3:].T, draws.intervals()[:, 0], rtol=1e-10)
+    summary = json.loads((out / "summary.json").read_text(encoding="utf-8"))
+    assert summary["intervals"]["method"] == "rows"
+    text = (out / "report.md").read_text(encoding="utf-8")
+    assert "fits to rows of the data, drawn with replacement, differ from this one" in text
+    assert "90% intervals covered" not in text  # which was measured for parametric draws only
+    page = (out / "report.html").read_bytes()
+    ok("report", out)
+    assert (out / "report.html").read_bytes() == page
+
+
+def test_bootstrap_of_rows_needs_rows_and_a_number_of_fits(table, tmp_path):
+    rows = ("-o", tmp_path / "out", "--bootstrap-method", "rows")
+    assert "--bootstrap-method needs the number of fits: --bootstrap 50" in error(
+        "fit", table, *rows
+    )
+    np.savetxt(tmp_path / "S.csv", np.eye(4), delimiter=",", header="a,b,c,d", comments="")
+    covariance = ("--covariance", "--n-samples", 9, "--bootstrap", 9)
+    message = error("fit", tmp_path / "S.csv", *rows, *covariance)
+    assert "a covariance matrix has no rows" in message
 
 
 def test_interrupted_bootstrap_leaves_nothing_behind(table, tmp_path, monkeypatch):
@@ -779,6 +826,7 @@ def test_compare(table):
     assert outcomes["PCA"]["explained_variance_ratio"] == pytest.approx(share)
     assert outcomes["PCA"]["n_nonzero"] == [8, 8]
     assert outcomes["PCA"]["elbo"] is None
+    assert outcomes["PCA"]["trouble"] is None  # it is exact
 
 
 def test_compare_table(table):
@@ -1078,3 +1126,18 @@ def test_compare_writes_a_page(name, table, tmp_path):
     assert "{{" not in page
     assert "--force" in error(*options, "-o", tmp_path / name)
     ok(*options, "-o", tmp_path / name, "--force")
+
+
+@pytest.mark.parametrize("large", [False, True])
+def test_arrays_on_disk_are_like_other_files(table, tmp_path, monkeypatch, large):
+    """Rows are drawn, and the report describes the columns unless the array is too large."""
+    if large:
+        monkeypatch.setattr(_data, "SETTINGS", DataSettings(compared=10))
+    np.save(tmp_path / "x.npy", COUNTS.astype(float))
+    options = ("-k", 1, *QUICK, "--stability", 2, "--bootstrap", 2, "--bootstrap-method", "rows")
+    ok("fit", tmp_path / "x.npy", "-o", tmp_path / "npy", *options)
+    ok("fit", table, "-o", tmp_path / "csv", *options)
+    known = [ebcd._store.read(tmp_path / name / "background.npz") for name in ("npy", "csv")]
+    assert known[0]["skewness"].size == (0 if large else 8)
+    numbers = [read(tmp_path / name / "components.csv")[2] for name in ("npy", "csv")]
+    np.testing.assert_allclose(*numbers, rtol=1e-6, atol=1e-9)

@@ -1,6 +1,7 @@
 """The report's sentences say what the numbers say."""
 
 import datetime as dt
+import re
 from copy import copy
 from dataclasses import replace
 
@@ -123,7 +124,13 @@ def test_opposite_signs_are_told_apart():
     facts = facts_of(EBCD(1).fit(X), names=["a", "b", "c", "d"])
     first, second = next(_words.findings(facts))[1]
     assert first.startswith("3 of 4 features carry 100% of it. These move together: ")
-    assert second == "These move in the opposite direction: c."
+    assert second == "c moves in the opposite direction."
+    X[:, :2] = rng.normal(size=(60, 2))
+    X[:, 0] -= X[:, 2]
+    facts = facts_of(EBCD(1).fit(X), names=["a", "b", "c", "d"])
+    first, second = next(_words.findings(facts))[1]
+    assert re.fullmatch(r"2 of 4 features carry 100% of it. [ac] moves in one direction.", first)
+    assert second == f"{'a' if '. c' in first else 'c'} moves in the opposite direction."
 
 
 def test_period_of_opposite_signs():

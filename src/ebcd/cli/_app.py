@@ -36,6 +36,7 @@ from ebcd.cli._results import (
 from ebcd.data.files._table import Table
 from ebcd.datasets import load_us_employment
 from ebcd.estimators._readable import HINT
+from ebcd.report._facts import DRAWN
 
 app = typer.Typer(
     cls=Commands,
@@ -64,13 +65,23 @@ def _main(context: typer.Context, version: bool = _VERSION) -> None:
 
 
 @app.command()
-@o.takes(*o.DATA, *o.MODEL, "bootstrap", "stability", "output", "color_by", *o.RESULTS)
+@o.takes(
+    *o.DATA,
+    *o.MODEL,
+    "bootstrap",
+    "bootstrap_method",
+    "stability",
+    "output",
+    "color_by",
+    *o.RESULTS,
+)
 def fit(path: Path = o.INPUT, **given: Any) -> None:
     """Find the components of a table; write them, the scores and a report to a folder."""
     with one_line_errors(given["checkpoint"]):
         model = ebcd.EBCD(**o.picked(given, [*o.MODEL, "n_components", "center"]))
         model._check_parameters()  # before a large file is read
         covariance, output = given["covariance"], given["output"]
+        method = _checked_method(given)
         if covariance and given["stability"] is not None:
             raise ValueError("--stability fits halves of the rows; a covariance matrix has no rows")
         steps = _checked_steps(given)
@@ -79,9 +90,23 @@ def fit(path: Path = o.INPUT, **given: Any) -> None:
         about = {"title": title, "source": str(path), "output": str(output)}
         with claimed(output, given["force"]) as part, display(given["quiet"]) as shown:
             data = load(path, steps, shown, given, o.picked(given, o.COLUMNS) | also)
-            draws = {"n_boot": given["bootstrap"], "n_splits": given["stability"]}
+            draws = {"n_boot": given["bootstrap"], "method": method}
+            draws["n_splits"] = given["stability"]
             summary = fit_and_write(part, model, data, shown, about, **draws)
         _print_summary(model, summary, output, given)
+
+
+def _checked_method(given: dict[str, Any]) -> str:
+    """Return how the data of a bootstrap are drawn."""
+    method = given["bootstrap_method"]
+    if method and not given["bootstrap"]:
+        raise ValueError("--bootstrap-method needs the number of fits: --bootstrap 50")
+    if method == "rows" and given["covariance"]:
+        raise ValueError(
+            "--bootstrap-method rows draws rows of the data, but a covariance matrix has no rows; "
+            "leave it out to draw from the fitted model"
+        )
+    return method or "parametric"
 
 
 def _checked_steps(given: dict[str, Any]) -> Steps:
@@ -104,8 +129,9 @@ def _print_summary(
         echo(as_json(summary))
     elif not given["quiet"]:
         echo(model.summary().replace(f"\n  hint: {HINT}", ""))  # a warning came first
-        if n_boot := summary["intervals"].get("n_boot"):
-            echo(f"  intervals in the files are those of {n_boot} bootstrap fits")
+        if n_boot := (about := summary["intervals"]).get("n_boot"):
+            draws = f"{n_boot} bootstrap fits to {DRAWN[about['method']].rstrip(',')}"
+            echo(f"  intervals in the files are those of {draws}")
         if again := [one["found_again"] for one in summary["components"] if "found_again" in one]:
             shares = ", ".join(f"component {k} in {share:.0%}" for k, share in enumerate(again))
             echo(f"  found again in random halves of the rows: {shares}")

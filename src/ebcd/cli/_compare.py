@@ -35,7 +35,7 @@ from ebcd.report._page import table_page
 FAMILIES = ("point_laplace", "point_normal", "laplace", "normal", "horseshoe", "point_exponential")
 SLOW_FAMILIES = ("normal_scale_mixture", "unimodal", "npmle")
 PEERS: dict[str, Callable[..., Any]] = {
-    "PCA": lambda k, **o: ebcd.PenalizedPCA(k, penalty="none", start="svd", max_iter=1, **o),
+    "PCA": lambda k, **o: ebcd.PenalizedPCA(k, penalty="none", start="svd", **o),
     "SPC": SPC,
     "GPower": GPower,
     "ITSPCA": ITSPCA,

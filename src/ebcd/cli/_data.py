@@ -14,10 +14,12 @@ from ebcd._parameters import printable
 from ebcd.cli._progress import Display
 from ebcd.data import Input, Reading, as_dense, as_input, is_sparse
 from ebcd.data._moments import bad_places
+from ebcd.data._rows import is_mapped
+from ebcd.data._settings import SETTINGS
 from ebcd.data.files._table import Table, missing_features, read_table
 from ebcd.estimators._readable import UNEVEN, spread
 from ebcd.report._dates import days_of
-from ebcd.report._words import listed
+from ebcd.report._words import count, listed
 
 _ALIKE = 0.5  # mean correlation of successive rows: half of a row repeats the one before
 
@@ -89,6 +91,11 @@ class Prepared:
             raise ValueError("needs the data; a covariance matrix is not enough")
         return model.fit_covariance(self.table.values, self.n_samples)
 
+    @property
+    def rows(self) -> Any:
+        """The data as a matrix whose rows can be chosen, even if it stays on disk."""
+        return self.table.values if is_sparse(self.table.values) else np.asarray(self.table.values)
+
     def record(self) -> dict[str, Any]:
         """Return what `scores_of` needs to prepare new data in the same way."""
         known = {} if self.sd is None else {"standard_deviations": self.sd}
@@ -112,6 +119,8 @@ def load(
     n_samples, n_components, center = (given[n] for n in ("n_samples", "n_components", "center"))
     shown.stage(f"reading {path}")
     table = steps.apply(read_table(path, **reading))
+    if is_mapped(table.values) and table.values.size <= SETTINGS.compared:
+        table = replace(table, values=np.array(table.values))  # as if it were of another format
     rows, columns = table.values.shape
     most = min(rows if n_samples is None else n_samples, columns)
     if not isinstance(n_components, str) and n_components > most > 1:
@@ -264,10 +273,13 @@ def _noted(table: Table, note: str) -> Table:
 def _logarithms(table: Table) -> Any:
     bad = np.argwhere(np.asarray(table.values) <= 0)
     if len(bad):
-        row, column = bad[0]
+        row, names = bad[0, 0], [table.column_names[j] for j in np.unique(bad[:, 1])]
+        them = "it" if len(names) == 1 else "them"
+        advice = f', or leave {them} out with --drop "{",".join(names)}"' if len(names) <= 5 else ""
         raise ValueError(
-            f"--log-returns needs positive numbers, but {len(bad)} are not, the first in row "
-            f"{row + 1}, column {table.column_names[column]!r}; use --difference, or --drop"
+            f"--log-returns needs positive numbers, but {count(len(bad), 'cell')} of "
+            f"{listed(names)} {'is' if len(bad) == 1 else 'are'} not, the first in row {row + 1}; "
+            f"use --difference{advice}"
         )
     return np.log(table.values)
 

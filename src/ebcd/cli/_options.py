@@ -29,6 +29,7 @@ Decimal = enum.StrEnum("Decimal", {"point": ".", "comma": ","})
 Noise = enum.StrEnum("Noise", ["constant", "per_feature"])
 Scores = enum.StrEnum("Scores", ["integrated", "relaxed", "orthogonal"])
 Start = enum.StrEnum("Start", ["auto", "greedy", "svd", "varimax"])
+Draws = enum.StrEnum("Draws", ["parametric", "rows"])
 
 
 def takes(*names: str) -> Callable[[Command], Command]:
@@ -199,9 +200,14 @@ class Options:
     )
     random_state: int = _model("Seed of the random starts.", "--seed", min=0, default=0)
     bootstrap: int | None = _model(
-        "Fit to this many data sets drawn from the fitted model as well, and give intervals of "
-        "these fits in place of credible intervals; 50 are enough.",
+        "Fit to this many data sets drawn anew as well, and give intervals of these fits in place "
+        "of credible intervals; 50 are enough.",
         min=2,
+    )
+    bootstrap_method: Draws | None = _model(
+        "Draw these data sets from the fitted model (parametric, the default), or draw rows of the "
+        "data with replacement (rows), as for scores with heavy tails.",
+        show_default=False,
     )
     stability: int | None = _model(
         "Fit to this many random halves of the rows as well, each from scratch, and say how often "

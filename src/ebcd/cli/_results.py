@@ -58,12 +58,15 @@ def fit_model(model: ebcd.EBCD, data: Prepared, shown: Display) -> tuple[list[st
     return list(warned), time.monotonic() - began
 
 
-def bootstrap_intervals(model: ebcd.EBCD, n_boot: int, shown: Display) -> Array:
+def bootstrap_intervals(
+    model: ebcd.EBCD, X: Any, n_boot: int, method: str, shown: Display
+) -> Array:
     """Return 95% intervals of bootstrap fits, made in parts to show how far it is."""
     shown.stage("bootstrap fits")
     rng = np.random.default_rng(model.random_state)
     parts: list[Any] = [
-        model.bootstrap(n_boot=size, random_state=rng) for size in _in_parts(n_boot, 2, shown)
+        model.bootstrap(X, n_boot=size, method=method, random_state=rng)
+        for size in _in_parts(n_boot, 2, shown)
     ]
     components = np.concatenate([part.components for part in parts])
     return np.asarray(replace(parts[0], components=components).intervals())
@@ -97,6 +100,7 @@ def fit_and_write(
     shown: Display,
     about: dict[str, str],
     n_boot: int | None = None,
+    method: str = "parametric",
     n_splits: int | None = None,
 ) -> dict[str, Any]:
     """Fit, write all files of results to an empty folder, and return the summary."""
@@ -104,11 +108,12 @@ def fit_and_write(
     for warning in warned:
         shown.note(f"warning: {warning}")
     warned = [*data.warnings, *warned]
-    ends = None if n_boot is None else bootstrap_intervals(model, n_boot, shown)
     table = data.table
-    again = None
+    ends = again = None
+    if n_boot is not None:
+        ends = bootstrap_intervals(model, data.rows, n_boot, method, shown)
     if n_splits is not None:
-        again = shares_found_again(model, table.values, n_splits, shown)
+        again = shares_found_again(model, data.rows, n_splits, shown)
     shown.stage("writing the results")
     background = _background(model, data)
     scores = None if data.n_samples is not None else model.transform(table.values)
@@ -126,7 +131,7 @@ def fit_and_write(
         **data.record(),
         "pca_explained_variance_ratio": [] if pca_shares is None else pca_shares,
         "seconds": round(seconds, 3),
-        "intervals": _about_intervals(model, n_boot),
+        "intervals": _about_intervals(model, n_boot, method),
         "components": [_component(model, k, intervals) for k in range(model.n_components_)],
     }
     for k, share in enumerate([] if again is None else again):
@@ -167,9 +172,10 @@ def _summary(model: ebcd.EBCD) -> dict[str, Any]:
     }
 
 
-def _about_intervals(model: ebcd.EBCD, n_boot: int | None) -> dict[str, Any]:
+def _about_intervals(model: ebcd.EBCD, n_boot: int | None, method: str) -> dict[str, Any]:
     if n_boot is not None:
-        return {"kind": "bootstrap", "level": 0.95, "about": "population", "n_boot": n_boot}
+        draws = {"n_boot": n_boot, "method": method}
+        return {"kind": "bootstrap", "level": 0.95, "about": "population", **draws}
     about = "given the scores" if model.scores == "orthogonal" else "population"
     return {"kind": "credible", "level": 0.95, "about": about}
 
@@ -246,6 +252,7 @@ def _write_report(
         source=summary["source"],
         pca_variance_ratio=summary["pca_explained_variance_ratio"],
         bootstrap_intervals=intervals,
+        bootstrap_method=summary.get("intervals", {}).get("method", "parametric"),
         notes=remarks(*(summary.get(key, []) for key in ("warnings", "preparation", "notes"))),
         standardized=summary.get("steps", {}).get("standardize", False),
         stability=again or None,

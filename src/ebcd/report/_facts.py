@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy.stats import norm
 
 from ebcd._numerics import Array
-from ebcd._parameters import printable
+from ebcd._parameters import choice, printable
 from ebcd.estimators._readable import Readable
 from ebcd.plots._fit import OFTEN, checked_shares
 from ebcd.report._background import Background
@@ -19,6 +19,10 @@ from ebcd.report._dates import as_text, days_of
 
 AT_ONCE = 6  # components that a person can look at
 LISTED = 2 * AT_ONCE  # features that a sentence or a table lists
+DRAWN = {  # by methods of `EBCD.bootstrap`
+    "parametric": "data drawn from the fitted model",
+    "rows": "rows of the data, drawn with replacement,",
+}
 CARRIED = 0.9  # share of a component after which its features stop mattering
 
 
@@ -46,7 +50,7 @@ class Facts:
     scores: Array | None  # n x k
     rows: list[str] | None
     days: Array | None  # since 1970, if the rows are dates
-    bootstrapped: bool = False  # whether intervals are those of a bootstrap
+    drawn: str | None = None  # how the data were drawn, if intervals are those of a bootstrap
     notes: tuple[str, ...] = ()  # on the data and the fit, for the top
     standardized: bool = False  # whether features were divided by their standard deviations before
     background: Background = field(default_factory=Background)
@@ -103,7 +107,7 @@ class Facts:
     @property
     def interval(self) -> str:
         """What an interval is called."""
-        return f"95% {'bootstrap' if self.bootstrapped else 'credible'} interval"
+        return f"95% {'bootstrap' if self.drawn else 'credible'} interval"
 
     @property
     def about(self) -> str:
@@ -111,7 +115,7 @@ class Facts:
         scope = self.model._scope
         if scope is None:
             return ""
-        population = self.bootstrapped or scope.words == "about the population"
+        population = self.drawn or scope.words == "about the population"
         return " of the population" if population else ", given the scores"
 
     @property
@@ -197,12 +201,14 @@ def gather(
     source: str | None,
     pca_ratio: Any,
     intervals: Any = None,
+    drawn: str = "parametric",
     notes: Any = (),
     standardized: bool = False,
     background: Background | None = None,
     stability: Any = None,
 ) -> Facts:
     """Gather what a report says; arguments as in `write_report`."""
+    choice(*DRAWN).check("bootstrap_method", drawn)
     count, known = model.n_components_, background or Background()
     scores = _checked_scores(scores, count)
     rows = _checked_rows(row_names, scores)
@@ -222,7 +228,7 @@ def gather(
         scores=scores,
         rows=rows,
         days=None if rows is None else days_of(rows),
-        bootstrapped=intervals is not None,
+        drawn=None if intervals is None else drawn,
         notes=tuple(printable(str(note)) for note in notes),
         standardized=standardized or bool(getattr(model, "scale", False)),
         background=known,

@@ -10,7 +10,7 @@ import numpy as np
 from ebcd._numerics import Array
 from ebcd.plots._fit import OFTEN
 from ebcd.priors import FittedPrior
-from ebcd.report._facts import LISTED, Facts
+from ebcd.report._facts import DRAWN, LISTED, Facts
 
 _SKEWED = 2.0  # skewness of an exponential distribution
 _FEW = 3  # rows that a sentence names at either end; so few do not make a period
@@ -35,12 +35,18 @@ _GREY = (
 )
 _INTERVALS = "The lines in charts, and lower and upper in tables, are {interval}s{about}"
 _CREDIBLE = ". If an interval ends at zero, the loading may be exactly zero."
-_BOOTSTRAP = ". They show how much fits to data drawn from the fitted model differ from it."
+_BOOTSTRAP = ". They show how much fits to {data} differ from this one."
+_DRAWN_ROWS = " They can be relied on if there are many more rows than features."
 _LONGER = " The components of the population are shorter than these, which also fit some noise."
-_MEASURED = (
-    "In simulations, 90% intervals covered {covered} of clearly non-zero loadings ({between}, "
-    "depending on the data), and {wrong} of the signs with lfsr < 0.01 were wrong (at most {most})."
+_COVERED = (
+    "90% intervals covered {covered} of clearly non-zero loadings ({between}, depending on the "
+    "data), and "
 )
+_COVERED_BY_DRAWS = {  # as `Bootstrap` says; with drawn rows, this depends more on the data
+    "parametric": _COVERED.format(covered="87% to 89%", between="74% to 96%"),
+    "rows": "",
+}
+_WRONG = "{wrong} of the signs with lfsr < 0.01 were wrong (at most {most})."
 _STABILITY = (
     "The model was fitted again to random halves of the rows, each time from scratch. A component "
     "is found again if such a fit has a component whose absolute cosine with it is above 0.8. One "
@@ -50,7 +56,6 @@ _NUMBERS = (
     "Components are counted from 1 here but from 0 in Python and in the other files: component 1 "
     "is component_0."
 )
-_BOOTSTRAP_COVERED = {"covered": "87% to 89%", "between": "74% to 96%"}  # as `Bootstrap` says
 
 
 def opening(facts: Facts) -> str:
@@ -229,11 +234,13 @@ def _features(facts: Facts, k: int) -> list[str]:
     carry = f"{order.size:,} of {count(len(names), 'feature')} carry {share} of it"
     if not (up and down):
         return [f"{carry} and move together: {listed(up or down)}.", *more]
-    return [
-        f"{carry}. These move together: {listed(up)}.",
-        f"These move in the opposite direction: {listed(down)}.",
-        *more,
-    ]
+    one = f"These move together: {listed(up)}."
+    other = f"These move in the opposite direction: {listed(down)}."
+    if len(up) == 1:
+        one = f"{up[0]} moves in one direction."
+    if len(down) == 1:
+        other = f"{down[0]} moves in the opposite direction."
+    return [f"{carry}. {one}", other, *more]
 
 
 def _rows(facts: Facts, k: int) -> list[str]:
@@ -317,13 +324,14 @@ def _uncertainty(facts: Facts) -> list[str]:
     """Explain intervals, and how far to trust them."""
     scope = facts.model._scope
     text = _INTERVALS.format(interval=facts.interval, about=facts.about)
-    text += _BOOTSTRAP if facts.bootstrapped else _CREDIBLE
-    if facts.bootstrapped and facts.model.scores == "orthogonal":
+    text += _BOOTSTRAP.format(data=DRAWN[facts.drawn]) if facts.drawn else _CREDIBLE
+    text += _DRAWN_ROWS if facts.drawn == "rows" else ""
+    if facts.drawn and facts.model.scores == "orthogonal":
         text += _LONGER
     if scope is None:
         return [text]
-    covered = _BOOTSTRAP_COVERED if facts.bootstrapped else {}
-    return [text, _MEASURED.format(**scope._asdict() | covered)]
+    covered = _COVERED_BY_DRAWS[facts.drawn] if facts.drawn else _COVERED
+    return [text, f"In simulations, {covered}{_WRONG}".format(**scope._asdict())]
 
 
 def left_out(facts: Facts) -> list[str]:

@@ -34,6 +34,7 @@ def write_report(
     source: str | None = None,
     pca_variance_ratio: Any = None,
     bootstrap_intervals: Any = None,
+    bootstrap_method: str = "parametric",
     notes: Iterable[str] = (),
     standardized: bool = False,
     color_by: Any = None,
@@ -71,6 +72,8 @@ def write_report(
     bootstrap_intervals : array-like of shape (2, k, p), optional
         Ends of 95% intervals to show in place of `credible_intervals`, as returned by
         ``model.bootstrap().intervals()``.
+    bootstrap_method : {"parametric", "rows"}, default "parametric"
+        How the data of these intervals were drawn, which the report says.
     notes : sequence of str, optional
         Sentences for the top of the report: how the data were prepared, and warnings.
     standardized : bool, default False
@@ -138,6 +141,7 @@ def write_report(
             source=source,
             pca_ratio=pca_variance_ratio,
             intervals=bootstrap_intervals,
+            drawn=bootstrap_method,
             notes=notes,
             standardized=standardized,
             background=background,

@@ -13,8 +13,8 @@ from typing import Any
 from ebcd._parameters import unknown_name
 from ebcd.data.files._open import FileError
 
-MISSING = {"", "na", "n/a", "nan", "null", "none", "nil", "<na>", "#n/a", "#na"}
-MISSING |= {"-", "--", ".", "..", "?"}
+MISSING = {"", "na", "n/a", "nan", "null", "none", "nil", "<na>", "#n/a", "#na", "n.a."}
+MISSING |= {"-", "--", ".", "..", "?", "#n/a n/a", "#div/0!"}
 _LABEL_NAME = re.compile(
     "barcode|case|cell|cell_?id|code|date|datetime|day|gene_id|id|index|key|labels?|month|names?|"
     "obs|observation|period|quarter|row|row_?id|row_?names?|samples?|sample_?id|subject|subject_id|"

@@ -303,6 +303,12 @@ def _problems(name: str, table: Table, text: dict[str, Text], options: ReadOptio
             "fewer than two columns of numbers are left; write cells as plain numbers, or check "
             "the decimal mark (--decimal) and the separator (--separator)"
         )
+        if text and all(2 * one.cells < len(table.values) for one in text.values()):
+            advice = (
+                "all other cells are numbers; leave out lines above the names of the columns with "
+                "--skip-lines, delete a second row of names or units, or correct the cells (empty "
+                "ones count as missing)"
+            )
     elif not text:
         advice = _missing_advice(table, places)
     elif not len(places):
