@@ -9,7 +9,8 @@ from scipy import sparse
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
-from ebcd import EBCD, Gram
+from ebcd import EBCD, Gram, PenalizedPCA, ebnm
+from ebcd.peers import EBMF
 
 EXACT = pytest.mark.filterwarnings("ignore:.* fit the data exactly")
 NOT_YET = pytest.mark.filterwarnings("ignore:the fit stopped after max_iter")
@@ -142,6 +143,40 @@ class TestShapes:
         model = EBCD(2).fit(draw())
         with pytest.raises(TypeError, match="X is a Gram, which holds statistics and no rows"):
             getattr(model, method)(Gram().update(draw()))
+
+
+DAYS = np.arange(60).reshape(20, 3).astype("M8[D]")
+WAYS_IN = {
+    "fit": lambda X: EBCD(1).fit(X),
+    "transform": lambda X: EBCD(1).fit(draw(20, 3)).transform(X),
+    "score": lambda X: EBCD(1).fit(draw(20, 3)).score(X),
+    "penalized": lambda X: PenalizedPCA(1).fit(X),
+    "ebmf": lambda X: EBMF(1).fit(X),
+    "chunks": lambda X: EBCD(1).fit([np.ma.asanyarray(X)]),
+    "gram": lambda X: Gram().update(np.ma.asanyarray(X)),
+    "covariance": lambda X: EBCD(1).fit_covariance(np.asarray(X)[:3], 20),
+    "ebnm": lambda X: ebnm(np.asarray(X)[:, 0]),
+}
+
+
+@pytest.mark.parametrize("way", WAYS_IN)
+@pytest.mark.parametrize(
+    "dates",
+    [
+        DAYS,
+        DAYS.astype("M8[ns]"),
+        DAYS - DAYS[0],
+        DAYS.tolist(),
+        list(DAYS),
+        np.ma.masked_array(DAYS, DAYS[2] > DAYS),
+        np.array([[*row, None] for row in DAYS], dtype=object)[:, :3],
+        pd.DataFrame(DAYS.astype("M8[ns]")),
+    ],
+    ids=["days", "ns", "durations", "lists", "rows", "masked", "objects", "frame"],
+)
+def test_dates_are_no_numbers(way, dates):
+    with pytest.raises((ValueError, TypeError), match=r"dates or times|real numbers|datetime"):
+        WAYS_IN[way](dates)
 
 
 class TestColumns:

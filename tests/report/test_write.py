@@ -10,9 +10,10 @@ from sklearn.decomposition import PCA
 
 from ebcd import EBCD, Gram, PenalizedPCA, PenalizedPCACV, datasets
 from ebcd._axes import BLUE
+from ebcd.data import as_input
 from ebcd.peers import EBMF, EBPCA, ITSPCA, SPC, USLPCA, GPower
 from ebcd.report import pca_variance_ratio, write_report
-from ebcd.report._background import Background
+from ebcd.report._background import Background, _correlations
 
 
 @pytest.fixture(scope="module")
@@ -165,6 +166,16 @@ def test_background_of_statistics(X):
     np.testing.assert_allclose(known.correlations, direct.correlations, atol=1e-8)
     np.testing.assert_allclose(known.others["PCA"], direct.others["PCA"], atol=1e-6)
     assert known.missing.size == known.skewness.size == 0
+
+
+def test_background_of_a_million_features():
+    """Not through a matrix of all pairs of them."""
+    wide = sparse.random_array((4, 1_000_000), density=1e-5, rng=np.random.default_rng(0))
+    chosen = np.unique(wide.coords[1])[:3]
+    direct = _correlations(wide.tocsr(), None, chosen)
+    np.testing.assert_allclose(
+        _correlations(None, as_input(wide, True, False), chosen), direct, atol=1e-10
+    )
 
 
 def test_data_frame_names_features_and_rows(tmp_path, X):

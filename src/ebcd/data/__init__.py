@@ -18,6 +18,7 @@ from ebcd.data._inputs import (
     from_covariance,
     from_matrix,
     is_dask,
+    real_matrix,
     refuse_queries,
 )
 from ebcd.data._moments import as_dense, checked_sparse, has_holes, is_sparse, without_holes
@@ -51,6 +52,7 @@ __all__ = [
     "is_dask",
     "is_sparse",
     "missing_places",
+    "real_matrix",
     "refuse_queries",
     "times",
     "without_holes",

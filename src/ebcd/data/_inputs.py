@@ -17,7 +17,7 @@ from ebcd.data._chunks import Chunks
 from ebcd.data._covariance import AbstractCovariance, CovarianceMatrix, DataCovariance
 from ebcd.data._dask import DaskRows
 from ebcd.data._gram import Gram
-from ebcd.data._moments import Moments, as_dense, checked_sparse, is_sparse, unmasked
+from ebcd.data._moments import Moments, as_dense, checked_sparse, is_sparse, refuse_times, unmasked
 from ebcd.data._observed import Observed, observe
 from ebcd.data._rows import AbstractRows, MatrixRows, Reading, is_mapped, names_of
 from ebcd.data._streamed import ChunkRows
@@ -43,7 +43,21 @@ def _chunk_rows(x: Any, reading: Reading) -> AbstractRows:
 
 
 def _matrix_rows(x: Any, reading: Reading) -> AbstractRows:
-    """Take what scikit-learn takes: arrays, data frames, lists of lists and sparse matrices."""
+    matrix = real_matrix(x)
+    header = x if hasattr(x, "columns") else matrix
+    by_columns = getattr(matrix, "format", None) == "csc"  # so that rows cannot be had one by one
+    if reading.memory.limit is None or reading.whole or by_columns:
+        return MatrixRows(matrix, header)
+    rows = ChunkRows(Chunks(matrix)._source, reading)
+    rows.header, rows.names = header, names_of(header)
+    return rows
+
+
+def real_matrix(x: Any) -> Any:
+    """Take what scikit-learn takes: arrays, data frames, lists of lists and sparse matrices.
+
+    Entries may be missing or infinite.
+    """
     is_frame = hasattr(x, "columns") and hasattr(x, "dtypes")
     if is_frame:
         _check_frame(x)
@@ -61,13 +75,8 @@ def _matrix_rows(x: Any, reading: Reading) -> AbstractRows:
         if is_frame and (odd := _odd_column(x)) is not None:
             raise odd from None
         raise
-    header = x if hasattr(x, "columns") else matrix
-    by_columns = getattr(matrix, "format", None) == "csc"  # so that rows cannot be had one by one
-    if reading.memory.limit is None or reading.whole or by_columns:
-        return MatrixRows(matrix, header)
-    rows = ChunkRows(Chunks(matrix)._source, reading)
-    rows.header, rows.names = header, names_of(header)
-    return rows
+    refuse_times(x)
+    return matrix
 
 
 def _check_frame(x: Any) -> None:

@@ -43,9 +43,23 @@ def as_dense(x: Any) -> Any:
 
 def unmasked(x: Any) -> Any:
     """Return an array with NaN where it is masked; anything else as it is."""
-    if not isinstance(x, np.ma.MaskedArray):
+    if not isinstance(x, np.ma.MaskedArray) or x.dtype.kind not in "biufO":
         return x
-    return np.ma.filled(x if x.dtype.kind == "f" else x.astype(np.float64), np.nan)
+    return np.ma.filled(x if x.dtype.kind in "fO" else x.astype(np.float64), np.nan)
+
+
+def refuse_times(x: Any, name: str = "X") -> None:
+    """Refuse dates and times, of which NumPy would make numbers."""
+    cells = np.asarray(x) if isinstance(x, list | tuple) else x
+    kind = getattr(getattr(cells, "dtype", None), "kind", None)
+    if kind in ("m", "M") or (
+        kind == "O"
+        and any(isinstance(cell, np.datetime64 | np.timedelta64) for cell in np.ravel(cells))
+    ):
+        raise ValueError(
+            f"{name} must hold numbers, but holds dates or times; drop them, or encode them as "
+            "numbers"
+        )
 
 
 def checked_sparse(x: Any) -> Any:

@@ -27,6 +27,7 @@ from ebcd.data._moments import (
     cut,
     is_sparse,
     no_moments,
+    refuse_times,
     unmasked,
 )
 from ebcd.data._rows import (
@@ -382,6 +383,7 @@ def _stacked_results(parts: Iterator[Array], n_rows: int | None) -> Array:
 
 def _as_numbers(rows: Any, names: Any, number: int) -> Any:
     """Take truth values as 0 and 1, also in data frames, whose columns then differ in type."""
+    refuse_times(rows, f"chunk {number}")
     try:
         return rows.astype(np.float64)
     except (TypeError, ValueError) as error:

@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from ebcd._numerics import Array
 from ebcd._parameters import Parsed, check_n_components, choice
 from ebcd._warnings import warn_user
-from ebcd.data import checked_sparse, comes_in_chunks, is_sparse, refuse_queries
+from ebcd.data import comes_in_chunks, is_sparse, real_matrix, refuse_queries
 from ebcd.peers._ebmf_model import (
     NOISE_SIDES,
     Model,
@@ -267,14 +267,9 @@ class EBMF(WholeDataDecomposition):
 def _checked_data(estimator: Any, X: Any, reset: bool) -> Any:
     """Check data, of which dense entries may be missing."""
     refuse_queries(X)
-    X = validate_data(
-        estimator,
-        checked_sparse(X) if is_sparse(X) else X,
-        reset=reset,
-        accept_sparse=("csr", "csc"),
-        dtype=[np.float64, np.float32],
-        ensure_all_finite=False,
-    )
+    matrix = real_matrix(X)
+    validate_data(estimator, X, reset=reset, skip_check_array=True)
+    X = matrix
     values = X.data if is_sparse(X) else X
     if np.isinf(values).any():
         raise ValueError("Input X contains infinity; if an entry is unknown, replace it with NaN")

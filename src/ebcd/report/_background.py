@@ -123,7 +123,8 @@ def _correlations(matrix: Any, data: Input | None, chosen: NDArray[Any]) -> Arra
         return np.asarray(np.clip(among / np.where(scale > 0, scale, 1.0), -1.0, 1.0))
     if data is None:
         return np.empty((0, 0))
-    unit = np.eye(data.covariance.n_features)[:, chosen]
+    unit = np.zeros((data.covariance.n_features, len(chosen)))
+    unit[chosen, range(len(chosen))] = 1.0
     among = data.covariance.matmul(unit)[chosen]
     sd = np.sqrt(np.where(np.diagonal(among) > 0, np.diagonal(among), 1.0))
     return np.asarray(among / sd / sd[:, None])
