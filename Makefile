@@ -4,7 +4,7 @@
 PYTHON ?= python3
 VENV := .venv
 CORE := .venv-core
-PYTEST_ARGS ?= -n 2
+PYTEST_ARGS ?= -n 2 --dist worksteal
 PAPER_ARGS ?=
 FUZZ_ARGS ?=
 
@@ -30,10 +30,10 @@ demo: $(VENV)/installed-cli  ## a worked example: a summary on the screen, a rep
 quick: lint  ## before every commit, within a minute: lint and one case of every test that is not slow
 	$(ONE_THREAD) $(VENV)/bin/python -m pytest $(PYTEST_ARGS) -q -m "not slow" --one-case
 
-test: $(VENV)/installed-dev  ## everything that must hold: lint, tests, coverage, docs
-	@$(call together,lint,$(CORE)/installed-test)
+test:  ## everything that must hold: lint, tests, coverage, docs
+	@$(call together,$(VENV)/installed-dev,$(CORE)/installed-test)
+	@$(call together,docs,lint test-core)
 	@$(MAKE) test-full
-	@$(call together,docs,test-core)
 
 lint: $(VENV)/installed-dev  ## formatting, style, types, layers
 	$(VENV)/bin/ruff format --check .

@@ -42,7 +42,7 @@ def data(n_features: int) -> np.ndarray:
 
 
 def write(n_features: int, folder: Path) -> tuple[Path, float]:
-    """Fit and write the report; give its path and the seconds that writing took."""
+    """Fit, write the report, and return its path and the seconds that writing took."""
     X = data(n_features)
     names = [
         f"ENSG{number:011d}" for number in np.random.default_rng(1).integers(1e6, size=n_features)
@@ -56,7 +56,7 @@ def write(n_features: int, folder: Path) -> tuple[Path, float]:
 
 
 def load(path: Path, folder: Path) -> float:
-    """Open the page in a fresh browser; give milliseconds until it is drawn."""
+    """Open the page in a fresh browser, and return the milliseconds until it is drawn."""
     from selenium import webdriver
     from selenium.webdriver.chrome.service import Service
     from selenium.webdriver.support.ui import WebDriverWait

@@ -103,19 +103,19 @@ def do_simulations(options: argparse.Namespace) -> None:
 
 
 def left_out(options: argparse.Namespace) -> list[str]:
-    """Give the methods that are not run; their lines of the tables stay as they are."""
+    """Return the methods that are not run; their rows in the tables stay as they are."""
     return [name for name in METHODS if name not in options.methods]
 
 
 def kept_dates(options: argparse.Namespace, before: dict[str, Any]) -> dict[str, Any]:
-    """Give the dates of the results of methods that are not run, as far as there are any."""
+    """Return the dates of the results of methods that are not run, as far as there are any."""
     dates = dict.fromkeys(left_out(options), before.get("date")) | before.get("kept", {})
     kept = {name: dates[name] for name in left_out(options) if dates[name]}
     return {"kept": kept} if kept else {}
 
 
 def more_draws(options: argparse.Namespace) -> Source:
-    """Give four times as many data sets of Simulation 1, for the comparison of its optima."""
+    """Return four times as many data sets of Simulation 1, for the comparison of its optima."""
     return Source(tuple(range(optima.FIRST_SEED, optima.FIRST_SEED + 4 * options.seeds)))
 
 
@@ -158,7 +158,7 @@ def do_tables(options: argparse.Namespace) -> None:
 
 
 def kept_rows(options: argparse.Namespace, file: str) -> list[dict[str, str]]:
-    """Give the lines of a table that belong to methods which are not run."""
+    """Return the rows of a table that belong to methods that are not run."""
     path, names = options.output / file, left_out(options)
     rows = read_rows(path) if path.exists() else []
     return [
@@ -199,7 +199,7 @@ def _reference_key(row: dict[str, Any]) -> tuple[int, str, int]:
 
 
 def gathered(options: argparse.Namespace, source: Source, kind: str) -> list[dict[str, Any]]:
-    """Give the fits that are done."""
+    """Return the completed fits."""
     listed = tasks(source, options.output / "records" / kind, options.methods, options.grids)
     return [row(task, read_json(path)["result"]) for path, task in listed if finished(path, task)]
 

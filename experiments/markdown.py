@@ -15,7 +15,7 @@ Values = dict[str, str]
 
 
 def table(head: list[str], lines: list[list[str]]) -> str:
-    """Give a Markdown table."""
+    """Return a Markdown table."""
     rows = [head, ["---"] * len(head), *lines]
     return "\n".join("| " + " | ".join(row) + " |" for row in rows)
 
@@ -28,5 +28,5 @@ def number(value: float) -> str:
 
 
 def percents(values: list[float]) -> str:
-    """Give percentages as a list in words."""
+    """Return percentages as a list in words."""
     return ", ".join(f"{value:.2f}" for value in values)

@@ -79,7 +79,7 @@ def _sparse_pca(X: np.ndarray, k: int, folds: Any, alpha: float) -> Fitted:
 
 
 def rescaled(X: np.ndarray, directions: np.ndarray) -> np.ndarray:
-    """Give directions the root mean square of their scores as lengths, scores by least squares."""
+    """Scale directions by the root mean square of their least-squares scores."""
     scores = np.linalg.lstsq(directions, X.T, rcond=None)[0].T
     return directions * np.sqrt((scores**2).mean(axis=0))
 

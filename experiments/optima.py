@@ -22,7 +22,7 @@ Row = dict[str, Any]
 
 
 def paired(rows: list[Row], folder: str | None) -> list[Row]:
-    """Give a line per data set: the fits of both starts, and the noise that tells them apart."""
+    """Return a row for each data set: the fits from both starts, and the noise between them."""
     fits = {(r["seed"], r["method"]): r for r in rows if r["setting"] == SETTING}
     seeds = [seed for seed, name in fits if name == METHODS[0] and (seed, METHODS[1]) in fits]
     return [_pair(folder, seed, *(fits[seed, name] for name in METHODS)) for seed in sorted(seeds)]
@@ -48,7 +48,7 @@ def _bearer(fit: Row) -> int:
 
 
 def rejected_noise(X: np.ndarray, V: np.ndarray, bearer: int) -> float:
-    """Give what noise costs, in nats, in loadings that are zero in one of the two optima.
+    """Return the cost of noise, in nats, in loadings that are zero in one of the two optima.
 
     They are those of the other component on the features of the `bearer`. The other component's
     scores are uncorrelated with those of the bearer; the noise has variance one.

@@ -27,7 +27,7 @@ OTHER_SCORES = {"ebcd_pl_relaxed": "relaxed", "ebcd_pl_integrated": "integrated"
 
 
 def make_page(results: Path) -> str:
-    """Give the sections for which there are results."""
+    """Return the sections for which there are results."""
     template = (HERE / "page_template.md").read_text(encoding="utf-8")
     sections = re.findall(r"^%% (\w+)\n(.*?)(?=^%% |\Z)", template, flags=re.DOTALL | re.MULTILINE)
     parts = []
@@ -262,7 +262,7 @@ def _emptied(kept: list[dict[str, Any]]) -> str:
 
 
 def covariance(results: Path) -> Values:
-    """Give what comes from a covariance alone."""
+    """Return what comes from a covariance alone."""
     found = read_json(results / "covariance.json")
     return {
         "days": str(found["n_samples"]),

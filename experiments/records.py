@@ -67,7 +67,7 @@ def finished(path: Path, description: dict[str, Any]) -> bool:
 
 
 def stamped(description: dict[str, Any]) -> dict[str, Any]:
-    """Give the description of a task with the version that does it."""
+    """Add the version of the package to the description of a task."""
     return {**description, "ebcd": ebcd.__version__}
 
 
@@ -77,7 +77,7 @@ def run_all(
     jobs: int,
     name: str,
 ) -> int:
-    """Do the tasks whose results are not there yet, and show how far it is; give their number."""
+    """Run the tasks that have no results yet, show progress, and return how many were run."""
     everything = list(tasks)
     todo = [(path, task) for path, task in everything if not finished(path, task)]
     print(f"{name}: {len(everything)} tasks, {len(everything) - len(todo)} done before", flush=True)

@@ -35,7 +35,7 @@ def reference_elbo(folder: Path) -> dict[tuple[int, str, int], float]:
 
 
 def of_reference(setting: int, name: str, statistic: str) -> dict[str, str] | None:
-    """Give what the reference found: means or medians over its 50 data sets."""
+    """Return what the reference found: means or medians over its 50 data sets."""
     for row in read_rows(HERE / "reference" / "r_simulations.csv"):
         if (row["setting"], row["method"], row["statistic"]) == (str(setting), name, statistic):
             return row

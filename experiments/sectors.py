@@ -187,7 +187,7 @@ def positions(data: Returns) -> np.ndarray:
 
 
 def run(data: Returns) -> dict[str, Any]:
-    """Give everything that the tables and figures show, as plain values."""
+    """Return everything that the tables and figures show, as plain values."""
     S = data.X.T @ data.X / len(data.X)
     return {
         "source": data.source,

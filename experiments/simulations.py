@@ -28,7 +28,7 @@ class Source(NamedTuple):
 
 
 def reference_source(folder: Path, n: int | None = None) -> Source:
-    """Give the data sets in a folder with ``sim1.npz`` and ``sim2.npz``."""
+    """Return the data sets in a folder with ``sim1.npz`` and ``sim2.npz``."""
     for setting in COMPONENTS:
         if not (folder / f"sim{setting}.npz").exists():
             raise ValueError(f"--data: {folder} has no sim{setting}.npz; pass a folder that has it")
@@ -44,7 +44,7 @@ def tasks(
     grids: dict[str, tuple[float, ...]],
     settings: tuple[int, ...] = (1, 2),
 ) -> list[tuple[Path, dict[str, Any]]]:
-    """Give the file and description of every fit, those of slow methods last."""
+    """Return the file and description of every fit, those of slow methods last."""
     listed = []
     for name in names:
         for setting in sorted({*METHODS[name].settings} & {*settings}):
@@ -65,13 +65,13 @@ def run(
     jobs: int,
     settings: tuple[int, ...] = (1, 2),
 ) -> int:
-    """Do what is left to do, and give the number of new fits."""
+    """Run the fits that are missing, and return how many there were."""
     todo = tasks(source, records, names, grids, settings)
     return run_all(todo, measure, jobs, records.name)
 
 
 def row(task: dict[str, Any], result: dict[str, Any]) -> dict[str, Any]:
-    """Give a line of the table of results."""
+    """Return a line of the table of results."""
     first = {key: task[key] for key in ("setting", "seed", "method", "parameter")}
     return {**first, "d3": None, **result}
 
@@ -116,7 +116,7 @@ def errors(
 def data_set(
     folder: str | None, setting: int, seed: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, Any]:
-    """Give the data, true components and covariance, and the folds of cross-validation."""
+    """Return the data, true components and covariance, and the folds of cross-validation."""
     X, V, Sigma = make_simulation(setting, random_state=seed)
     if folder is None:
         return X, V, Sigma, 5

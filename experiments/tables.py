@@ -29,7 +29,7 @@ def parse(rows: Iterable[dict[str, str]]) -> list[Row]:
 
 
 def reduce_grids(rows: list[Row]) -> tuple[list[Row], list[Row]]:
-    """Give one row per method and data set, and what was found along the grids."""
+    """Return one row per method and data set, and what was found along the grids."""
     plain = [row for row in rows if row["parameter"] is None]
     grids: list[Row] = []
     for setting in sorted({row["setting"] for row in rows}):
@@ -77,7 +77,7 @@ def _along(rows: list[Row]) -> list[Row]:
 
 
 def _best(rows: list[Row], along: list[Row], key: Callable[[Row], float]) -> list[Row]:
-    """Give the rows of the best value; their time is that of the whole grid."""
+    """Return the rows of the best value; their time is that of the whole grid."""
     value = min(along, key=key)["parameter"]
     seconds: dict[int, float] = {}
     for row in rows:
@@ -109,7 +109,7 @@ def _statistics(values: list[float]) -> dict[str, float]:
 
 
 def flat(lines: list[Row]) -> list[Row]:
-    """Give a summary as a table with one line per measure."""
+    """Return a summary as a table with one line per measure."""
     return [
         {"setting": line["setting"], "method": line["method"], "n": line["n"], "measure": name}
         | line[name]

@@ -27,7 +27,7 @@ RATES = {
 
 
 def fake_results():
-    """Give results that follow laws: time as n p / 1e6 seconds, memory as the square root."""
+    """Return results that follow laws: time as n p / 1e6 seconds, memory as the square root."""
     points = []
     for curve in bench_curves.CURVES:
         for point in bench_curves.points(curve):

@@ -611,7 +611,7 @@ class TestPriors:
     @pytest.mark.parametrize("missing", [0.0, 0.05])
     @pytest.mark.parametrize("scores", ["relaxed", "integrated"])
     def test_flat_prior_holds_no_lengths(self, scores, missing):
-        X = draw(300, 100)
+        X = draw(300, 50)
         X[np.random.default_rng(0).random(X.shape) < missing] = np.nan
         flat, normal = (EBCD(2, prior=prior, scores=scores).fit(X) for prior in ("flat", "normal"))
         size = normal.explained_variance_.sum()

@@ -29,7 +29,7 @@ def small_main(arguments):
 
 @pytest.fixture(scope="module")
 def reference_folder(tmp_path_factory):
-    """Give two data sets of each simulation in the layout of the reference."""
+    """Write two data sets of each simulation in the layout of the reference."""
     folder = tmp_path_factory.mktemp("reference")
     measures = read_rows(STORED / "sim_measures" / "measures.csv")
     for setting in (1, 2):
@@ -55,7 +55,7 @@ def reference_folder(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def user_files(tmp_path_factory):
-    """Give returns of five sectors and three factors; dates are written in two ways."""
+    """Write returns of five sectors and of three factors, with two formats of dates."""
     folder = tmp_path_factory.mktemp("returns")
     rng = np.random.default_rng(0)
     factors = 0.01 * rng.normal(size=(300, 3))

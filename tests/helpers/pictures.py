@@ -8,7 +8,7 @@ from matplotlib.text import Text
 
 
 def texts(figure):
-    """Give every text that is drawn, with its box in pixels."""
+    """Return every text that is drawn, with its box in pixels."""
     figure.canvas.draw()
     outside = set()
     for ax in figure.axes:
@@ -43,7 +43,7 @@ def assert_readable(figure):
 
 
 def bars(ax):
-    """Give lengths and colours of horizontal bars, from top to bottom."""
+    """Return lengths and colours of horizontal bars, from top to bottom."""
     drawn = sorted(ax.patches, key=lambda bar: bar.get_y())
     return np.array([bar.get_width() for bar in drawn]), [to_hex(b.get_facecolor()) for b in drawn]
 
@@ -53,7 +53,7 @@ def labels(ax):
 
 
 def small_copy(figure, block=10):
-    """Give the figure in grey levels, with squares of pixels averaged."""
+    """Return the figure in grey levels, with squares of pixels averaged."""
     figure.set_dpi(100)
     figure.canvas.draw()
     grey = np.asarray(figure.canvas.buffer_rgba())[..., :3].mean(axis=2)

@@ -38,7 +38,7 @@ for line in sys.stdin:
 
 @contextmanager
 def loaded_python(folder):
-    """Give a function that runs code in a process that need not import the package first."""
+    """Yield a function that runs code in a process that need not import the package first."""
     environment = {**os.environ, "PYTHONPATH": str(Path(ebcd.__file__).resolve().parents[1])}
     with subprocess.Popen(
         [sys.executable, "-c", SERVER],

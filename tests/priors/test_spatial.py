@@ -188,9 +188,9 @@ class TestPosterior:
     def test_intervals_hold_the_truth(self, unequal):
         inside = []
         for seed in range(4):
-            x, s = observed(128, seed, unequal)
+            x, s = observed(64, seed, unequal)
             lower, upper = ebnm(x, s, "spatial").prior.interval(x, s, 0.9)
-            inside.append((lower <= curve(128)) & (curve(128) <= upper))
+            inside.append((lower <= curve(64)) & (curve(64) <= upper))
         assert 0.8 < np.mean(inside) < 0.99
 
     @pytest.mark.parametrize("p", LENGTHS)

@@ -15,7 +15,7 @@ COMPONENTS = {1: 2, 2: 3}
 
 
 def pma_fits(setting):
-    """Give pairs of data and PMA's loadings in the units of the data."""
+    """Return pairs of data and PMA's loadings in the units of the data."""
     with (
         np.load(HERE / "sim" / f"sim{setting}.npz") as data,
         np.load(HERE / "peers" / "spc.npz") as loadings,
