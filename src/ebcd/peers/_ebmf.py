@@ -187,14 +187,14 @@ class EBMF(WholeDataDecomposition):
         self.scores_priors_ = _rescaled(scores.prior, 1 / self._size)
         variance = unit**2 / model.precision
         self.noise_variance_ = variance if variance.ndim else float(variance)
-        self._store_variances(unit**2 * float((model.data.squares[1] / model.data.counts[1]).sum()))
+        self._store_shares(unit**2 * float((model.data.squares[1] / model.data.counts[1]).sum()))
         # the last step of the scores may be lost in rounding
         path = np.maximum.accumulate([*search.path, model.value])
         self.elbo_path_ = path - shift
         proper = all(prior.proper for prior in [*self.priors_, *self.scores_priors_])
         self.elbo_ = float(self.elbo_path_[-1]) if proper else np.nan
         self.n_iter_, self.converged_ = search.n_iter, search.converged
-        self.n_components_, self.n_samples_ = model.size, model.data.shape[0]
+        self.n_samples_ = model.data.shape[0]
 
     def _ordered(self, model: Model) -> Model:
         """Sort by explained variance and make the largest loading positive."""
@@ -221,7 +221,8 @@ class EBMF(WholeDataDecomposition):
                 ConvergenceWarning,
             )
         elif self.n_components_ == 0:
-            warn_user("no component was found: the ELBO is highest with none")
+            why = "the ELBO is highest with none" if self._varies else self._why_nothing()
+            warn_user(f"no component was found: {why}")
         elif not self.converged_:
             warn_user(
                 f"a fit stopped after max_iter={self.max_iter} iterations while the ELBO still "

@@ -129,7 +129,7 @@ class EBPCA(WholeDataDecomposition):
         start = spectrum(matrix, most)
         rng = as_generator(self.random_state, default=0)
         messages = pass_messages(matrix, start, self.max_iter, rng)
-        self.mean_, self.n_samples_, self.n_components_ = data.mean, n, start.signals.size
+        self.mean_, self.n_samples_ = data.mean, n
         self.n_iter_, self.change_path_ = len(messages.changes), np.array(messages.changes)
         self.noise_variance_ = (start.noise * matrix.unit) ** 2
         self._store(messages, start.signals, float(data.variances.sum()))
@@ -155,7 +155,7 @@ class EBPCA(WholeDataDecomposition):
         self.scores_ = scores.mean[:, order] * signs
         self.priors_ = _marginals(loadings.prior, order, factors)
         self.scores_priors_ = _marginals(scores.prior, order, signs)
-        self._store_variances(total)
+        self._store_shares(total)
         gram = means.T @ means / n
         self._score_prior = JointPrior(scores.prior.support[:, order] * signs, scores.prior.weights)
         self._score_map = means / np.sqrt(n * self.noise_variance_)
@@ -171,7 +171,9 @@ class EBPCA(WholeDataDecomposition):
         return Shrinkage(observed, lambda x: prior.shrink(x, noise), noise, "posterior mean")
 
     def _warn(self, exact: bool) -> None:
-        if self.n_components_ < self.n_components:
+        if not self._varies:
+            warn_user(f"no component was found: {self._why_nothing()}")
+        elif self.n_components_ < self.n_components:
             warn_user(
                 f"{self.n_components_} of {self.n_components} components stand out from noise; the "
                 "others were dropped, because their singular values are within the range of "
