@@ -346,11 +346,12 @@ class EBCD(Readable):
         limit = self.n_components_
         if covariance.trace() == 0 or not limit:
             return 0
-        # rows that are few enough to be kept
-        rows = data.copy_of_rows(SETTINGS.piece)
+        rows = data.copy_of_rows(SETTINGS.piece)  # few enough to be kept
+        keep = rows is not None or data.observed is not None
+        if not keep and not _seem_alike(data, limit):
+            rows = data.copy_of_rows(SETTINGS.compared)
         count = self._counter(covariance, data, Monitor(), rows, limit, known)
-        # a covariance may refer to all the data, which should not stay in memory
-        return count() if count.func is count_components else count
+        return count if keep else count()
 
     def _counter(
         self,
@@ -586,8 +587,7 @@ def _warn_of_rows(data: Input, rows: Array | None, found: int) -> None:
     if data.observed is not None:
         return
     if rows is None:
-        some = data.copy_of_rows(SETTINGS.piece, thinned=True) if found else None
-        if some is not None and not rows_look_alike(some, found):
+        if found and not _seem_alike(data, found):
             warn_user(
                 "the rows have unequal variances, which may add spurious components; "
                 f'n_components="auto" corrects for that in data of up to {SETTINGS.compared:,} '
@@ -599,6 +599,12 @@ def _warn_of_rows(data: Input, rows: Array | None, found: int) -> None:
             f"{copies:,} {what}; the number of components is based on the {distinct:,} distinct "
             "rows"
         )
+
+
+def _seem_alike(data: Input, k: int) -> bool:
+    """Whether some rows seem to have equal variances beside k components, as far as is known."""
+    some = data.copy_of_rows(SETTINGS.piece, thinned=True)
+    return some is None or rows_look_alike(some, k)
 
 
 def _order(state: State, scale: Array, keep_order: bool) -> tuple[Any, Array]:
