@@ -45,7 +45,7 @@ from ebcd.data import (
     times,
 )
 from ebcd.estimators._incomplete import log_likelihoods, scores_of
-from ebcd.fitting._progress import Monitor
+from ebcd.fitting._progress import AbstractDisplay, Monitor
 from ebcd.fitting._threads import threads_for
 
 
@@ -69,6 +69,7 @@ class Decomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
     }
     _takes_holes: ClassVar = False  # whether entries may be missing
     _needs_rows: bool = False  # whether a covariance of the data will not do
+    _display: AbstractDisplay | None = None  # of progress, in place of what `verbose` prints
 
     def fit(self, X: Any, y: Any = None, n_samples: int | None = None) -> Self:
         """Fit to data.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import cached_property, partial
 from typing import Any, ClassVar, Self
 
@@ -38,7 +38,7 @@ from ebcd.fitting._components import (
 from ebcd.fitting._decompose import Fit, Problem, State, decompose, nothing
 from ebcd.fitting._missing import IncompleteRows, count_observed, decompose_observed, shift_of
 from ebcd.fitting._noise import NOISES
-from ebcd.fitting._progress import AbstractDisplay, Monitor, Printer
+from ebcd.fitting._progress import Monitor, Printer
 from ebcd.fitting._rotation import score_map
 from ebcd.fitting._scores import SCORES, Moments, Seen, population, score_weights
 from ebcd.fitting._shrinkers import in_working_units, side_of
@@ -51,6 +51,7 @@ _TOLERANCE = 1e-5
 _TOLERANCE_PER_ENTRY = 4e-10
 
 
+@dataclass(eq=False, repr=False)
 class EBCD(Readable):
     """Sparse PCA that tunes itself: empirical Bayes covariance decomposition.
 
@@ -180,40 +181,22 @@ class EBCD(Readable):
         "checkpoint": Parsed(check_path),
     }
     _takes_holes = True
-    _display: AbstractDisplay | None = None  # of progress, in place of what `verbose` prints
 
-    def __init__(
-        self,
-        n_components: int | str = "auto",
-        *,
-        prior: Any = "point_laplace",
-        noise: str = "constant",
-        scores: str = "orthogonal",
-        center: bool = True,
-        scale: bool = False,
-        start: Any = "auto",
-        tol: float | None = None,
-        max_iter: int = 2000,
-        max_time: float | None = None,
-        max_memory: int | str | None = None,
-        checkpoint: Any = None,
-        random_state: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        self.n_components = n_components
-        self.prior = prior
-        self.noise = noise
-        self.scores = scores
-        self.center = center
-        self.scale = scale
-        self.start = start
-        self.tol = tol
-        self.max_iter = max_iter
-        self.max_time = max_time
-        self.max_memory = max_memory
-        self.checkpoint = checkpoint
-        self.random_state = random_state
-        self.verbose = verbose
+    n_components: int | str = "auto"
+    _: KW_ONLY
+    prior: Any = "point_laplace"
+    noise: str = "constant"
+    scores: str = "orthogonal"
+    center: bool = True
+    scale: bool = False
+    start: Any = "auto"
+    tol: float | None = None
+    max_iter: int = 2000
+    max_time: float | None = None
+    max_memory: int | str | None = None
+    checkpoint: Any = None
+    random_state: Any = None
+    verbose: int = 0
 
     def _monitor(self) -> Monitor:
         display = self._display or (Printer() if self.verbose else None)

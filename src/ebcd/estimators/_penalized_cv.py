@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -33,6 +34,7 @@ def _gives_splits(cv: Any) -> bool:
     return not isinstance(cv, str | bytes) and (hasattr(cv, "split") or isinstance(cv, Iterable))
 
 
+@dataclass(eq=False, repr=False)
 class PenalizedPCACV(PenalizedDecomposition):
     """Principal components with a penalty whose strength is chosen by cross-validation.
 
@@ -111,36 +113,20 @@ class PenalizedPCACV(PenalizedDecomposition):
     }
     _needs_rows = True
 
-    def __init__(
-        self,
-        n_components: int,
-        *,
-        penalty: Any = "l1",
-        alphas: Any = 25,
-        cv: Any = 5,
-        center: bool = True,
-        scale: bool = False,
-        start: Any = "auto",
-        warm_path: bool = False,
-        tol: float = 1e-9,
-        max_iter: int = 2000,
-        n_jobs: int | None = None,
-        random_state: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        self.n_components = n_components
-        self.penalty = penalty
-        self.alphas = alphas
-        self.cv = cv
-        self.center = center
-        self.scale = scale
-        self.start = start
-        self.warm_path = warm_path
-        self.tol = tol
-        self.max_iter = max_iter
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
+    n_components: int
+    _: KW_ONLY
+    penalty: Any = "l1"
+    alphas: Any = 25
+    cv: Any = 5
+    center: bool = True
+    scale: bool = False
+    start: Any = "auto"
+    warm_path: bool = False
+    tol: float = 1e-9
+    max_iter: int = 2000
+    n_jobs: int | None = None
+    random_state: Any = None
+    verbose: int = 0
 
     def _fit_input(self, data: Input, X: Any) -> Self:
         penalty = as_penalty(self.penalty)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -28,6 +29,7 @@ from ebcd.priors._family import as_priors
 from ebcd.priors._fitted import FittedPrior
 
 
+@dataclass(eq=False, repr=False)
 class EBMF(WholeDataDecomposition):
     """Empirical Bayes matrix factorisation (Wang and Stephens 2021).
 
@@ -121,28 +123,16 @@ class EBMF(WholeDataDecomposition):
         "noise": choice(*NOISE_SIDES),
     }
 
-    def __init__(
-        self,
-        n_components: int,
-        *,
-        loadings_prior: Any = "point_laplace",
-        scores_prior: Any = "normal",
-        noise: str = "constant",
-        center: bool = True,
-        tol: float = 1e-4,
-        max_iter: int = 2000,
-        random_state: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        self.n_components = n_components
-        self.loadings_prior = loadings_prior
-        self.scores_prior = scores_prior
-        self.noise = noise
-        self.center = center
-        self.tol = tol
-        self.max_iter = max_iter
-        self.random_state = random_state
-        self.verbose = verbose
+    n_components: int
+    _: KW_ONLY
+    loadings_prior: Any = "point_laplace"
+    scores_prior: Any = "normal"
+    noise: str = "constant"
+    center: bool = True
+    tol: float = 1e-4
+    max_iter: int = 2000
+    random_state: Any = None
+    verbose: int = 0
 
     def _fit_whole(self, X: Any) -> Self:
         if comes_in_chunks(X) and not isinstance(X, np.ndarray):

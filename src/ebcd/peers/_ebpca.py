@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -19,6 +20,7 @@ from ebcd.priors._family import make_prior
 from ebcd.priors._fitted import FittedPrior
 
 
+@dataclass(eq=False, repr=False)
 class EBPCA(WholeDataDecomposition):
     """Empirical Bayes PCA (Zhong, Su and Fan 2022).
 
@@ -104,18 +106,11 @@ class EBPCA(WholeDataDecomposition):
     _needs_rows = True
     scale: ClassVar[bool] = False  # not a parameter: noise is taken to be the same everywhere
 
-    def __init__(
-        self,
-        n_components: int,
-        *,
-        max_iter: int = 5,
-        center: bool = True,
-        random_state: Any = None,
-    ) -> None:
-        self.n_components = n_components
-        self.max_iter = max_iter
-        self.center = center
-        self.random_state = random_state
+    n_components: int
+    _: KW_ONLY
+    max_iter: int = 5
+    center: bool = True
+    random_state: Any = None
 
     def _fit_input(self, data: Input, X: Any) -> Self:
         matrix = data.covariance
