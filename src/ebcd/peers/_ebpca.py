@@ -14,6 +14,7 @@ from ebcd._parameters import as_generator
 from ebcd._warnings import warn_user
 from ebcd.data import DataCovariance, Input, times
 from ebcd.estimators._readable import Shrinkage
+from ebcd.fitting._progress import Monitor
 from ebcd.peers._ebpca_amp import JointPrior, Messages, pass_messages, spectrum
 from ebcd.peers._whole_data import WholeDataDecomposition
 from ebcd.priors._family import make_prior
@@ -112,7 +113,7 @@ class EBPCA(WholeDataDecomposition):
     center: bool = True
     random_state: Any = None
 
-    def _fit_input(self, data: Input, X: Any) -> Self:
+    def _fit_data(self, data: Input, monitor: Monitor) -> Self:
         matrix = data.covariance
         n, p = matrix.n_samples, matrix.n_features
         assert isinstance(matrix, DataCovariance)  # `fit` has refused everything else
