@@ -776,6 +776,13 @@ class TestForPeople:
         assert EBCD(1).fit(X).n_signal_ == 1
         assert "stand out" not in EBCD(2).fit(X).summary()
 
+    def test_components_that_do_not_stand_out_from_uneven_rows(self):
+        """Also if there are too many rows to keep them until somebody asks."""
+        rng = np.random.default_rng(0)
+        X = np.exp(0.5 * rng.normal(size=(300, 1))) * rng.normal(size=(300, 1000))
+        X += rng.normal(size=(300, 1)) * np.r_[np.full(100, 1.5), np.zeros(900)]
+        assert EBCD(5, max_iter=5).fit(X).n_signal_ == 1
+
     @pytest.mark.parametrize("parameters", [{"scale": True}, {"noise": "per_feature"}])
     def test_how_many_stand_out_from_a_covariance(self, parameters):
         X = draw()

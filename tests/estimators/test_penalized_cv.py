@@ -9,7 +9,6 @@ from sklearn.base import clone
 from sklearn.model_selection import KFold, ShuffleSplit
 
 from ebcd import Gram, PenalizedPCA, PenalizedPCACV
-from ebcd.estimators import _penalized_cv
 from ebcd.fitting import _penalized
 from ebcd.fitting._penalized import emptying_strengths
 from ebcd.penalties import PENALTIES, ElasticNet, make_penalty
@@ -68,16 +67,11 @@ def by_loops(X, k, alphas, splits, *, penalty="l1", center=True, scale=False, wa
 class TestErrors:
     alphas = (0.0, 0.5, 2.0, 4.0, 200.0)
 
-    @pytest.fixture(autouse=True)
-    def _to_the_end(self, monkeypatch):
-        to_the_end = replace(_penalized_cv.SETTINGS, fold_tol=1e-13)
-        monkeypatch.setattr(_penalized_cv, "SETTINGS", to_the_end)
-
     @pytest.mark.parametrize("penalty", PENALTIES)
     def test_every_penalty(self, penalty):
         X = draw()
         splits = list(KFold(3).split(X))
-        model = PenalizedPCACV(2, penalty=penalty, alphas=self.alphas, cv=3, tol=1e-13).fit(X)
+        model = PenalizedPCACV(2, penalty=penalty, alphas=self.alphas, cv=3, tol=1e-14).fit(X)
         expected = by_loops(X, 2, self.alphas, splits, penalty=penalty)
         np.testing.assert_allclose(model.cv_errors_, expected, rtol=1e-5)
         np.testing.assert_allclose(model.mean_cv_error_, model.cv_errors_.mean(axis=1))
@@ -113,19 +107,19 @@ class TestErrors:
         X = draw()
         X[20:, 3] = 7.0
         splits = list(KFold(3).split(X))
-        model = PenalizedPCACV(2, alphas=(0.0, 1.0), cv=splits, scale=True, tol=1e-13).fit(X)
+        model = PenalizedPCACV(2, alphas=(0.0, 1.0), cv=splits, scale=True, tol=1e-14).fit(X)
         expected = by_loops(X, 2, (0.0, 1.0), splits, scale=True)
         np.testing.assert_allclose(model.cv_errors_, expected, rtol=1e-5)
 
     def test_folds_of_different_sizes(self):
         X = draw(31)
         splits = [(np.arange(20), np.arange(20, 31)), (np.arange(5, 31), np.arange(5))]
-        model = PenalizedPCACV(2, alphas=(0.5, 3.0), cv=splits, tol=1e-13).fit(X)
+        model = PenalizedPCACV(2, alphas=(0.5, 3.0), cv=splits, tol=1e-14).fit(X)
         np.testing.assert_allclose(model.cv_errors_, by_loops(X, 2, (0.5, 3.0), splits), rtol=1e-5)
 
     def test_fewer_training_rows_than_components(self):
         X = draw(6)
-        model = PenalizedPCACV(4, alphas=(0.0, 1.0), cv=2, center=False, tol=1e-13).fit(X)
+        model = PenalizedPCACV(4, alphas=(0.0, 1.0), cv=2, center=False, tol=1e-14).fit(X)
         splits = list(KFold(2).split(X))
         expected = by_loops(X, 4, (0.0, 1.0), splits, center=False)
         np.testing.assert_allclose(model.cv_errors_, expected, rtol=1e-5)

@@ -236,6 +236,12 @@ class TestScores:
 
 
 class TestEdges:
+    def test_constant_data(self):
+        X = np.full((10, 5), 3.0)
+        with pytest.warns(UserWarning, match="^no component was found: the data do not vary$"):
+            model = EBMF(2).fit(X)
+        assert "the data do not vary" in model.summary()
+
     def test_nothing_but_noise(self):
         X = np.random.default_rng(6).normal(size=(40, 20))
         with pytest.warns(UserWarning, match="no component was found"):

@@ -45,7 +45,7 @@ from ebcd.data import (
     times,
 )
 from ebcd.estimators._incomplete import log_likelihoods, scores_of
-from ebcd.fitting._progress import Monitor
+from ebcd.fitting._progress import AbstractDisplay, Monitor
 from ebcd.fitting._threads import threads_for
 
 
@@ -54,7 +54,7 @@ class Decomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
 
     A subclass has the parameters ``center`` and ``scale``, declares what its other parameters may
     be in ``_declared``, and sets ``components_`` (k x p), ``noise_variance_`` and ``_score_map``
-    (p x k) in `_fit_input`.
+    (p x k) in `_fit_data`.
     """
 
     _declared: ClassVar[dict[str, Constraint | Parsed]] = {
@@ -69,6 +69,7 @@ class Decomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
     }
     _takes_holes: ClassVar = False  # whether entries may be missing
     _needs_rows: bool = False  # whether a covariance of the data will not do
+    _display: AbstractDisplay | None = None  # of progress, in place of what `verbose` prints
 
     def fit(self, X: Any, y: Any = None, n_samples: int | None = None) -> Self:
         """Fit to data.
@@ -161,10 +162,6 @@ class Decomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
 
     def _fit_data(self, data: Input, monitor: Monitor) -> Self:
         """Fit to checked input, and be followed by a monitor."""
-        return self._fit_input(data, data.matrix)
-
-    def _fit_input(self, data: Input, X: Any) -> Self:
-        """Fit to checked input; `X` is the data matrix, None if there is none."""
         raise NotImplementedError  # pragma: no cover - subclasses have it, or a `fit` of their own
 
     def transform(self, X: Any) -> Any:

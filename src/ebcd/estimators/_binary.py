@@ -11,7 +11,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from ebcd._numerics import Array
 from ebcd.data import AbstractCovariance, Chunks, Gram, Reading, as_input
-from ebcd.estimators._compare_priors import WORTHWHILE
 from ebcd.estimators._ebcd import EBCD
 from ebcd.priors import GeneralizedBinary
 
@@ -64,7 +63,7 @@ def gbcd(X: Any, n_components: int | str, *, spread: float = 0.1, **options: Any
        plus the gain in log-likelihood if each sample has its own noise: samples that are noisier
        than others, such as cells with few counts, are not a cluster.
     5. Next to a baseline, a cluster and its complement fit almost equally well. Take the one with
-       the higher ELBO or, within 3 nats, the smaller one.
+       the higher ELBO or, within the standard error of the difference, the smaller one.
 
     The mean over all features is subtracted from each sample, so the result does not depend on the
     origin of the data.
@@ -111,7 +110,7 @@ def gbcd(X: Any, n_components: int | str, *, spread: float = 0.1, **options: Any
     model = EBCD(n_components, **options).fit(across)
     if model.n_components_:
         covariance = as_input(across, True, False, reading=Reading(holes=True)).covariance
-        model = _supported(fit(_split(model)), fit, covariance)
+        model = _supported(fit(_split(model)), fit, across, covariance)
     shared = (memberships(model)[:1] > 0.5).all(axis=1).any()
     model.clusters_ = np.arange(model.n_components_)[int(shared) :]
     return model
@@ -128,41 +127,53 @@ def _split(model: EBCD) -> Array:
     return np.asarray(parts[order][kept])
 
 
-def _supported(model: EBCD, fit: Callable[[Array], EBCD], covariance: AbstractCovariance) -> EBCD:
+def _supported(
+    model: EBCD, fit: Callable[[Array], EBCD], across: Any, covariance: AbstractCovariance
+) -> EBCD:
     """Leave out clusters, the largest first, then take complements, where that is as good.
 
     Of a cluster and its complement the larger is thus left out, if both are there.
     """
 
-    def improved(parts: Array, worth: Callable[[EBCD], float]) -> bool:
-        nonlocal model
+    def again(parts: Array) -> EBCD:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the fit before has warned of the same
-            other = fit(parts)
-        better = worth(other) >= worth(model)
-        model = other if better else model
-        return better
+            return fit(parts)
 
     def support(model: EBCD) -> float:
         own = _own_noise(model, covariance) if model.noise == "constant" else 0.0
-        return _elbo(model) + own
+        return model.elbo_ + own
 
     tried = 0
     while tried < model.n_components_ - 1:
-        shares = [prior.parameters["weight"] for prior in model.priors_[1:]]
-        k = 1 + int(np.argsort(shares, kind="stable")[::-1][tried])
-        tried += not improved(np.delete(model.components_, k, axis=0), support)
+        k = 1 + int(np.argsort(-_shares(model)[1:], kind="stable")[tried])
+        other = again(np.delete(model.components_, k, axis=0))
+        if support(other) >= support(model):
+            model = other
+        else:
+            tried += 1
     for k in range(model.n_components_ - 1, 0, -1):
         complement = model.components_.copy()
         complement[k] = complement[k].max() - complement[k]
-        improved(complement, _elbo)
+        other = again(complement)
+        fewer = int((_shares(model) > 0.5).sum() - (_shares(other) > 0.5).sum())
+        if other.elbo_ - model.elbo_ + np.sign(fewer) * _error(model, other, across) >= 0:
+            model = other
     return model
 
 
-def _elbo(model: EBCD) -> float:
-    """Return the ELBO; of ties, a cluster of at most half of the samples is the better one."""
-    large = [prior.parameters["weight"] > 0.5 for prior in model.priors_[1:]]
-    return float(model.elbo_ - WORTHWHILE * sum(large))
+def _shares(model: EBCD) -> Array:
+    """Return the share of the samples in each cluster."""
+    return np.array([prior.parameters["weight"] for prior in model.priors_])
+
+
+def _error(model: EBCD, other: EBCD, across: Any) -> float:
+    """Return the standard error of a difference in log-likelihood (Vuong 1989).
+
+    It is a sum over features. A few of them, which are highly expressed, may decide it.
+    """
+    gains = other.score_samples(across) - model.score_samples(across)
+    return float(np.sqrt(gains.size) * gains.std())
 
 
 def _own_noise(model: EBCD, covariance: AbstractCovariance) -> float:
@@ -171,7 +182,7 @@ def _own_noise(model: EBCD, covariance: AbstractCovariance) -> float:
     noise = np.full(total.shape, np.mean(model.noise_variance_) / covariance.unit**2)
     unit = np.eye(len(L))
     values: list[float] = []
-    while len(values) < 2 or 0.5 * covariance.n_samples * (values[-2] - values[-1]) > WORTHWHILE:
+    while len(values) < 2 or 0.5 * covariance.n_samples * (values[-2] - values[-1]) > 1:
         weighted = L / noise
         precision = unit + weighted @ L.T  # of the scores
         to_scores = np.linalg.solve(precision, weighted)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import cached_property, partial
 from typing import Any, ClassVar, Self
 
@@ -38,7 +38,7 @@ from ebcd.fitting._components import (
 from ebcd.fitting._decompose import Fit, Problem, State, decompose, nothing
 from ebcd.fitting._missing import IncompleteRows, count_observed, decompose_observed, shift_of
 from ebcd.fitting._noise import NOISES
-from ebcd.fitting._progress import AbstractDisplay, Monitor, Printer
+from ebcd.fitting._progress import Monitor, Printer
 from ebcd.fitting._rotation import score_map
 from ebcd.fitting._scores import SCORES, Moments, Seen, population, score_weights
 from ebcd.fitting._shrinkers import in_working_units, side_of
@@ -51,6 +51,7 @@ _TOLERANCE = 1e-5
 _TOLERANCE_PER_ENTRY = 4e-10
 
 
+@dataclass(eq=False, repr=False)
 class EBCD(Readable):
     """Sparse PCA that tunes itself: empirical Bayes covariance decomposition.
 
@@ -180,40 +181,22 @@ class EBCD(Readable):
         "checkpoint": Parsed(check_path),
     }
     _takes_holes = True
-    _display: AbstractDisplay | None = None  # of progress, in place of what `verbose` prints
 
-    def __init__(
-        self,
-        n_components: int | str = "auto",
-        *,
-        prior: Any = "point_laplace",
-        noise: str = "constant",
-        scores: str = "orthogonal",
-        center: bool = True,
-        scale: bool = False,
-        start: Any = "auto",
-        tol: float | None = None,
-        max_iter: int = 2000,
-        max_time: float | None = None,
-        max_memory: int | str | None = None,
-        checkpoint: Any = None,
-        random_state: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        self.n_components = n_components
-        self.prior = prior
-        self.noise = noise
-        self.scores = scores
-        self.center = center
-        self.scale = scale
-        self.start = start
-        self.tol = tol
-        self.max_iter = max_iter
-        self.max_time = max_time
-        self.max_memory = max_memory
-        self.checkpoint = checkpoint
-        self.random_state = random_state
-        self.verbose = verbose
+    n_components: int | str = "auto"
+    _: KW_ONLY
+    prior: Any = "point_laplace"
+    noise: str = "constant"
+    scores: str = "orthogonal"
+    center: bool = True
+    scale: bool = False
+    start: Any = "auto"
+    tol: float | None = None
+    max_iter: int = 2000
+    max_time: float | None = None
+    max_memory: int | str | None = None
+    checkpoint: Any = None
+    random_state: Any = None
+    verbose: int = 0
 
     def _monitor(self) -> Monitor:
         display = self._display or (Printer() if self.verbose else None)
@@ -346,11 +329,12 @@ class EBCD(Readable):
         limit = self.n_components_
         if covariance.trace() == 0 or not limit:
             return 0
-        # rows that are few enough to be kept
-        rows = data.copy_of_rows(SETTINGS.piece)
+        rows = data.copy_of_rows(SETTINGS.piece)  # few enough to be kept
+        keep = rows is not None or data.observed is not None
+        if not keep and not _seem_alike(data, limit):
+            rows = data.copy_of_rows(SETTINGS.compared)
         count = self._counter(covariance, data, Monitor(), rows, limit, known)
-        # a covariance may refer to all the data, which should not stay in memory
-        return count() if count.func is count_components else count
+        return count if keep else count()
 
     def _counter(
         self,
@@ -586,8 +570,7 @@ def _warn_of_rows(data: Input, rows: Array | None, found: int) -> None:
     if data.observed is not None:
         return
     if rows is None:
-        some = data.copy_of_rows(SETTINGS.piece, thinned=True) if found else None
-        if some is not None and not rows_look_alike(some, found):
+        if found and not _seem_alike(data, found):
             warn_user(
                 "the rows have unequal variances, which may add spurious components; "
                 f'n_components="auto" corrects for that in data of up to {SETTINGS.compared:,} '
@@ -599,6 +582,12 @@ def _warn_of_rows(data: Input, rows: Array | None, found: int) -> None:
             f"{copies:,} {what}; the number of components is based on the {distinct:,} distinct "
             "rows"
         )
+
+
+def _seem_alike(data: Input, k: int) -> bool:
+    """Whether some rows seem to have equal variances beside k components, as far as is known."""
+    some = data.copy_of_rows(SETTINGS.piece, thinned=True)
+    return some is None or rows_look_alike(some, k)
 
 
 def _order(state: State, scale: Array, keep_order: bool) -> tuple[Any, Array]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -99,6 +100,7 @@ def _criterion(fall: Array, covariance: AbstractCovariance) -> Array:
     return (whole - fall) * covariance.unit**2
 
 
+@dataclass(eq=False, repr=False)
 class PenalizedPCA(PenalizedDecomposition):
     r"""Principal components with a penalty on the loadings.
 
@@ -183,29 +185,15 @@ class PenalizedPCA(PenalizedDecomposition):
     _declared: ClassVar = PenalizedDecomposition._declared | {"alpha": or_list(NON_NEGATIVE)}
     _lists = ("alpha",)
 
-    def __init__(
-        self,
-        n_components: int,
-        *,
-        penalty: Any = "l1",
-        alpha: Any = 1.0,
-        center: bool = True,
-        scale: bool = False,
-        start: Any = "auto",
-        tol: float = 1e-9,
-        max_iter: int = 2000,
-        max_memory: int | str | None = None,
-        random_state: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        self.n_components = n_components
-        self.penalty = penalty
-        self.alpha = alpha
-        self.center = center
-        self.scale = scale
-        self.start = start
-        self.tol = tol
-        self.max_iter = max_iter
-        self.max_memory = max_memory
-        self.random_state = random_state
-        self.verbose = verbose
+    n_components: int
+    _: KW_ONLY
+    penalty: Any = "l1"
+    alpha: Any = 1.0
+    center: bool = True
+    scale: bool = False
+    start: Any = "auto"
+    tol: float = 1e-9
+    max_iter: int = 2000
+    max_memory: int | str | None = None
+    random_state: Any = None
+    verbose: int = 0

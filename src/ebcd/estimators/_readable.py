@@ -308,16 +308,19 @@ class Readable(Decomposition):
 
     def _store_common(self, data: Input) -> None:
         """Set the attributes that follow from ``components_`` and the data."""
-        self.explained_variance_ = (self.components_**2).sum(axis=1)
-        total = float(data.variances.sum())
-        self.explained_variance_ratio_ = self.explained_variance_ / (total or 1.0)
-        self._varies = total > 0
-        self.n_components_, self.n_samples_ = len(self.components_), data.covariance.n_samples
-        self.scale_ = data.scale
+        self._store_shares(float(data.variances.sum()))
+        self.n_samples_, self.scale_ = data.covariance.n_samples, data.scale
         self._uneven = not self.scale and spread(data.variances) > UNEVEN
         self.__dict__.pop("mean_", None)  # of an earlier fit
         if data.mean is not None:
             self.mean_ = data.mean
+
+    def _store_shares(self, total: float) -> None:
+        """Set those that follow from ``components_`` and the total variance."""
+        self.explained_variance_ = (self.components_**2).sum(axis=1)
+        self.explained_variance_ratio_ = self.explained_variance_ / (total or 1.0)
+        self.n_components_, self._varies = len(self.components_), total > 0
+        self._uneven = False  # by default nothing hints at scaling
 
     @property
     def _units(self) -> Array:

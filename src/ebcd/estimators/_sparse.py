@@ -14,6 +14,7 @@ from ebcd._warnings import warn_user
 from ebcd.data import AbstractCovariance, Input
 from ebcd.estimators._readable import Readable, Shrinkage
 from ebcd.fitting._methods import Components
+from ebcd.fitting._progress import Monitor
 from ebcd.fitting._rotation import NEGLIGIBLE
 from ebcd.fitting._starts import svd_start
 
@@ -34,7 +35,7 @@ class SparseDecomposition(Readable):
     def _check(self, data: Input) -> None:
         """Check parameters whose range depends on the data."""
 
-    def _fit_input(self, data: Input, X: Any) -> Self:
+    def _fit_data(self, data: Input, monitor: Monitor) -> Self:
         self._check(data)
         covariance = data.covariance.best_route(self.n_components)
         principal = _principal(covariance, self.n_components)

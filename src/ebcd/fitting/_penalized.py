@@ -25,7 +25,6 @@ class PenalizedSettings:
     overlap: float = 0.05  # angle between components (radians) that may be handed over
     turn: float = 0.3  # radians, enough to leave the neighbourhood of a saddle
     largest_stack: int = 4_000_000  # entries of loadings that are held at once
-    fold_tol: float = 1e-8  # errors of held-out rows need fewer digits than loadings
 
 
 SETTINGS = PenalizedSettings()

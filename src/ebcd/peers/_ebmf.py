@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -28,6 +29,7 @@ from ebcd.priors._family import as_priors
 from ebcd.priors._fitted import FittedPrior
 
 
+@dataclass(eq=False, repr=False)
 class EBMF(WholeDataDecomposition):
     """Empirical Bayes matrix factorisation (Wang and Stephens 2021).
 
@@ -121,28 +123,16 @@ class EBMF(WholeDataDecomposition):
         "noise": choice(*NOISE_SIDES),
     }
 
-    def __init__(
-        self,
-        n_components: int,
-        *,
-        loadings_prior: Any = "point_laplace",
-        scores_prior: Any = "normal",
-        noise: str = "constant",
-        center: bool = True,
-        tol: float = 1e-4,
-        max_iter: int = 2000,
-        random_state: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        self.n_components = n_components
-        self.loadings_prior = loadings_prior
-        self.scores_prior = scores_prior
-        self.noise = noise
-        self.center = center
-        self.tol = tol
-        self.max_iter = max_iter
-        self.random_state = random_state
-        self.verbose = verbose
+    n_components: int
+    _: KW_ONLY
+    loadings_prior: Any = "point_laplace"
+    scores_prior: Any = "normal"
+    noise: str = "constant"
+    center: bool = True
+    tol: float = 1e-4
+    max_iter: int = 2000
+    random_state: Any = None
+    verbose: int = 0
 
     def _fit_whole(self, X: Any) -> Self:
         if comes_in_chunks(X) and not isinstance(X, np.ndarray):
@@ -187,14 +177,14 @@ class EBMF(WholeDataDecomposition):
         self.scores_priors_ = _rescaled(scores.prior, 1 / self._size)
         variance = unit**2 / model.precision
         self.noise_variance_ = variance if variance.ndim else float(variance)
-        self._store_variances(unit**2 * float((model.data.squares[1] / model.data.counts[1]).sum()))
+        self._store_shares(unit**2 * float((model.data.squares[1] / model.data.counts[1]).sum()))
         # the last step of the scores may be lost in rounding
         path = np.maximum.accumulate([*search.path, model.value])
         self.elbo_path_ = path - shift
         proper = all(prior.proper for prior in [*self.priors_, *self.scores_priors_])
         self.elbo_ = float(self.elbo_path_[-1]) if proper else np.nan
         self.n_iter_, self.converged_ = search.n_iter, search.converged
-        self.n_components_, self.n_samples_ = model.size, model.data.shape[0]
+        self.n_samples_ = model.data.shape[0]
 
     def _ordered(self, model: Model) -> Model:
         """Sort by explained variance and make the largest loading positive."""
@@ -221,7 +211,8 @@ class EBMF(WholeDataDecomposition):
                 ConvergenceWarning,
             )
         elif self.n_components_ == 0:
-            warn_user("no component was found: the ELBO is highest with none")
+            why = "the ELBO is highest with none" if self._varies else self._why_nothing()
+            warn_user(f"no component was found: {why}")
         elif not self.converged_:
             warn_user(
                 f"a fit stopped after max_iter={self.max_iter} iterations while the ELBO still "

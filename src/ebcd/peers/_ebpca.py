@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -13,12 +14,14 @@ from ebcd._parameters import as_generator
 from ebcd._warnings import warn_user
 from ebcd.data import DataCovariance, Input, times
 from ebcd.estimators._readable import Shrinkage
+from ebcd.fitting._progress import Monitor
 from ebcd.peers._ebpca_amp import JointPrior, Messages, pass_messages, spectrum
 from ebcd.peers._whole_data import WholeDataDecomposition
 from ebcd.priors._family import make_prior
 from ebcd.priors._fitted import FittedPrior
 
 
+@dataclass(eq=False, repr=False)
 class EBPCA(WholeDataDecomposition):
     """Empirical Bayes PCA (Zhong, Su and Fan 2022).
 
@@ -104,20 +107,13 @@ class EBPCA(WholeDataDecomposition):
     _needs_rows = True
     scale: ClassVar[bool] = False  # not a parameter: noise is taken to be the same everywhere
 
-    def __init__(
-        self,
-        n_components: int,
-        *,
-        max_iter: int = 5,
-        center: bool = True,
-        random_state: Any = None,
-    ) -> None:
-        self.n_components = n_components
-        self.max_iter = max_iter
-        self.center = center
-        self.random_state = random_state
+    n_components: int
+    _: KW_ONLY
+    max_iter: int = 5
+    center: bool = True
+    random_state: Any = None
 
-    def _fit_input(self, data: Input, X: Any) -> Self:
+    def _fit_data(self, data: Input, monitor: Monitor) -> Self:
         matrix = data.covariance
         n, p = matrix.n_samples, matrix.n_features
         assert isinstance(matrix, DataCovariance)  # `fit` has refused everything else
@@ -129,7 +125,7 @@ class EBPCA(WholeDataDecomposition):
         start = spectrum(matrix, most)
         rng = as_generator(self.random_state, default=0)
         messages = pass_messages(matrix, start, self.max_iter, rng)
-        self.mean_, self.n_samples_, self.n_components_ = data.mean, n, start.signals.size
+        self.mean_, self.n_samples_ = data.mean, n
         self.n_iter_, self.change_path_ = len(messages.changes), np.array(messages.changes)
         self.noise_variance_ = (start.noise * matrix.unit) ** 2
         self._store(messages, start.signals, float(data.variances.sum()))
@@ -155,7 +151,7 @@ class EBPCA(WholeDataDecomposition):
         self.scores_ = scores.mean[:, order] * signs
         self.priors_ = _marginals(loadings.prior, order, factors)
         self.scores_priors_ = _marginals(scores.prior, order, signs)
-        self._store_variances(total)
+        self._store_shares(total)
         gram = means.T @ means / n
         self._score_prior = JointPrior(scores.prior.support[:, order] * signs, scores.prior.weights)
         self._score_map = means / np.sqrt(n * self.noise_variance_)
@@ -171,7 +167,9 @@ class EBPCA(WholeDataDecomposition):
         return Shrinkage(observed, lambda x: prior.shrink(x, noise), noise, "posterior mean")
 
     def _warn(self, exact: bool) -> None:
-        if self.n_components_ < self.n_components:
+        if not self._varies:
+            warn_user(f"no component was found: {self._why_nothing()}")
+        elif self.n_components_ < self.n_components:
             warn_user(
                 f"{self.n_components_} of {self.n_components} components stand out from noise; the "
                 "others were dropped, because their singular values are within the range of "

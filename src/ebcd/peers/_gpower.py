@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -20,6 +21,7 @@ from ebcd.peers._starts import how_many, joint_starts, single_starts
 _WEIGHT = real("a number from 1e-6 to 1e6", lambda value: 1e-6 <= value <= 1e6)
 
 
+@dataclass(eq=False, repr=False)
 class GPower(SparseDecomposition):
     """Generalised power method of Journée, Nesterov, Richtárik and Sepulchre (2010).
 
@@ -105,32 +107,18 @@ class GPower(SparseDecomposition):
     _remedy = "lower gamma"
     _criterion = "criterion of GPower, to be large"
 
-    def __init__(
-        self,
-        n_components: int,
-        *,
-        penalty: str = "l1",
-        gamma: Any = 0.1,
-        mu: Any = None,
-        block: bool = True,
-        n_starts: int | str = "auto",
-        center: bool = True,
-        scale: bool = False,
-        tol: float = 1e-8,
-        max_iter: int = 1000,
-        random_state: Any = None,
-    ) -> None:
-        self.n_components = n_components
-        self.penalty = penalty
-        self.gamma = gamma
-        self.mu = mu
-        self.block = block
-        self.n_starts = n_starts
-        self.center = center
-        self.scale = scale
-        self.tol = tol
-        self.max_iter = max_iter
-        self.random_state = random_state
+    n_components: int
+    _: KW_ONLY
+    penalty: str = "l1"
+    gamma: Any = 0.1
+    mu: Any = None
+    block: bool = True
+    n_starts: int | str = "auto"
+    center: bool = True
+    scale: bool = False
+    tol: float = 1e-8
+    max_iter: int = 1000
+    random_state: Any = None
 
     def _weights(self) -> Array:
         if self.mu is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -17,6 +18,7 @@ from ebcd.fitting._methods import METHODS, Components, threshold
 _FACTOR = real("a number from 0 to 1e6", lambda value: 0 <= value <= 1e6)  # of a threshold
 
 
+@dataclass(eq=False, repr=False)
 class ITSPCA(SparseDecomposition):
     """Iterative thresholding of Ma (2013): orthogonal iteration with thresholds.
 
@@ -100,26 +102,15 @@ class ITSPCA(SparseDecomposition):
     _detail = "thresholds_"
     _criterion = "turn of the subspace (squared sine)"
 
-    def __init__(
-        self,
-        n_components: int,
-        *,
-        thresholding: str = "hard",
-        gamma: float = 1.5,
-        alpha: float = 3.0,
-        center: bool = True,
-        scale: bool = False,
-        tol: float | None = None,
-        max_iter: int | None = None,
-    ) -> None:
-        self.n_components = n_components
-        self.thresholding = thresholding
-        self.gamma = gamma
-        self.alpha = alpha
-        self.center = center
-        self.scale = scale
-        self.tol = tol
-        self.max_iter = max_iter
+    n_components: int
+    _: KW_ONLY
+    thresholding: str = "hard"
+    gamma: float = 1.5
+    alpha: float = 3.0
+    center: bool = True
+    scale: bool = False
+    tol: float | None = None
+    max_iter: int | None = None
 
     def _find(self, covariance: AbstractCovariance, principal: Array, data: Input) -> Components:
         n, k = covariance.n_samples, len(principal)

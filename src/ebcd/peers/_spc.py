@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -16,6 +17,7 @@ from ebcd.fitting._methods import METHODS, Components, threshold_for_sum, unit_r
 from ebcd.penalties import L1
 
 
+@dataclass(eq=False, repr=False)
 class SPC(SparseDecomposition):
     """Sparse principal components of Witten, Tibshirani and Hastie (2009), their Algorithm 2.
 
@@ -89,26 +91,15 @@ class SPC(SparseDecomposition):
     _degree = 1
     _criterion = "standard deviations of components, to be large"
 
-    def __init__(
-        self,
-        n_components: int,
-        *,
-        sumabs: Any = "cv",
-        cv: int = 5,
-        center: bool = True,
-        scale: bool = False,
-        tol: float = 1e-8,
-        max_iter: int = 1000,
-        random_state: Any = None,
-    ) -> None:
-        self.n_components = n_components
-        self.sumabs = sumabs
-        self.cv = cv
-        self.center = center
-        self.scale = scale
-        self.tol = tol
-        self.max_iter = max_iter
-        self.random_state = random_state
+    n_components: int
+    _: KW_ONLY
+    sumabs: Any = "cv"
+    cv: int = 5
+    center: bool = True
+    scale: bool = False
+    tol: float = 1e-8
+    max_iter: int = 1000
+    random_state: Any = None
 
     @property
     def _needs_rows(self) -> bool:  # type: ignore[override]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -15,6 +16,7 @@ from ebcd.fitting._rotation import rotate
 from ebcd.peers._starts import how_many, joint_starts
 
 
+@dataclass(eq=False, repr=False)
 class USLPCA(SparseDecomposition):
     """Unrestricted sparse loadings of Adachi and Trendafilov (2016), with a given cardinality.
 
@@ -77,26 +79,15 @@ class USLPCA(SparseDecomposition):
     _criterion = "explained variance, to be large"
     _degree = 2
 
-    def __init__(
-        self,
-        n_components: int,
-        *,
-        n_nonzero: int | None = None,
-        n_starts: int | str = "auto",
-        center: bool = True,
-        scale: bool = False,
-        tol: float = 1e-8,
-        max_iter: int = 1000,
-        random_state: Any = None,
-    ) -> None:
-        self.n_components = n_components
-        self.n_nonzero = n_nonzero
-        self.n_starts = n_starts
-        self.center = center
-        self.scale = scale
-        self.tol = tol
-        self.max_iter = max_iter
-        self.random_state = random_state
+    n_components: int
+    _: KW_ONLY
+    n_nonzero: int | None = None
+    n_starts: int | str = "auto"
+    center: bool = True
+    scale: bool = False
+    tol: float = 1e-8
+    max_iter: int = 1000
+    random_state: Any = None
 
     def _check(self, data: Input) -> None:
         if self.n_nonzero is None:

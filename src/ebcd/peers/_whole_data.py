@@ -49,9 +49,3 @@ class WholeDataDecomposition(Readable):
             f"{type(self).__name__} cannot be fitted to {given}: the scores have a prior, so the "
             "data themselves are needed; call fit with the data, or use EBCD"
         )
-
-    def _store_variances(self, total: float) -> None:
-        """Keep what follows from the components; nothing is scaled, so there is no hint."""
-        self.explained_variance_ = (self.components_**2).sum(axis=1)
-        self.explained_variance_ratio_ = self.explained_variance_ / (total or 1.0)
-        self._uneven = False
