@@ -746,6 +746,32 @@ def test_stability(table, tmp_path):
     assert (out / "report.html").read_bytes() == before
 
 
+def test_stability_of_dated_rows_is_that_of_blocks(tmp_path):
+    """Random halves of independent random walks confirm each other; blocks in time do not."""
+    walks = np.random.default_rng(0).normal(size=(90, 6)).cumsum(axis=0)
+    days = np.arange("2020-01-01", "2020-03-31", dtype="datetime64[D]")
+    lines = [f"{day},{','.join(map(str, row))}" for day, row in zip(days, walks, strict=True)]
+    (tmp_path / "x.csv").write_text("\n".join(["date,a,b,c,d,e,f", *lines[::-1]]))  # backwards
+    out = tmp_path / "out"
+    result = ok("fit", tmp_path / "x.csv", "-o", out, "-k", 2, "--stability", 2, *QUICK)
+    summary = json.loads((out / "summary.json").read_text(encoding="utf-8"))
+    assert summary["halves"] == "blocks"
+    model = ebcd.EBCD(2, scores="integrated", start="svd", random_state=0).fit(walks)
+    rng = np.random.default_rng(0)
+    alone = [model.stability(walks, 1, method="blocks", random_state=rng) for _ in range(2)]
+    shares = [component["found_again"] for component in summary["components"]]
+    np.testing.assert_allclose(shares, sum(alone) / 2)
+    blocks = "blocks of consecutive rows, half as long as the data"
+    assert f"  found again in {blocks}: component 0 in" in result.stdout
+    text = (out / "report.md").read_text(encoding="utf-8")
+    assert f"The model was fitted again to {blocks}, each time from scratch." in text
+    assert f"of {blocks}." in text
+    assert "random halves" not in text
+    before = (out / "report.html").read_bytes()
+    ok("report", out)
+    assert (out / "report.html").read_bytes() == before
+
+
 def test_report_again_keeps_names_that_look_like_numbers(tmp_path):
     lines = [f"{i:03d},{','.join(map(str, row))}" for i, row in enumerate(COUNTS)]
     (tmp_path / "x.csv").write_text("\n".join(["id,a,b,c,d,e,f,g,h", *lines]))

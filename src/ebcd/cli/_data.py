@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ebcd._parameters import printable
 from ebcd.cli._progress import Display
@@ -95,6 +96,16 @@ class Prepared:
     def rows(self) -> Any:
         """The data as a matrix whose rows can be chosen, even if it stays on disk."""
         return self.table.values if is_sparse(self.table.values) else np.asarray(self.table.values)
+
+    @property
+    def order(self) -> NDArray[np.intp] | None:
+        """The order of the rows in time, if they have dates."""
+        return _order(self.table)
+
+    @property
+    def halves(self) -> str:
+        """How to draw halves of the rows: random ones of a time series have the same trends."""
+        return "random" if self.order is None else "blocks"
 
     def record(self) -> dict[str, Any]:
         """Return what `scores_of` needs to prepare new data in the same way."""
@@ -202,12 +213,12 @@ def _checked_spread(data: Prepared, center: bool) -> Prepared:
 
 def _checked_time(data: Prepared) -> Prepared:
     """Warn of dated rows that resemble their neighbours: chance trends look like components."""
-    days, values = days_of(data.table.row_names or []), data.table.values
-    if days is None or is_sparse(values):
+    order, values = data.order, data.table.values
+    if order is None or is_sparse(values):
         return data
     seen = _input(values, center=True, scale=True)
     varies = seen.variances > 0
-    x = np.nan_to_num((values - seen.mean) / seen.scale)[np.argsort(days, kind="stable")][:, varies]
+    x = np.nan_to_num((values - seen.mean) / seen.scale)[order][:, varies]
     alike = float((x[1:] * x[:-1]).sum() / max(x.size, 1))
     if alike <= _ALIKE:
         return data
@@ -253,17 +264,22 @@ def _input(values: Any, center: bool, scale: bool = False) -> Input:
 
 def _in_time(table: Table, option: str) -> Table:
     """Sort rows by date, since changes are from the earlier to the later row."""
-    labels = table.row_names or []
-    days = days_of(labels)
-    if days is None or (np.diff(days) >= 0).all():
+    order = _order(table)
+    if order is None or (np.diff(order) > 0).all():
         return table
-    order = np.argsort(days, kind="stable")
+    labels = table.row_names or []
     names = [labels[i] for i in order]
     note = f"rows were sorted by date for {option}: {names[0]} to {names[-1]}"
     table = replace(
         table, values=table.values[order], row_names=names, groups=table.groups_of(order.tolist())
     )
     return _noted(table, note)
+
+
+def _order(table: Table) -> NDArray[np.intp] | None:
+    """Return the order of the rows in time, if they have dates."""
+    days = days_of(table.row_names or [])
+    return None if days is None else np.argsort(days, kind="stable")
 
 
 def _noted(table: Table, note: str) -> Table:

@@ -72,12 +72,15 @@ def bootstrap_intervals(
     return np.asarray(replace(parts[0], components=components).intervals())
 
 
-def shares_found_again(model: ebcd.EBCD, X: Any, n_splits: int, shown: Display) -> Array:
+def shares_found_again(model: ebcd.EBCD, data: Prepared, n_splits: int, shown: Display) -> Array:
     """Return how often components are found again in half of the rows."""
     shown.stage("fits to halves of the rows")
-    rng = np.random.default_rng(model.random_state)
+    rng, X = np.random.default_rng(model.random_state), data.rows
+    X = X if data.order is None else X[data.order]
     sizes = _in_parts(n_splits, 1, shown)
-    found = sum(size * model.stability(X, size, random_state=rng) for size in sizes)
+    found = sum(
+        size * model.stability(X, size, method=data.halves, random_state=rng) for size in sizes
+    )
     return np.asarray(found / n_splits)
 
 
@@ -113,7 +116,7 @@ def fit_and_write(
     if n_boot is not None:
         ends = bootstrap_intervals(model, data.rows, n_boot, method, shown)
     if n_splits is not None:
-        again = shares_found_again(model, data.rows, n_splits, shown)
+        again = shares_found_again(model, data, n_splits, shown)
     shown.stage("writing the results")
     background = _background(model, data)
     scores = None if data.n_samples is not None else model.transform(table.values)
@@ -134,8 +137,10 @@ def fit_and_write(
         "intervals": _about_intervals(model, n_boot, method),
         "components": [_component(model, k, intervals) for k in range(model.n_components_)],
     }
-    for k, share in enumerate([] if again is None else again):
-        summary["components"][k]["found_again"] = share
+    if again is not None:
+        summary["halves"] = data.halves
+        for k, share in enumerate(again):
+            summary["components"][k]["found_again"] = share
     _components_frame(model, intervals).to_csv(folder / "components.csv", **CSV)
     if scores is not None:
         scores_frame(scores, table).to_csv(folder / "scores.csv", **CSV)
@@ -256,6 +261,7 @@ def _write_report(
         notes=remarks(*(summary.get(key, []) for key in ("warnings", "preparation", "notes"))),
         standardized=summary.get("steps", {}).get("standardize", False),
         stability=again or None,
+        stability_method=summary.get("halves", "random"),
         background=background,
     )
 

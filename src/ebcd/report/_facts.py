@@ -23,6 +23,10 @@ DRAWN = {  # by methods of `EBCD.bootstrap`
     "parametric": "data drawn from the fitted model",
     "rows": "rows of the data, drawn with replacement,",
 }
+HALVES = {  # by methods of `stability`
+    "random": "random halves of the rows",
+    "blocks": "blocks of consecutive rows, half as long as the data",
+}
 CARRIED = 0.9  # share of a component after which its features stop mattering
 
 
@@ -55,6 +59,7 @@ class Facts:
     standardized: bool = False  # whether features were divided by their standard deviations before
     background: Background = field(default_factory=Background)
     stability: Array | None = None  # how often components are found again in half of the rows
+    halves: str = "random"  # how these halves were drawn
 
     @property
     def method(self) -> str:
@@ -206,9 +211,11 @@ def gather(
     standardized: bool = False,
     background: Background | None = None,
     stability: Any = None,
+    halves: str = "random",
 ) -> Facts:
     """Gather what a report says; arguments as in `write_report`."""
     choice(*DRAWN).check("bootstrap_method", drawn)
+    choice(*HALVES).check("stability_method", halves)
     count, known = model.n_components_, background or Background()
     scores = _checked_scores(scores, count)
     rows = _checked_rows(row_names, scores)
@@ -233,6 +240,7 @@ def gather(
         standardized=standardized or bool(getattr(model, "scale", False)),
         background=known,
         stability=None if stability is None else checked_shares("stability", stability, count),
+        halves=halves,
     )
 
 

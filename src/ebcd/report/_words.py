@@ -10,7 +10,7 @@ import numpy as np
 from ebcd._numerics import Array
 from ebcd.plots._fit import OFTEN
 from ebcd.priors import FittedPrior
-from ebcd.report._facts import DRAWN, LISTED, Facts
+from ebcd.report._facts import DRAWN, HALVES, LISTED, Facts
 
 _SKEWED = 2.0  # skewness of an exponential distribution
 _FEW = 3  # rows that a sentence names at either end; so few do not make a period
@@ -48,7 +48,7 @@ _COVERED_BY_DRAWS = {  # as `Bootstrap` says; with drawn rows, this depends more
 }
 _WRONG = "{wrong} of the signs with lfsr < 0.01 were wrong (at most {most})."
 _STABILITY = (
-    "The model was fitted again to random halves of the rows, each time from scratch. A component "
+    "The model was fitted again to {halves}, each time from scratch. A component "
     "is found again if such a fit has a component whose absolute cosine with it is above 0.8. One "
     "that is rarely found may still be part of something real, but should not be interpreted alone."
 )
@@ -113,7 +113,7 @@ def _where_to_begin(facts: Facts) -> str:
     if facts.stability is not None:
         why = "none is found again often, so these are the largest"
         if facts.stability.max() >= OFTEN:
-            why = f"found again in at least {OFTEN:.0%} of random halves of the rows"
+            why = f"found again in at least {OFTEN:.0%} of {HALVES[facts.halves]}"
     return f"Look first at component{'s'[: len(facts.first) > 1]} {numbered(facts.first)} ({why})."
 
 
@@ -210,7 +210,7 @@ def findings(facts: Facts) -> Iterator[tuple[str, list[str]]]:
         sure = ["It does not stand out from noise."] if k in facts.weak else []
         if facts.stability is not None:
             again = percent(facts.stability[k], 0)
-            sure.append(f"Found again in {again} of random halves of the rows.")
+            sure.append(f"Found again in {again} of {HALVES[facts.halves]}.")
         yield (
             f"Component {k + 1}: {percent(share)} of the variance",
             sure + _features(facts, k) + _rows(facts, k),
@@ -317,7 +317,14 @@ def reading(facts: Facts) -> list[str]:
     units = _STANDARD_UNITS if facts.standardized else _UNITS
     lines = [_LOADINGS.format(units=units), _EXPECTED_SCORES if integrated else _SCORES]
     lines = lines if "lfsr" not in facts.tables else [*lines, _GREY, *_uncertainty(facts)]
-    return [*lines, *([_STABILITY] if facts.stability is not None else []), _NUMBERS]
+    return [*lines, *_halves(facts), _NUMBERS]
+
+
+def _halves(facts: Facts) -> list[str]:
+    """Explain what being found again means."""
+    if facts.stability is None:
+        return []
+    return [_STABILITY.format(halves=HALVES[facts.halves])]
 
 
 def _uncertainty(facts: Facts) -> list[str]:
