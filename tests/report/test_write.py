@@ -152,6 +152,28 @@ def test_missing_cells_are_counted(tmp_path, X):
     assert not pairs.others
 
 
+@pytest.mark.parametrize("p", [40, 41])
+def test_largest_correlations_are_those_of_the_picture(tmp_path, p):
+    """Other features are not looked at, so they may have larger ones."""
+    X = np.random.default_rng(0).normal(size=(60, p))
+    X[:, :2] += 3 * np.random.default_rng(1).normal(size=(60, 1))
+    page = write_report(EBCD(1).fit(X), tmp_path / "r.html", X=X)
+    text = page.with_suffix(".md").read_text(encoding="utf-8")
+    some = "Largest correlations of the 40 features with the largest loadings: x"
+    assert ("Largest correlations: x" in text) == (p == 40)
+    assert (some in text) == (p == 41)
+
+
+def test_logarithms_are_for_tails_to_the_right(tmp_path):
+    X = np.random.default_rng(0).normal(size=(50, 4))
+    for value, advised in ((-20.0, False), (20.0, True)):
+        X[0, 0] = value
+        page = write_report(EBCD(1, scores="integrated").fit(X), tmp_path / "r.html", X=X)
+        text = page.with_suffix(".md").read_text(encoding="utf-8")
+        assert "a few extreme values" in text
+        assert ("taking logarithms may help" in text) == advised
+
+
 def test_skewness_is_that_of_scipy(X):
     matrix = np.abs(X) ** 2
     expected = stats.skew(matrix, axis=0)

@@ -173,9 +173,10 @@ def data(facts: Facts) -> list[str]:
         skewed = np.argsort(-size, kind="stable")[: np.count_nonzero(size > _SKEWED)]
         if skewed.size:
             few = listed([f"{names[j]} ({signed(known.skewness[j])})" for j in skewed])
+            advice = " If all values are positive, taking logarithms may help."
             lines.append(
-                f"Skewed, so a few extreme values have a large influence: {few}. If all values "
-                "are positive, taking logarithms may help."
+                f"Skewed, so a few extreme values have a large influence: {few}."
+                f"{advice if known.skewness[skewed].max() > 0 else ''}"
             )
     return [*lines, *_correlated(facts)]
 
@@ -201,7 +202,10 @@ def _correlated(facts: Facts) -> list[str]:
     for i, j in pairs[np.argsort(-size, kind="stable")[:_FEW]]:
         value = f"{known.correlations[i, j]:.2f}".replace("-", "−")
         said.append(f"{facts.names[known.chosen[i]]} and {facts.names[known.chosen[j]]} ({value})")
-    return [f"Largest correlations: {'; '.join(said)}."]
+    among = ""
+    if len(known.chosen) < len(facts.names):
+        among = f" of the {len(known.chosen)} features with the largest loadings"
+    return [f"Largest correlations{among}: {'; '.join(said)}."]
 
 
 def findings(facts: Facts) -> Iterator[tuple[str, list[str]]]:
