@@ -273,8 +273,8 @@ def _no_space(self, target):
         ({"row_names": ["a"]}, ValueError, "row_names need the scores"),
         ({"scores": np.zeros((4, 2)), "row_names": ["a"]}, ValueError, "each of the 4 rows, got 1"),
         ({"feature_names": ["a"]}, ValueError, "feature_names must have one name"),
-        ({"pca_variance_ratio": [2.0]}, ValueError, "shares between 0 and 1"),
-        ({"pca_variance_ratio": 0.5}, ValueError, "shares between 0 and 1"),
+        ({"pca_variance_ratio": [2.0]}, ValueError, "a share between 0 and 1 for each component"),
+        ({"pca_variance_ratio": 0.5}, ValueError, "a share between 0 and 1 for each component"),
         ({"stability": [1.0]}, ValueError, "share between 0 and 1 for each of the 2 components"),
         ({"color_by": ["a"]}, ValueError, "one entry for each of the None rows"),
         ({"scores": np.zeros((4, 2)), "color_by": ["a"]}, ValueError, "of the 4 rows, got shape"),
@@ -304,7 +304,7 @@ def test_bad_models(tmp_path):
 
 def test_bad_bootstrap_intervals(tmp_path):
     model = EBCD(1).fit(np.random.default_rng(0).normal(size=(20, 4)))
-    with pytest.raises(ValueError, match=r"shape \(2, k, p\) = \(2, 1, 4\), got \(1, 4\)"):
+    with pytest.raises(ValueError, match=r"shape \(2, k, p\) = \(2, 1, 4\), got shape \(1, 4\)"):
         write_report(model, tmp_path / "r.html", bootstrap_intervals=np.zeros((1, 4)))
     assert not list(tmp_path.iterdir())
 

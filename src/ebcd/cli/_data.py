@@ -82,7 +82,7 @@ class Prepared:
     steps: Steps
     n_samples: int | None = None
     sd: Any = None  # what the columns were divided by, if anything
-    warnings: tuple[str, ...] = ()  # on what may mislead, for before the results
+    warnings: tuple[str, ...] = ()  # about what may mislead, shown before the results
 
     def fit(self, model: Any) -> Any:
         """Fit a model to the data or the covariance."""
@@ -131,7 +131,7 @@ def load(
     shown.stage(f"reading {path}")
     table = steps.apply(read_table(path, **reading))
     if is_mapped(table.values) and table.values.size <= SETTINGS.compared:
-        table = replace(table, values=np.array(table.values))  # as if it were of another format
+        table = replace(table, values=np.array(table.values))  # like data from other formats
     rows, columns = table.values.shape
     most = min(rows if n_samples is None else n_samples, columns)
     if not isinstance(n_components, str) and n_components > most > 1:
@@ -158,7 +158,7 @@ def load(
 def _show_notes(table: Table, shown: Display) -> None:
     for note in table.notes:
         shown.note(f"note: {note}")
-    if missing := len(bad_places(table.values)):  # which the report says of every column
+    if missing := len(bad_places(table.values)):  # the report has it for every column
         cells = "1 cell is" if missing == 1 else f"{missing:,} cells are"
         share = missing / np.prod(table.values.shape)
         shown.note(f"note: {cells} missing ({share:.1%} of all); the fit uses the others")
@@ -194,7 +194,7 @@ def _checked_constant(path: Path, table: Table) -> Table:
 
 
 def _checked_spread(data: Prepared, center: bool) -> Prepared:
-    """Warn where a few columns would decide the components by their units."""
+    """Warn if the units of a few columns would decide the components."""
     values, names = data.table.values, data.table.column_names
     if data.n_samples is None:
         variances = _input(values, center=center).variances
@@ -212,7 +212,7 @@ def _checked_spread(data: Prepared, center: bool) -> Prepared:
 
 
 def _checked_time(data: Prepared) -> Prepared:
-    """Warn of dated rows that resemble their neighbours: chance trends look like components."""
+    """Warn about dated rows like their neighbours: chance trends look like components."""
     order, values = data.order, data.table.values
     if order is None or is_sparse(values):
         return data
@@ -258,7 +258,7 @@ def standardized(table: Table, steps: Steps) -> Prepared:
 
 
 def _input(values: Any, center: bool, scale: bool = False) -> Input:
-    """Take data of which cells may be missing."""
+    """Check data in which cells may be missing."""
     return as_input(values, center, scale, reading=Reading(holes=True))
 
 

@@ -61,7 +61,7 @@ def fit_model(model: ebcd.EBCD, data: Prepared, shown: Display) -> tuple[list[st
 def bootstrap_intervals(
     model: ebcd.EBCD, X: Any, n_boot: int, method: str, shown: Display
 ) -> Array:
-    """Return 95% intervals of bootstrap fits, made in parts to show how far it is."""
+    """Return 95% intervals of bootstrap fits, made in parts to show the progress."""
     shown.stage("bootstrap fits")
     rng = np.random.default_rng(model.random_state)
     parts: list[Any] = [
@@ -85,9 +85,9 @@ def shares_found_again(model: ebcd.EBCD, data: Prepared, n_splits: int, shown: D
 
 
 def _in_parts(count: int, least: int, shown: Display) -> Iterator[int]:
-    """Cut work into parts of at least that size, and show how far it is after each.
+    """Split work into parts of at least this size, and show the progress after each.
 
-    Parts are as many as they are long, since each of them prepares its draws anew.
+    The square root of the work is a compromise: every part has a cost of its own.
     """
     done = 0
     for numbers in np.array_split(range(count), min(max(count // least, 1), math.isqrt(count))):
@@ -222,7 +222,7 @@ def scores_frame(scores: Any, table: Table) -> pd.DataFrame:
 
 
 def _index(names: Any, title: str) -> pd.Index:
-    """Return names for a CSV file; those that look like formulas have an apostrophe in front."""
+    """Return names for a CSV file, with an apostrophe before those that look like formulas."""
     import pandas as pd
 
     safe = [_harmless(str(name)) for name in (title, *names)]

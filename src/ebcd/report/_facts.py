@@ -231,7 +231,7 @@ def gather(
         source=None if source is None else printable(source),
         names=[printable(str(name)) for name in model._feature_names(feature_names)],
         tables=tables,
-        pca_ratio=_pca_ratio(model, known, _checked_ratio(pca_ratio)),
+        pca_ratio=_pca_ratio(model, known, pca_ratio),
         scores=scores,
         rows=rows,
         days=None if rows is None else days_of(rows),
@@ -251,8 +251,9 @@ def _total(model: Readable, background: Background) -> float:
     return float(model.explained_variance_.sum() / (model.explained_variance_ratio_.sum() or 1.0))
 
 
-def _pca_ratio(model: Readable, background: Background, given: Array | None) -> Array | None:
+def _pca_ratio(model: Readable, background: Background, given: Any) -> Array | None:
     """Return the shares of the variance of principal components, if these are known."""
+    given = None if given is None else checked_shares("pca_variance_ratio", given)
     found = background.pca_ratio(model._units, _total(model, background))
     return given if found is None and not getattr(model, "scale", False) else found
 
@@ -260,25 +261,23 @@ def _pca_ratio(model: Readable, background: Background, given: Array | None) -> 
 def _checked_intervals(intervals: Any, model: Readable) -> Array:
     if intervals is None:
         return np.asarray(model.credible_intervals())
-    array = np.asarray(intervals, dtype=np.float64)
-    expected = (2, *model.components_.shape)
-    if array.shape != expected:
-        raise ValueError(
-            f"bootstrap_intervals must have shape (2, k, p) = {expected}, got {array.shape}"
-        )
-    return array
+    shape = (2, *model.components_.shape)
+    return _checked("bootstrap_intervals", intervals, shape, f"shape (2, k, p) = {shape}")
 
 
 def _checked_scores(scores: Any, n_components: int) -> Array | None:
     if scores is None:
         return None
-    scores = np.asarray(scores, dtype=np.float64)
-    if scores.ndim != 2 or scores.shape[1] != n_components:
-        raise ValueError(
-            f"scores must have a row for each sample and a column for each of the {n_components} "
-            f"components, got shape {scores.shape}"
-        )
-    return np.asarray(scores)
+    words = f"a row for each sample and a column for each of the {n_components} components"
+    return _checked("scores", scores, (*np.shape(scores)[:1], n_components), words)
+
+
+def _checked(name: str, values: Any, shape: tuple[int, ...], words: str) -> Array:
+    """Return values as an array of a shape, which errors describe in words."""
+    array = np.asarray(values, dtype=np.float64)
+    if array.shape != shape:
+        raise ValueError(f"{name} must have {words}, got shape {array.shape}")
+    return array
 
 
 def _checked_rows(row_names: Any, scores: Array | None) -> list[str] | None:
@@ -292,15 +291,3 @@ def _checked_rows(row_names: Any, scores: Array | None) -> list[str] | None:
             f"row_names must have one name for each of the {len(scores)} rows, got {len(labels)}"
         )
     return labels
-
-
-def _checked_ratio(ratio: Any) -> Array | None:
-    if ratio is None:
-        return None
-    array = np.asarray(ratio, dtype=np.float64)
-    if array.ndim != 1 or not ((array >= 0) & (array <= 1 + 1e-9)).all():
-        raise ValueError(
-            "pca_variance_ratio must be a list of shares between 0 and 1, one for each principal "
-            f"component, got {ratio!r}"
-        )
-    return array
