@@ -746,6 +746,21 @@ def test_stability(table, tmp_path):
     assert (out / "report.html").read_bytes() == before
 
 
+def test_dates_that_repeat_are_noted_where_changes_are_taken(tmp_path):
+    days = ["2020-01-01", "2020-01-02", "2020-01-02", "2020-01-03", "2020-01-04"]
+    lines = [f"{day},{i * i},{i % 3}" for i, day in enumerate(days)]
+    (tmp_path / "x.csv").write_text("\n".join(["date,a,b", *lines]), encoding="utf-8")
+    result = ok("fit", tmp_path / "x.csv", "-o", tmp_path / "o", "-k", 1, "--difference", *QUICK)
+    assert "note: 1 row has the date of the row before, so not all changes" in result.stderr
+
+
+def test_table_with_a_value_in_each_row_is_to_be_reshaped(tmp_path):
+    lines = [f"{day},{name},{day + len(name)}" for day in range(5) for name in ("oil", "corn")]
+    (tmp_path / "x.csv").write_text("\n".join(["day,name,price", *lines]), encoding="utf-8")
+    message = error("fit", tmp_path / "x.csv", "-o", tmp_path / "o", "--index", "day")
+    assert message.endswith("or reshape a table with one value in each row to a column per feature")
+
+
 def test_stability_of_dated_rows_is_that_of_blocks(tmp_path):
     """Random halves of independent random walks confirm each other; blocks in time do not."""
     walks = np.random.default_rng(0).normal(size=(90, 6)).cumsum(axis=0)

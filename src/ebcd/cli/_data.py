@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import warnings
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
@@ -265,10 +266,17 @@ def _input(values: Any, center: bool, scale: bool = False) -> Input:
 def _in_time(table: Table, option: str) -> Table:
     """Sort rows by date, since changes are from the earlier to the later row."""
     order = _order(table)
-    if order is None or (np.diff(order) > 0).all():
+    if order is None:
         return table
     labels = table.row_names or []
     names = [labels[i] for i in order]
+    if again := sum(one == other for one, other in itertools.pairwise(names)):
+        rows = f"{count(again, 'row')} {'has' if again == 1 else 'have'}"
+        table = _noted(
+            table, f"{rows} the date of the row before, so not all changes are over time"
+        )
+    if (np.diff(order) > 0).all():
+        return table
     note = f"rows were sorted by date for {option}: {names[0]} to {names[-1]}"
     table = replace(
         table, values=table.values[order], row_names=names, groups=table.groups_of(order.tolist())

@@ -10,10 +10,10 @@ import numpy as np
 from ebcd._numerics import Array
 from ebcd.plots._fit import OFTEN
 from ebcd.priors import FittedPrior
-from ebcd.report._facts import DRAWN, HALVES, LISTED, Facts
+from ebcd.report._facts import AT_ONCE, DRAWN, HALVES, LISTED, Facts
 
 _SKEWED = 2.0  # skewness of an exponential distribution
-_FEW = 3  # rows that a sentence names at either end; so few do not make a period
+_FEW = AT_ONCE // 2  # rows that a sentence names at either end; so few do not make a period
 
 _UNITS, _STANDARD_UNITS = "its own units", "standard deviations of that feature"
 _LOADINGS = (
