@@ -746,6 +746,47 @@ def test_stability(table, tmp_path):
     assert (out / "report.html").read_bytes() == before
 
 
+def test_dates_that_repeat_are_noted_where_changes_are_taken(tmp_path):
+    days = ["2020-01-01", "2020-01-02", "2020-01-02", "2020-01-03", "2020-01-04"]
+    lines = [f"{day},{i * i},{i % 3}" for i, day in enumerate(days)]
+    (tmp_path / "x.csv").write_text("\n".join(["date,a,b", *lines]), encoding="utf-8")
+    result = ok("fit", tmp_path / "x.csv", "-o", tmp_path / "o", "-k", 1, "--difference", *QUICK)
+    assert "note: 1 row has the date of the row before, so not all changes" in result.stderr
+
+
+def test_table_with_a_value_in_each_row_is_to_be_reshaped(tmp_path):
+    lines = [f"{day},{name},{day + len(name)}" for day in range(5) for name in ("oil", "corn")]
+    (tmp_path / "x.csv").write_text("\n".join(["day,name,price", *lines]), encoding="utf-8")
+    message = error("fit", tmp_path / "x.csv", "-o", tmp_path / "o", "--index", "day")
+    assert message.endswith("or reshape a table with one value in each row to a column per feature")
+
+
+def test_stability_of_dated_rows_is_that_of_blocks(tmp_path):
+    """Random halves of independent random walks confirm each other; blocks in time do not."""
+    walks = np.random.default_rng(0).normal(size=(90, 6)).cumsum(axis=0)
+    days = np.arange("2020-01-01", "2020-03-31", dtype="datetime64[D]")
+    lines = [f"{day},{','.join(map(str, row))}" for day, row in zip(days, walks, strict=True)]
+    (tmp_path / "x.csv").write_text("\n".join(["date,a,b,c,d,e,f", *lines[::-1]]))  # backwards
+    out = tmp_path / "out"
+    result = ok("fit", tmp_path / "x.csv", "-o", out, "-k", 2, "--stability", 2, *QUICK)
+    summary = json.loads((out / "summary.json").read_text(encoding="utf-8"))
+    assert summary["halves"] == "blocks"
+    model = ebcd.EBCD(2, scores="integrated", start="svd", random_state=0).fit(walks)
+    rng = np.random.default_rng(0)
+    alone = [model.stability(walks, 1, method="blocks", random_state=rng) for _ in range(2)]
+    shares = [component["found_again"] for component in summary["components"]]
+    np.testing.assert_allclose(shares, sum(alone) / 2)
+    blocks = "blocks of consecutive rows, half as long as the data"
+    assert f"  found again in {blocks}: component 0 in" in result.stdout
+    text = (out / "report.md").read_text(encoding="utf-8")
+    assert f"The model was fitted again to {blocks}, each time from scratch." in text
+    assert f"of {blocks}." in text
+    assert "random halves" not in text
+    before = (out / "report.html").read_bytes()
+    ok("report", out)
+    assert (out / "report.html").read_bytes() == before
+
+
 def test_report_again_keeps_names_that_look_like_numbers(tmp_path):
     lines = [f"{i:03d},{','.join(map(str, row))}" for i, row in enumerate(COUNTS)]
     (tmp_path / "x.csv").write_text("\n".join(["id,a,b,c,d,e,f,g,h", *lines]))

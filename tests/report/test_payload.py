@@ -11,6 +11,7 @@ import pytest
 
 from ebcd import EBCD
 from ebcd.report import _page, write_report
+from ebcd.report._background import Background
 from ebcd.report._encode import split_decimals
 from ebcd.report._page import PageSettings
 
@@ -273,7 +274,8 @@ def test_groups_follow_the_rows_that_are_kept(tmp_path, model, data, monkeypatch
     np.testing.assert_allclose(found["scores"], model.transform(data)[rows].T, rtol=1e-6)
 
 
-def test_other_methods_beside_ours(tmp_path, model, data):
+def test_other_methods_beside_ours(tmp_path, model, data, monkeypatch):
+    monkeypatch.setattr(_page, "LISTED", 25)  # all features
     page = write_report(model, tmp_path / "a.html", X=data).read_text(encoding="utf-8")
     header, found = unpack(page)
     centred = data - data.mean(axis=0)
@@ -293,14 +295,17 @@ def test_other_methods_beside_ours(tmp_path, model, data):
     np.testing.assert_array_equal(found["compared"], range(25))
 
 
-def test_others_of_few_features_if_there_are_many(tmp_path, model, data, monkeypatch):
-    monkeypatch.setattr(_page, "SETTINGS", PageSettings(compared=20))
+def test_others_have_the_features_that_the_chart_shows(tmp_path, model, data):
     page = write_report(model, tmp_path / "a.html", X=data).read_text(encoding="utf-8")
-    _, found = unpack(page)
+    header, found = unpack(page)
     which = found["compared"].astype(int)
-    assert len(which) == 10
-    assert {0, 10} < set(which)
-    assert found["other_PCA"].shape == (2, 10)
+    known = Background.of(model, data).others
+    for k in range(2):
+        size = np.max([np.abs(one[k]) for one in (model.components_, *known.values())], axis=0)
+        assert set(np.argsort(-size)[: header["listed"]]) <= set(which)
+    assert found["other_PCA"].shape == (2, len(which))
+    assert len(which) <= 2 * header["listed"]
+    np.testing.assert_allclose(found["other_PCA"], known["PCA"][:, which], rtol=1e-3)
 
 
 def test_correlations(tmp_path, model, data):

@@ -152,6 +152,28 @@ def test_missing_cells_are_counted(tmp_path, X):
     assert not pairs.others
 
 
+@pytest.mark.parametrize("p", [40, 41])
+def test_largest_correlations_are_those_of_the_picture(tmp_path, p):
+    """Other features are not looked at, so they may have larger ones."""
+    X = np.random.default_rng(0).normal(size=(60, p))
+    X[:, :2] += 3 * np.random.default_rng(1).normal(size=(60, 1))
+    page = write_report(EBCD(1).fit(X), tmp_path / "r.html", X=X)
+    text = page.with_suffix(".md").read_text(encoding="utf-8")
+    some = "Largest correlations of the 40 features with the largest loadings: x"
+    assert ("Largest correlations: x" in text) == (p == 40)
+    assert (some in text) == (p == 41)
+
+
+def test_logarithms_are_for_tails_to_the_right(tmp_path):
+    X = np.random.default_rng(0).normal(size=(50, 4))
+    for value, advised in ((-20.0, False), (20.0, True)):
+        X[0, 0] = value
+        page = write_report(EBCD(1, scores="integrated").fit(X), tmp_path / "r.html", X=X)
+        text = page.with_suffix(".md").read_text(encoding="utf-8")
+        assert "a few extreme values" in text
+        assert ("taking logarithms may help" in text) == advised
+
+
 def test_skewness_is_that_of_scipy(X):
     matrix = np.abs(X) ** 2
     expected = stats.skew(matrix, axis=0)
@@ -251,8 +273,8 @@ def _no_space(self, target):
         ({"row_names": ["a"]}, ValueError, "row_names need the scores"),
         ({"scores": np.zeros((4, 2)), "row_names": ["a"]}, ValueError, "each of the 4 rows, got 1"),
         ({"feature_names": ["a"]}, ValueError, "feature_names must have one name"),
-        ({"pca_variance_ratio": [2.0]}, ValueError, "shares between 0 and 1"),
-        ({"pca_variance_ratio": 0.5}, ValueError, "shares between 0 and 1"),
+        ({"pca_variance_ratio": [2.0]}, ValueError, "a share between 0 and 1 for each component"),
+        ({"pca_variance_ratio": 0.5}, ValueError, "a share between 0 and 1 for each component"),
         ({"stability": [1.0]}, ValueError, "share between 0 and 1 for each of the 2 components"),
         ({"color_by": ["a"]}, ValueError, "one entry for each of the None rows"),
         ({"scores": np.zeros((4, 2)), "color_by": ["a"]}, ValueError, "of the 4 rows, got shape"),
@@ -282,7 +304,7 @@ def test_bad_models(tmp_path):
 
 def test_bad_bootstrap_intervals(tmp_path):
     model = EBCD(1).fit(np.random.default_rng(0).normal(size=(20, 4)))
-    with pytest.raises(ValueError, match=r"shape \(2, k, p\) = \(2, 1, 4\), got \(1, 4\)"):
+    with pytest.raises(ValueError, match=r"shape \(2, k, p\) = \(2, 1, 4\), got shape \(1, 4\)"):
         write_report(model, tmp_path / "r.html", bootstrap_intervals=np.zeros((1, 4)))
     assert not list(tmp_path.iterdir())
 

@@ -20,7 +20,7 @@ def main() -> None:
         if sys.argv[1:] == ["--version"]:  # works without the extra
             print(f"ebcd {ebcd.__version__}")  # noqa: T201 - the output that was asked for
             return
-        print(  # noqa: T201 - there is nothing else to say it with
+        print(  # noqa: T201 - neither Typer nor Rich can print it
             'the command line needs Typer and Rich: pip install "ebcd[cli]"', file=sys.stderr
         )
         sys.exit(2)

@@ -36,7 +36,7 @@ from ebcd.cli._results import (
 from ebcd.data.files._table import Table
 from ebcd.datasets import load_us_employment
 from ebcd.estimators._readable import HINT
-from ebcd.report._facts import DRAWN
+from ebcd.report._facts import DRAWN, HALVES
 
 app = typer.Typer(
     cls=Commands,
@@ -134,7 +134,7 @@ def _print_summary(
             echo(f"  intervals in the files are those of {draws}")
         if again := [one["found_again"] for one in summary["components"] if "found_again" in one]:
             shares = ", ".join(f"component {k} in {share:.0%}" for k, share in enumerate(again))
-            echo(f"  found again in random halves of the rows: {shares}")
+            echo(f"  found again in {HALVES[summary['halves']]}: {shares}")
         echo(f"\nresults: {output}\nreport:  {output / 'report.html'}")
 
 

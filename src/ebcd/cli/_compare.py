@@ -86,7 +86,7 @@ class CompareCommand(TyperCommand):
     """A command with an option ``--priors`` whose value may be left out."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Insert the usual families after ``--priors`` unless words follow it that name no file."""
+        """Insert the usual families after ``--priors`` unless names of families follow it."""
         if "--priors" in args:
             after = args.index("--priors") + 1
             following = "".join(args[after : after + 1])
@@ -97,7 +97,7 @@ class CompareCommand(TyperCommand):
 
 
 def check_priors(names: list[str], others: bool) -> list[str]:
-    """Check the names of prior families, which do not go along with other methods."""
+    """Check the names of prior families, which cannot be combined with other methods."""
     if others:
         raise ValueError("--priors compares prior families only; leave out --method and --all")
     for name in names:

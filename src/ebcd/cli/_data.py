@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import warnings
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
@@ -9,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ebcd._parameters import printable
 from ebcd.cli._progress import Display
@@ -81,7 +83,7 @@ class Prepared:
     steps: Steps
     n_samples: int | None = None
     sd: Any = None  # what the columns were divided by, if anything
-    warnings: tuple[str, ...] = ()  # on what may mislead, for before the results
+    warnings: tuple[str, ...] = ()  # about what may mislead, shown before the results
 
     def fit(self, model: Any) -> Any:
         """Fit a model to the data or the covariance."""
@@ -95,6 +97,16 @@ class Prepared:
     def rows(self) -> Any:
         """The data as a matrix whose rows can be chosen, even if it stays on disk."""
         return self.table.values if is_sparse(self.table.values) else np.asarray(self.table.values)
+
+    @property
+    def order(self) -> NDArray[np.intp] | None:
+        """The order of the rows in time, if they have dates."""
+        return _order(self.table)
+
+    @property
+    def halves(self) -> str:
+        """How to draw halves of the rows: random ones of a time series have the same trends."""
+        return "random" if self.order is None else "blocks"
 
     def record(self) -> dict[str, Any]:
         """Return what `scores_of` needs to prepare new data in the same way."""
@@ -120,7 +132,7 @@ def load(
     shown.stage(f"reading {path}")
     table = steps.apply(read_table(path, **reading))
     if is_mapped(table.values) and table.values.size <= SETTINGS.compared:
-        table = replace(table, values=np.array(table.values))  # as if it were of another format
+        table = replace(table, values=np.array(table.values))  # like data from other formats
     rows, columns = table.values.shape
     most = min(rows if n_samples is None else n_samples, columns)
     if not isinstance(n_components, str) and n_components > most > 1:
@@ -147,7 +159,7 @@ def load(
 def _show_notes(table: Table, shown: Display) -> None:
     for note in table.notes:
         shown.note(f"note: {note}")
-    if missing := len(bad_places(table.values)):  # which the report says of every column
+    if missing := len(bad_places(table.values)):  # the report has it for every column
         cells = "1 cell is" if missing == 1 else f"{missing:,} cells are"
         share = missing / np.prod(table.values.shape)
         shown.note(f"note: {cells} missing ({share:.1%} of all); the fit uses the others")
@@ -183,7 +195,7 @@ def _checked_constant(path: Path, table: Table) -> Table:
 
 
 def _checked_spread(data: Prepared, center: bool) -> Prepared:
-    """Warn where a few columns would decide the components by their units."""
+    """Warn if the units of a few columns would decide the components."""
     values, names = data.table.values, data.table.column_names
     if data.n_samples is None:
         variances = _input(values, center=center).variances
@@ -201,13 +213,13 @@ def _checked_spread(data: Prepared, center: bool) -> Prepared:
 
 
 def _checked_time(data: Prepared) -> Prepared:
-    """Warn of dated rows that resemble their neighbours: chance trends look like components."""
-    days, values = days_of(data.table.row_names or []), data.table.values
-    if days is None or is_sparse(values):
+    """Warn about dated rows like their neighbours: chance trends look like components."""
+    order, values = data.order, data.table.values
+    if order is None or is_sparse(values):
         return data
     seen = _input(values, center=True, scale=True)
     varies = seen.variances > 0
-    x = np.nan_to_num((values - seen.mean) / seen.scale)[np.argsort(days, kind="stable")][:, varies]
+    x = np.nan_to_num((values - seen.mean) / seen.scale)[order][:, varies]
     alike = float((x[1:] * x[:-1]).sum() / max(x.size, 1))
     if alike <= _ALIKE:
         return data
@@ -247,23 +259,35 @@ def standardized(table: Table, steps: Steps) -> Prepared:
 
 
 def _input(values: Any, center: bool, scale: bool = False) -> Input:
-    """Take data of which cells may be missing."""
+    """Check data in which cells may be missing."""
     return as_input(values, center, scale, reading=Reading(holes=True))
 
 
 def _in_time(table: Table, option: str) -> Table:
     """Sort rows by date, since changes are from the earlier to the later row."""
-    labels = table.row_names or []
-    days = days_of(labels)
-    if days is None or (np.diff(days) >= 0).all():
+    order = _order(table)
+    if order is None:
         return table
-    order = np.argsort(days, kind="stable")
+    labels = table.row_names or []
     names = [labels[i] for i in order]
+    if again := sum(one == other for one, other in itertools.pairwise(names)):
+        rows = f"{count(again, 'row')} {'has' if again == 1 else 'have'}"
+        table = _noted(
+            table, f"{rows} the date of the row before, so not all changes are over time"
+        )
+    if (np.diff(order) > 0).all():
+        return table
     note = f"rows were sorted by date for {option}: {names[0]} to {names[-1]}"
     table = replace(
         table, values=table.values[order], row_names=names, groups=table.groups_of(order.tolist())
     )
     return _noted(table, note)
+
+
+def _order(table: Table) -> NDArray[np.intp] | None:
+    """Return the order of the rows in time, if they have dates."""
+    days = days_of(table.row_names or [])
+    return None if days is None else np.argsort(days, kind="stable")
 
 
 def _noted(table: Table, note: str) -> Table:

@@ -41,7 +41,7 @@ class Commands(TyperGroup):
 def one_line_errors(checkpoint: str | None = None) -> Iterator[None]:
     """Turn errors into one line and an exit code; after a signal, the one that shells use.
 
-    Whoever interrupts a fit is told of its `checkpoint`, if there is one.
+    The message after an interruption mentions the `checkpoint`, if there is one.
     """
     try:
         yield
@@ -49,7 +49,7 @@ def one_line_errors(checkpoint: str | None = None) -> Iterator[None]:
             sys.stdout.flush()
     except (typer.Exit, _UsageError):
         raise
-    except BrokenPipeError:  # whoever reads our output, such as head, has seen enough
+    except BrokenPipeError:  # the reader of our output, such as head, has seen enough
         with Path(os.devnull).open("w") as nowhere:  # or Python complains about the rest at exit
             os.dup2(nowhere.fileno(), sys.stdout.fileno())
         raise typer.Exit(141) from None
@@ -79,5 +79,5 @@ def _report(message: str) -> int:
 
 
 def echo(words: Any, err: bool = False) -> None:
-    """Print what may contain names from files, which terminals must not take for commands."""
+    """Print text that may hold names from files, so that no terminal takes them for commands."""
     typer.echo(printable(str(words)), err=err)

@@ -61,7 +61,7 @@ def fit_model(model: ebcd.EBCD, data: Prepared, shown: Display) -> tuple[list[st
 def bootstrap_intervals(
     model: ebcd.EBCD, X: Any, n_boot: int, method: str, shown: Display
 ) -> Array:
-    """Return 95% intervals of bootstrap fits, made in parts to show how far it is."""
+    """Return 95% intervals of bootstrap fits, made in parts to show the progress."""
     shown.stage("bootstrap fits")
     rng = np.random.default_rng(model.random_state)
     parts: list[Any] = [
@@ -72,19 +72,22 @@ def bootstrap_intervals(
     return np.asarray(replace(parts[0], components=components).intervals())
 
 
-def shares_found_again(model: ebcd.EBCD, X: Any, n_splits: int, shown: Display) -> Array:
+def shares_found_again(model: ebcd.EBCD, data: Prepared, n_splits: int, shown: Display) -> Array:
     """Return how often components are found again in half of the rows."""
     shown.stage("fits to halves of the rows")
-    rng = np.random.default_rng(model.random_state)
+    rng, X = np.random.default_rng(model.random_state), data.rows
+    X = X if data.order is None else X[data.order]
     sizes = _in_parts(n_splits, 1, shown)
-    found = sum(size * model.stability(X, size, random_state=rng) for size in sizes)
+    found = sum(
+        size * model.stability(X, size, method=data.halves, random_state=rng) for size in sizes
+    )
     return np.asarray(found / n_splits)
 
 
 def _in_parts(count: int, least: int, shown: Display) -> Iterator[int]:
-    """Cut work into parts of at least that size, and show how far it is after each.
+    """Split work into parts of at least this size, and show the progress after each.
 
-    Parts are as many as they are long, since each of them prepares its draws anew.
+    The square root of the work is a compromise: every part has a cost of its own.
     """
     done = 0
     for numbers in np.array_split(range(count), min(max(count // least, 1), math.isqrt(count))):
@@ -113,7 +116,7 @@ def fit_and_write(
     if n_boot is not None:
         ends = bootstrap_intervals(model, data.rows, n_boot, method, shown)
     if n_splits is not None:
-        again = shares_found_again(model, data.rows, n_splits, shown)
+        again = shares_found_again(model, data, n_splits, shown)
     shown.stage("writing the results")
     background = _background(model, data)
     scores = None if data.n_samples is not None else model.transform(table.values)
@@ -134,8 +137,10 @@ def fit_and_write(
         "intervals": _about_intervals(model, n_boot, method),
         "components": [_component(model, k, intervals) for k in range(model.n_components_)],
     }
-    for k, share in enumerate([] if again is None else again):
-        summary["components"][k]["found_again"] = share
+    if again is not None:
+        summary["halves"] = data.halves
+        for k, share in enumerate(again):
+            summary["components"][k]["found_again"] = share
     _components_frame(model, intervals).to_csv(folder / "components.csv", **CSV)
     if scores is not None:
         scores_frame(scores, table).to_csv(folder / "scores.csv", **CSV)
@@ -217,7 +222,7 @@ def scores_frame(scores: Any, table: Table) -> pd.DataFrame:
 
 
 def _index(names: Any, title: str) -> pd.Index:
-    """Return names for a CSV file; those that look like formulas have an apostrophe in front."""
+    """Return names for a CSV file, with an apostrophe before those that look like formulas."""
     import pandas as pd
 
     safe = [_harmless(str(name)) for name in (title, *names)]
@@ -256,6 +261,7 @@ def _write_report(
         notes=remarks(*(summary.get(key, []) for key in ("warnings", "preparation", "notes"))),
         standardized=summary.get("steps", {}).get("standardize", False),
         stability=again or None,
+        stability_method=summary.get("halves", "random"),
         background=background,
     )
 

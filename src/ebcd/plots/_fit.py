@@ -262,14 +262,13 @@ def stability(model: Any, shares: Any, *, ax: Any = None) -> Axes:
     return axes
 
 
-def checked_shares(name: str, shares: Any, count: int) -> Array:
-    """Return shares from 0 to 1, one for each component."""
+def checked_shares(name: str, shares: Any, count: int | None = None) -> Array:
+    """Return shares from 0 to 1, one for each of the components, whose number may be given."""
     array = np.asarray(shares, dtype=np.float64)
-    if array.shape != (count,) or not ((array >= 0) & (array <= 1)).all():
-        raise ValueError(
-            f"{name} must be a share between 0 and 1 for each of the {count} components, as "
-            f"model.stability(X) returns them, got {shares!r}"
-        )
+    right = array.ndim == 1 and count in (None, array.size)
+    if not (right and ((array >= 0) & (array <= 1 + 1e-9)).all()):  # shares may be rounded
+        which = "component" if count is None else f"of the {count} components"
+        raise ValueError(f"{name} must be a share between 0 and 1 for each {which}, got {shares!r}")
     return array
 
 

@@ -112,7 +112,7 @@ def biplot(
         A number or category for each sample, by which points are coloured; for example a column
         of a data frame that was not fitted.
     labels : array-like of length n, optional
-        Names of the samples; the 40 outermost are written beside their points if there is room.
+        Names of the samples; the 60 outermost are written beside their points if there is room.
     n : int, default 10
         Maximum number of arrows: the features with the largest loadings of the two. With
         ``scale=True`` these are loadings of the scaled data. There is room for about 20 names.

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.text import Text
 
-__all__ = ["BLUE", "GREY", "INK", "one_axes", "short", "tidy"]  # from below
+__all__ = ["BLUE", "GREY", "INK", "one_axes", "short", "tidy"]  # re-exported from `_axes`
 
 POSITIVE, NEGATIVE = COLOURS["positive"], COLOURS["negative"]
 PALETTE = tuple(COLOURS[f"g{i}"] for i in range(9))

@@ -1,4 +1,4 @@
-"""What a report says of the data and of other methods, apart from the model and its scores."""
+"""What a report says about the data and about other methods."""
 
 from __future__ import annotations
 

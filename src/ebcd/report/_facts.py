@@ -23,6 +23,10 @@ DRAWN = {  # by methods of `EBCD.bootstrap`
     "parametric": "data drawn from the fitted model",
     "rows": "rows of the data, drawn with replacement,",
 }
+HALVES = {  # by methods of `stability`
+    "random": "random halves of the rows",
+    "blocks": "blocks of consecutive rows, half as long as the data",
+}
 CARRIED = 0.9  # share of a component after which its features stop mattering
 
 
@@ -55,6 +59,7 @@ class Facts:
     standardized: bool = False  # whether features were divided by their standard deviations before
     background: Background = field(default_factory=Background)
     stability: Array | None = None  # how often components are found again in half of the rows
+    halves: str = "random"  # how these halves were drawn
 
     @property
     def method(self) -> str:
@@ -206,9 +211,11 @@ def gather(
     standardized: bool = False,
     background: Background | None = None,
     stability: Any = None,
+    halves: str = "random",
 ) -> Facts:
     """Gather what a report says; arguments as in `write_report`."""
     choice(*DRAWN).check("bootstrap_method", drawn)
+    choice(*HALVES).check("stability_method", halves)
     count, known = model.n_components_, background or Background()
     scores = _checked_scores(scores, count)
     rows = _checked_rows(row_names, scores)
@@ -224,7 +231,7 @@ def gather(
         source=None if source is None else printable(source),
         names=[printable(str(name)) for name in model._feature_names(feature_names)],
         tables=tables,
-        pca_ratio=_pca_ratio(model, known, _checked_ratio(pca_ratio)),
+        pca_ratio=_pca_ratio(model, known, pca_ratio),
         scores=scores,
         rows=rows,
         days=None if rows is None else days_of(rows),
@@ -233,6 +240,7 @@ def gather(
         standardized=standardized or bool(getattr(model, "scale", False)),
         background=known,
         stability=None if stability is None else checked_shares("stability", stability, count),
+        halves=halves,
     )
 
 
@@ -243,8 +251,9 @@ def _total(model: Readable, background: Background) -> float:
     return float(model.explained_variance_.sum() / (model.explained_variance_ratio_.sum() or 1.0))
 
 
-def _pca_ratio(model: Readable, background: Background, given: Array | None) -> Array | None:
+def _pca_ratio(model: Readable, background: Background, given: Any) -> Array | None:
     """Return the shares of the variance of principal components, if these are known."""
+    given = None if given is None else checked_shares("pca_variance_ratio", given)
     found = background.pca_ratio(model._units, _total(model, background))
     return given if found is None and not getattr(model, "scale", False) else found
 
@@ -252,25 +261,23 @@ def _pca_ratio(model: Readable, background: Background, given: Array | None) -> 
 def _checked_intervals(intervals: Any, model: Readable) -> Array:
     if intervals is None:
         return np.asarray(model.credible_intervals())
-    array = np.asarray(intervals, dtype=np.float64)
-    expected = (2, *model.components_.shape)
-    if array.shape != expected:
-        raise ValueError(
-            f"bootstrap_intervals must have shape (2, k, p) = {expected}, got {array.shape}"
-        )
-    return array
+    shape = (2, *model.components_.shape)
+    return _checked("bootstrap_intervals", intervals, shape, f"shape (2, k, p) = {shape}")
 
 
 def _checked_scores(scores: Any, n_components: int) -> Array | None:
     if scores is None:
         return None
-    scores = np.asarray(scores, dtype=np.float64)
-    if scores.ndim != 2 or scores.shape[1] != n_components:
-        raise ValueError(
-            f"scores must have a row for each sample and a column for each of the {n_components} "
-            f"components, got shape {scores.shape}"
-        )
-    return np.asarray(scores)
+    words = f"a row for each sample and a column for each of the {n_components} components"
+    return _checked("scores", scores, (*np.shape(scores)[:1], n_components), words)
+
+
+def _checked(name: str, values: Any, shape: tuple[int, ...], words: str) -> Array:
+    """Return values as an array of a shape, which errors describe in words."""
+    array = np.asarray(values, dtype=np.float64)
+    if array.shape != shape:
+        raise ValueError(f"{name} must have {words}, got shape {array.shape}")
+    return array
 
 
 def _checked_rows(row_names: Any, scores: Array | None) -> list[str] | None:
@@ -284,15 +291,3 @@ def _checked_rows(row_names: Any, scores: Array | None) -> list[str] | None:
             f"row_names must have one name for each of the {len(scores)} rows, got {len(labels)}"
         )
     return labels
-
-
-def _checked_ratio(ratio: Any) -> Array | None:
-    if ratio is None:
-        return None
-    array = np.asarray(ratio, dtype=np.float64)
-    if array.ndim != 1 or not ((array >= 0) & (array <= 1 + 1e-9)).all():
-        raise ValueError(
-            "pca_variance_ratio must be a list of shares between 0 and 1, one for each principal "
-            f"component, got {ratio!r}"
-        )
-    return array

@@ -21,7 +21,7 @@ from ebcd.fitting._methods import unit_rows
 from ebcd.plots._style import PALETTE
 from ebcd.report import _words
 from ebcd.report._encode import Block
-from ebcd.report._facts import Facts
+from ebcd.report._facts import LISTED, Facts
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,6 @@ class PageSettings:
     bytes: int = 4_950_000
     loadings: int = 400_000
     scores: int = 200_000
-    compared: int = 10_000  # loadings of each other method, of which a chart shows the largest
     precise: int = 100_000  # numbers up to which they have 7 digits; beyond, 4 digits
 
 
@@ -156,6 +155,7 @@ def payload(facts: Facts, n_features: int) -> tuple[dict[str, Any], str]:
         "stability": None if facts.stability is None else facts.stability.tolist(),
         "groups": _add_groups(block, facts, rows),
         "others": _add_others(block, facts, kept),
+        "listed": LISTED,
         "standardError": facts.standard_error,
         "contents": block.contents,
     }
@@ -185,11 +185,11 @@ def _add_groups(block: Block, facts: Facts, rows: np.ndarray) -> list[dict[str, 
 
 
 def _add_others(block: Block, facts: Facts, kept: np.ndarray) -> list[dict[str, Any]]:
-    """Add loadings of other methods, of as many features as fit, and cosines with them."""
+    """Add the loadings of other methods that a chart shows, and cosines with them."""
     mine = facts.tables["loading"]
     others = {name: found / facts.model._units for name, found in facts.background.others.items()}
-    every = np.vstack([mine, *others.values()])[:, kept]
-    which = _largest(every, SETTINGS.compared // max(facts.n_components, 1))
+    size = np.abs([mine, *others.values()]).max(axis=0)[:, kept]
+    which = np.unique(np.argsort(-size, kind="stable")[:, :LISTED])
     described = []
     for name, found in others.items():
         block.add_numbers(f"other_{name}", found[:, kept[which]], 4)

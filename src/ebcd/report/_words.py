@@ -10,10 +10,10 @@ import numpy as np
 from ebcd._numerics import Array
 from ebcd.plots._fit import OFTEN
 from ebcd.priors import FittedPrior
-from ebcd.report._facts import DRAWN, LISTED, Facts
+from ebcd.report._facts import AT_ONCE, DRAWN, HALVES, LISTED, Facts
 
 _SKEWED = 2.0  # skewness of an exponential distribution
-_FEW = 3  # rows that a sentence names at either end; so few do not make a period
+_FEW = AT_ONCE // 2  # rows that a sentence names at either end; so few do not make a period
 
 _UNITS, _STANDARD_UNITS = "its own units", "standard deviations of that feature"
 _LOADINGS = (
@@ -48,7 +48,7 @@ _COVERED_BY_DRAWS = {  # as `Bootstrap` says; with drawn rows, this depends more
 }
 _WRONG = "{wrong} of the signs with lfsr < 0.01 were wrong (at most {most})."
 _STABILITY = (
-    "The model was fitted again to random halves of the rows, each time from scratch. A component "
+    "The model was fitted again to {halves}, each time from scratch. A component "
     "is found again if such a fit has a component whose absolute cosine with it is above 0.8. One "
     "that is rarely found may still be part of something real, but should not be interpreted alone."
 )
@@ -113,7 +113,7 @@ def _where_to_begin(facts: Facts) -> str:
     if facts.stability is not None:
         why = "none is found again often, so these are the largest"
         if facts.stability.max() >= OFTEN:
-            why = f"found again in at least {OFTEN:.0%} of random halves of the rows"
+            why = f"found again in at least {OFTEN:.0%} of {HALVES[facts.halves]}"
     return f"Look first at component{'s'[: len(facts.first) > 1]} {numbered(facts.first)} ({why})."
 
 
@@ -173,9 +173,10 @@ def data(facts: Facts) -> list[str]:
         skewed = np.argsort(-size, kind="stable")[: np.count_nonzero(size > _SKEWED)]
         if skewed.size:
             few = listed([f"{names[j]} ({signed(known.skewness[j])})" for j in skewed])
+            advice = " If all values are positive, taking logarithms may help."
             lines.append(
-                f"Skewed, so a few extreme values have a large influence: {few}. If all values "
-                "are positive, taking logarithms may help."
+                f"Skewed, so a few extreme values have a large influence: {few}."
+                f"{advice if known.skewness[skewed].max() > 0 else ''}"
             )
     return [*lines, *_correlated(facts)]
 
@@ -201,7 +202,10 @@ def _correlated(facts: Facts) -> list[str]:
     for i, j in pairs[np.argsort(-size, kind="stable")[:_FEW]]:
         value = f"{known.correlations[i, j]:.2f}".replace("-", "−")
         said.append(f"{facts.names[known.chosen[i]]} and {facts.names[known.chosen[j]]} ({value})")
-    return [f"Largest correlations: {'; '.join(said)}."]
+    among = ""
+    if len(known.chosen) < len(facts.names):
+        among = f" of the {len(known.chosen)} features with the largest loadings"
+    return [f"Largest correlations{among}: {'; '.join(said)}."]
 
 
 def findings(facts: Facts) -> Iterator[tuple[str, list[str]]]:
@@ -210,7 +214,7 @@ def findings(facts: Facts) -> Iterator[tuple[str, list[str]]]:
         sure = ["It does not stand out from noise."] if k in facts.weak else []
         if facts.stability is not None:
             again = percent(facts.stability[k], 0)
-            sure.append(f"Found again in {again} of random halves of the rows.")
+            sure.append(f"Found again in {again} of {HALVES[facts.halves]}.")
         yield (
             f"Component {k + 1}: {percent(share)} of the variance",
             sure + _features(facts, k) + _rows(facts, k),
@@ -317,7 +321,14 @@ def reading(facts: Facts) -> list[str]:
     units = _STANDARD_UNITS if facts.standardized else _UNITS
     lines = [_LOADINGS.format(units=units), _EXPECTED_SCORES if integrated else _SCORES]
     lines = lines if "lfsr" not in facts.tables else [*lines, _GREY, *_uncertainty(facts)]
-    return [*lines, *([_STABILITY] if facts.stability is not None else []), _NUMBERS]
+    return [*lines, *_halves(facts), _NUMBERS]
+
+
+def _halves(facts: Facts) -> list[str]:
+    """Explain what being found again means."""
+    if facts.stability is None:
+        return []
+    return [_STABILITY.format(halves=HALVES[facts.halves])]
 
 
 def _uncertainty(facts: Facts) -> list[str]:

@@ -39,6 +39,7 @@ def write_report(
     standardized: bool = False,
     color_by: Any = None,
     stability: Any = None,
+    stability_method: str = "random",
     background: Background | None = None,
 ) -> Path:
     """Write the results of a model to a page for any browser, and as Markdown next to it.
@@ -85,6 +86,8 @@ def write_report(
         biplot by; if there are several, the page lets you choose.
     stability : array-like of length k, optional
         The result of ``model.stability(X)``, shown beside each component.
+    stability_method : {"random", "blocks"}, default "random"
+        Its `method`, which the report says.
     background : Background, optional
         What the report says about the data and about principal components, if already known; by
         default it is computed from `X`.
@@ -146,6 +149,7 @@ def write_report(
             standardized=standardized,
             background=background,
             stability=stability,
+            halves=stability_method,
         )
         text.write(_as_markdown(facts).encode())
         page.write(as_page(facts).encode())

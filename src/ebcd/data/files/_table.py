@@ -309,6 +309,8 @@ def _problems(name: str, table: Table, text: dict[str, Text], options: ReadOptio
                 "--skip-lines, delete a second row of names or units, or correct the cells (empty "
                 "ones count as missing)"
             )
+        elif text and table.column_names:
+            advice += ", or reshape a table with one value in each row to a column per feature"
     elif not text:
         advice = _missing_advice(table, places)
     elif not len(places):

@@ -74,7 +74,7 @@ function drawOthers() {
   const size = (i) => Math.max(...methods.map(({ at }) => Math.abs(at(i))));
   const rows = range(data.compared.length)
     .sort((i, j) => size(j) - size(i))
-    .slice(0, 15)
+    .slice(0, header.listed)
     .sort((i, j) => (header.ordered[k] ? i - j : methods[0].at(j) - methods[0].at(i)));
   const width = widthOf(made.plot);
   const names = rows.map((i) => data.names[data.compared[i]]);
