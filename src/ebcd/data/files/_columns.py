@@ -201,7 +201,7 @@ def as_number(cell: Any, decimal: str | None) -> float | None:
 
 def cell_text(cell: Any) -> str:
     """Return a cell as text, empty if it is missing."""
-    if _is_missing(cell) or cell != cell:
+    if _is_missing(cell) or (isinstance(cell, numbers.Number) and cell != cell):
         return ""
     return f"{cell:.15g}" if isinstance(cell, float) else str(cell)
 

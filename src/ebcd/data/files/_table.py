@@ -96,7 +96,7 @@ def read_table(path: Path, **options: Any) -> Table:
     asked = ReadOptions(**options)
     with open_file(path) as file:
         _check_options(file, asked)
-        table = _chosen(file.name, READERS[file.kind](file, asked), asked)
+        table = _chosen(file, READERS[file.kind](file, asked), asked)
         table = _without_total(replace(table, notes=file.notes + table.notes))
         return _without_missing(file.name, table, asked)
 
@@ -108,11 +108,11 @@ def _check_options(file: DataFile, options: ReadOptions) -> None:
             raise FileError(f"--{option} is for {files} files, but {file.name} is not; omit it")
 
 
-def _chosen(name: str, cells: Cells, options: ReadOptions) -> Table:
+def _chosen(file: DataFile, cells: Cells, options: ReadOptions) -> Table:
     """Choose columns and turn their cells into numbers; a column of text is an error."""
-    is_frame = hasattr(cells.values, "iloc")
+    name, is_frame = file.name, hasattr(cells.values, "iloc")
     if not is_frame:
-        cells.values = _checked_matrix(name, cells.values)
+        cells.values = _checked_matrix(file, cells.values)
     header = cells.header or [""] * cells.values.shape[1]
     names, again = unique_names([given or f"x{j}" for j, given in enumerate(header)])
     if again:
@@ -161,8 +161,9 @@ def _row_names(cells: Cells) -> list[str] | None:
     return labels
 
 
-def _checked_matrix(name: str, values: Any) -> Any:
+def _checked_matrix(file: DataFile, values: Any) -> Any:
     """Return a matrix of real numbers, with rows first if it is sparse."""
+    name = file.name
     if values.ndim != 2:
         raise FileError(
             f"{name} holds an array of shape {values.shape}; a matrix with samples as rows is "
@@ -174,7 +175,8 @@ def _checked_matrix(name: str, values: Any) -> Any:
         raise FileError(f"{name} holds values of type {values.dtype}; real numbers are needed")
     if is_sparse(values):
         check_expanded(8 * sum(values.shape), 0)  # the ends of rows, and the names of columns
-        values = sparse.csr_array(checked_sparse(values))
+        with file.guarded():
+            values = sparse.csr_array(checked_sparse(values))
     return values if values.dtype in (np.float32, np.float64) else values.astype(np.float64)
 
 
