@@ -238,7 +238,9 @@ class ChunkRows(AbstractRows):
 
     def together(self) -> AbstractRows:
         """Return the rows as one matrix if they are few; otherwise the pass goes on from there."""
-        most = min(_settings.SETTINGS.small, self._size // 8)
+        settings, most = _settings.SETTINGS, self._size // 8
+        if self.n_rows is None or self.n_rows > settings.fewest_rows:  # else a chunk has them all
+            most = min(settings.small, most)
         head: list[tuple[int, Any]] = []
         blocks, entries = self.blocks(self._size), 0
         for start, block in blocks:
