@@ -20,7 +20,8 @@ from ebcd.data._streamed import Source, array_source, slices, stamp_of
 from ebcd.data.files._formats import check_hdf5, h5_names
 from ebcd.data.files._open import FileError, guarded, needs
 
-_LONGEST = 100_000_000  # bytes of a line: ten million columns
+_LINES = 32  # of usual length that fit into a block of text, so that longer ones do, too
+_LONGEST = (2**31 - 1) // _LINES  # bytes of a line; Arrow counts those of a block in 31 bits
 
 
 def _chosen(
@@ -68,8 +69,7 @@ def _csv_file(
     import pyarrow as pa
     from pyarrow import csv
 
-    # lines must fit in, also longer ones
-    size = max(size, io.DEFAULT_BUFFER_SIZE, 32 * line)
+    size = max(size, io.DEFAULT_BUFFER_SIZE, _LINES * line)
     reading = csv.ReadOptions(
         use_threads=False, block_size=size, autogenerate_column_names=not header
     )
