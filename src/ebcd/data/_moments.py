@@ -62,6 +62,17 @@ def refuse_times(x: Any, name: str = "X") -> None:
         )
 
 
+def first_text(names: Iterable[Any], columns: Iterable[Any]) -> tuple[Any, Any] | None:
+    """Return the first cell that is no number, after the name of its column."""
+    for name, cells in zip(names, columns, strict=True):
+        for cell in cells:
+            try:
+                float(cell)
+            except (TypeError, ValueError):
+                return name, cell
+    return None
+
+
 def checked_sparse(x: Any) -> Any:
     """Return a sparse matrix by rows or columns whose entries are where they claim to be.
 

@@ -25,6 +25,7 @@ from ebcd.data._moments import (
     checked_rows,
     checked_sparse,
     cut,
+    first_text,
     is_sparse,
     no_moments,
     refuse_times,
@@ -380,16 +381,8 @@ def _as_numbers(rows: Any, names: Any, number: int) -> Any:
     try:
         return rows.astype(np.float64)
     except (TypeError, ValueError) as error:
-        where = "" if names is None else f" in column {_first_text(rows, names)!r}"
+        odd = None if names is None else first_text(names, rows.T)
+        where = f" in column {odd[0]!r}" if odd else ""
         raise TypeError(
             f"chunk {number} must hold real numbers{where}: {error}; drop or encode such columns"
         ) from None
-
-
-def _first_text(rows: Any, names: Any) -> Any:
-    for name, column in zip(names, rows.T, strict=True):
-        try:
-            column.astype(np.float64)
-        except (TypeError, ValueError):
-            return name
-    return None  # pragma: no cover - one of them it was
