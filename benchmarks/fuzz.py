@@ -207,6 +207,8 @@ def attempt(reader: str, path: Path) -> str:
             wrong = "" if np.isfinite(numbers).all() else "result is not finite"
         except (ValueError, ImportError) as error:
             wrong = "" if str(error).strip() else "an error without a message"
+            if READERS[reader][1] is _table and str(path) not in str(error):
+                wrong = f"does not name the file: {str(error)[:100]}"
         except TypeError as error:
             wrong = "" if "must hold real numbers" in str(error) else f"TypeError: {error}"
         except BaseException as error:  # noqa: BLE001 - whatever it is, it should not be

@@ -31,7 +31,7 @@ class TestNames:
     @pytest.mark.parametrize("combine", [Gram.merge, Gram.__add__])
     def test_columns_in_another_order(self, combine):
         other = self.frame[sorted(self.frame)]
-        message = "there is the column 'a' where 'b' was before"
+        message = "has the column 'a' where 'b' is expected"
         with pytest.raises(ValueError, match=message):
             combine(Gram().update(self.frame), Gram().update(other))
         with pytest.raises(ValueError, match=message):

@@ -24,8 +24,8 @@ from ebcd.data import (
 
 ROUTES = {
     "together": {},
-    "gathered": {"small": 0},
-    "streamed": {"small": 0, "moderate": 0},
+    "gathered": {"small": 0, "fewest_rows": 1},
+    "streamed": {"small": 0, "fewest_rows": 1, "moderate": 0},
 }
 
 
@@ -136,7 +136,7 @@ class TestCovariance:
         X[:, 3] = offset  # constant
         _, _, S = truth(X, True, scale)
         with pytest.MonkeyPatch.context() as patch:
-            use(patch, small=0, moderate=0 if streamed else 10)
+            use(patch, small=0, fewest_rows=1, moderate=0 if streamed else 10)
             data = as_input(np.split(X, sorted(cuts)), True, scale)
         ours = data.covariance.matmul(np.eye(4)) * data.covariance.unit**2
         spread = np.sqrt(np.diag(S).astype(float))
@@ -147,7 +147,7 @@ class TestCovariance:
         assert data.variances[3] == 0.0
 
     def test_chunks_of_moderate_size_equal_a_gram(self, monkeypatch):
-        use(monkeypatch, small=0)
+        use(monkeypatch, small=0, fewest_rows=1)
         X = draw(500, 30)
         gram = as_input(Gram().update(X), True, True)
         data = as_input(cut(X, 100, 200), True, True)
@@ -155,7 +155,7 @@ class TestCovariance:
         np.testing.assert_allclose(data.covariance.matmul(V), gram.covariance.matmul(V), atol=1e-13)
 
     def test_fewer_rows_than_columns_are_not_gathered(self, monkeypatch):
-        use(monkeypatch, small=0)
+        use(monkeypatch, small=0, fewest_rows=1)
         wide = draw(10, 30)
         assert is_streamed(as_input([wide], True, False))
         # an iterator must be
@@ -245,7 +245,7 @@ class TestIterators:
             as_input(iter(cut(draw(), 30)), True, False)
 
     def test_no_room(self, monkeypatch):
-        use(monkeypatch, small=0)
+        use(monkeypatch, small=0, fewest_rows=1)
         memory = Memory(Memory(None, 2).needed(500, False) + 1000, 2)
         with pytest.raises(
             ValueError, match=r"read only once.* 500 features does not fit in max_memory"
@@ -277,7 +277,7 @@ class TestBadChunks:
             as_input([make(chunk) for chunk in cut(X, 10, 40)], True, False)
 
     def test_place_in_a_large_chunk(self, monkeypatch):
-        use(monkeypatch, small=0)
+        use(monkeypatch, small=0, fewest_rows=1)
         X = np.zeros((200_000, 3))
         X[150_001, 1] = np.nan
         for moderate in (0, 10):
@@ -409,7 +409,7 @@ class TestMemory:
     @pytest.mark.slow
     @pytest.mark.parametrize("p", [50, 900])
     def test_gathering_stays_within_memory(self, p, monkeypatch):
-        use(monkeypatch, small=0)
+        use(monkeypatch, small=0, fewest_rows=1)
         X = np.random.default_rng(0).normal(size=(3_000_000 // p, p))
         limit = Memory(None, 3).needed(p, True) + 1_000_000
         for center, scale in ((True, False), (False, True)):

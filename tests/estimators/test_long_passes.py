@@ -66,7 +66,7 @@ def test_numbers_count_not_files(interruptions, tmp_path, route):
 
 def test_time_of_the_first_pass_counts(monkeypatch, tmp_path):
     """A deadline is one of the whole fit."""
-    monkeypatch.setattr(_settings, "SETTINGS", replace(_settings.SETTINGS, small=0))
+    monkeypatch.setattr(_settings, "SETTINGS", replace(_settings.SETTINGS, small=0, fewest_rows=1))
     seconds, checked = [0.0], ChunkRows._checked
 
     def slow(self, chunk, number):

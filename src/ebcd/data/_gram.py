@@ -7,7 +7,7 @@ from typing import Any, Self
 from ebcd._numerics import Array
 from ebcd._parameters import shown
 from ebcd.data._moments import Moments, block_moments, checked_rows, no_moments
-from ebcd.data._rows import names_of
+from ebcd.data._rows import check_names, texts_of
 
 
 class Gram:
@@ -68,20 +68,13 @@ class Gram:
                 f"{self._moments.mean.size}"
             )
         if rows.shape[0]:
-            names = names_of(chunk) or []
-            named = len(names) > 0 and all(isinstance(name, str) for name in names)
-            self._take_names(names if named else None)
+            self._take_names(texts_of(chunk), "the chunk")
             self._add(block_moments(rows, cross=True))
         return self
 
-    def _take_names(self, names: list[str] | None) -> None:
+    def _take_names(self, names: list[str] | None, what: str) -> None:
         """Compare names of columns with those known so far, which they become if there are none."""
-        for old, new in zip(self.feature_names or [], names or [], strict=False):
-            if new != old:
-                raise ValueError(
-                    f"there is the column {new!r} where {old!r} was before; all chunks must have "
-                    "the same columns in the same order"
-                )
+        check_names(names, self.feature_names, what)
         self.feature_names = self.feature_names or names
 
     def _add(self, moments: Moments) -> None:
@@ -101,7 +94,7 @@ class Gram:
                 f"cannot merge a Gram of {other.mean.size} columns into one of {self.mean.size}"
             )
         if other.n_samples:
-            self._take_names(other.feature_names)
+            self._take_names(other.feature_names, "other")
             self._add(other._moments.copy())
         return self
 

@@ -17,7 +17,15 @@ from ebcd.data._chunks import Chunks
 from ebcd.data._covariance import AbstractCovariance, CovarianceMatrix, DataCovariance
 from ebcd.data._dask import DaskRows
 from ebcd.data._gram import Gram
-from ebcd.data._moments import Moments, as_dense, checked_sparse, is_sparse, refuse_times, unmasked
+from ebcd.data._moments import (
+    Moments,
+    as_dense,
+    checked_sparse,
+    first_text,
+    is_sparse,
+    refuse_times,
+    unmasked,
+)
 from ebcd.data._observed import Observed, observe
 from ebcd.data._rows import AbstractRows, MatrixRows, Reading, is_mapped, names_of
 from ebcd.data._streamed import ChunkRows
@@ -72,8 +80,9 @@ def real_matrix(x: Any) -> Any:
     except OverflowError as error:
         raise ValueError(f"X has integers that are too large for floating point: {error}") from None
     except (TypeError, ValueError):
-        if is_frame and (odd := _odd_column(x)) is not None:
-            raise odd from None
+        columns = (np.asarray(x[name], dtype=object) for name in x.columns) if is_frame else ()
+        if is_frame and (odd := first_text(x.columns, columns)) is not None:
+            raise _not_numbers(odd[0], repr(odd[1])) from None
         raise
     refuse_times(x)
     return matrix
@@ -88,17 +97,6 @@ def _check_frame(x: Any) -> None:
     for name, dtype in zip(names, x.dtypes, strict=True):
         if getattr(dtype, "kind", "") in ("m", "M") or getattr(dtype, "is_temporal", bool)():
             raise _not_numbers(name, "dates or times")
-
-
-def _odd_column(x: Any) -> ValueError | None:
-    """Return the error for the first cell of a data frame that is not a number, if any."""
-    for name in x.columns:
-        for cell in np.asarray(x[name], dtype=object):
-            try:
-                float(cell)
-            except (TypeError, ValueError):
-                return _not_numbers(name, f"{cell!r}")
-    return None
 
 
 def _not_numbers(name: Any, what: str) -> ValueError:

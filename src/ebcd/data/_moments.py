@@ -25,7 +25,7 @@ from ebcd.data import _settings
 # Squared deviation over squared mean from which cross-products about zero keep their digits.
 _SPREAD = 1e-2
 # Standard deviation, as a share of the mean, of a column that is constant but for rounding.
-_ROUNDING = 1e-13
+ROUNDING = 1e-13
 # Entries whose squares are numbers, and those that are safe to work with in the units of the data.
 _SMALLEST, _LARGEST = np.sqrt(np.finfo(float).tiny) * 8, np.sqrt(np.finfo(float).max) / 8
 _SAFE = np.sqrt([_SMALLEST, _LARGEST])
@@ -60,6 +60,17 @@ def refuse_times(x: Any, name: str = "X") -> None:
             f"{name} must hold numbers, but holds dates or times; drop them, or encode them as "
             "numbers"
         )
+
+
+def first_text(names: Iterable[Any], columns: Iterable[Any]) -> tuple[Any, Any] | None:
+    """Return the first cell that is no number, after the name of its column."""
+    for name, cells in zip(names, columns, strict=True):
+        for cell in cells:
+            try:
+                float(cell)
+            except (TypeError, ValueError):
+                return name, cell
+    return None
 
 
 def checked_sparse(x: Any) -> Any:
@@ -235,7 +246,7 @@ class Moments:
         """
         unit = self.unit or 1.0
         mean, variances = self.mean, np.maximum(self.squares, 0.0) / self.count
-        variances = np.where(np.sqrt(variances) <= _ROUNDING * np.abs(mean), 0.0, variances)
+        variances = np.where(np.sqrt(variances) <= ROUNDING * np.abs(mean), 0.0, variances)
         if not center:
             mean, variances = np.zeros_like(mean), variances + mean * mean
         return mean * unit, variances * unit * unit
@@ -369,7 +380,7 @@ def _cross_about(rows: Any, about: Array) -> tuple[Moments, bool]:
             continue  # the first rows show it where the last ones do, nearly always
         squares = np.diagonal(product)
         lost = (n * squares < (1 + _SPREAD) * total * total) & (
-            np.abs(total) > _ROUNDING * n * np.abs(about)
+            np.abs(total) > ROUNDING * n * np.abs(about)
         )
         if lost.any() and np.isfinite(squares).all():
             return Moments(n, about + total / n, product), True

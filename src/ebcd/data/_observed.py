@@ -11,7 +11,7 @@ from scipy import sparse
 
 from ebcd._numerics import Array
 from ebcd.data._covariance import DataCovariance, working_unit
-from ebcd.data._moments import as_dense, block_moments, without_holes
+from ebcd.data._moments import ROUNDING, as_dense, block_moments, without_holes
 from ebcd.data._rows import AbstractRows, MatrixRows
 
 
@@ -108,7 +108,7 @@ def observe(rows: AbstractRows, center: bool, scale: bool) -> tuple[Observed, Ar
     moments.check(rows.names)
     variances = moments.about(False)[1] * (len(x) / counts)
     if center:  # constant but for the rounding of its mean
-        variances = np.where(np.sqrt(variances) <= 1e-13 * np.abs(mean), 0.0, variances)
+        variances = np.where(np.sqrt(variances) <= ROUNDING * np.abs(mean), 0.0, variances)
     x[:, variances == 0] = 0.0
     divisor = np.where(variances > 0, np.sqrt(variances), 1.0) if scale else np.ones(counts.size)
     scaled = variances / divisor / divisor

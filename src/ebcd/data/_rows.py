@@ -189,6 +189,22 @@ def names_of(header: Any) -> list[Any] | None:
     return list(header.columns) if hasattr(header, "columns") else None
 
 
+def texts_of(chunk: Any) -> list[str] | None:
+    """Return the names of the columns if they are texts."""
+    names = names_of(chunk) or []
+    return names if names and all(isinstance(name, str) for name in names) else None
+
+
+def check_names(names: list[str] | None, known: list[Any] | None, what: str) -> None:
+    """Refuse a chunk whose columns are not those of the others, where both have names."""
+    for new, old in zip(names or [], known or [], strict=False):
+        if new != old:
+            raise ValueError(
+                f"{what} has the column {new!r} where {old!r} is expected; all chunks must have "
+                "the same columns in the same order"
+            )
+
+
 class MatrixRows(AbstractRows):
     """A matrix of numbers in memory, dense or sparse; neither copied nor changed.
 

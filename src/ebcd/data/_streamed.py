@@ -25,6 +25,7 @@ from ebcd.data._moments import (
     checked_rows,
     checked_sparse,
     cut,
+    first_text,
     is_sparse,
     no_moments,
     refuse_times,
@@ -36,8 +37,11 @@ from ebcd.data._rows import (
     Reading,
     Work,
     block_product,
+    check_names,
     floating,
     is_mapped,
+    names_of,
+    texts_of,
 )
 
 StrPath = str | PathLike[str]
@@ -129,7 +133,7 @@ def _made_source(
     if first is None:
         used = "; an iterator that has already been read has none left"
         raise ValueError(f"there are no chunks: the data have neither rows nor columns{used}")
-    shape, names = np.shape(first), list(getattr(first, "columns", []))
+    shape = np.shape(first)
     if len(shape) != 2:
         raise ValueError(f"a chunk must have rows and columns, got shape {shape}")
     begun = [chain([first], chunks)]
@@ -142,8 +146,7 @@ def _made_source(
             )
         return begun.pop() if begun else _iterator(make)
 
-    named = len(names) > 0 and all(isinstance(name, str) for name in names)
-    return Source(read, int(shape[1]), n_rows, names if named else None, once)
+    return Source(read, int(shape[1]), n_rows, texts_of(first), once)
 
 
 def _iterator(make: Callable[[], Iterable[Any]]) -> Iterator[Any]:
@@ -238,7 +241,9 @@ class ChunkRows(AbstractRows):
 
     def together(self) -> AbstractRows:
         """Return the rows as one matrix if they are few; otherwise the pass goes on from there."""
-        most = min(_settings.SETTINGS.small, self._size // 8)
+        settings, most = _settings.SETTINGS, self._size // 8
+        if self.n_rows is None or self.n_rows > settings.fewest_rows:  # else a chunk has them all
+            most = min(settings.small, most)
         head: list[tuple[int, Any]] = []
         blocks, entries = self.blocks(self._size), 0
         for start, block in blocks:
@@ -305,8 +310,8 @@ class ChunkRows(AbstractRows):
         super().check_columns(estimator, reset)
         known = getattr(estimator, "feature_names_in_", None)
         if known is not None:
-            found, self.names = self.names, list(known)
-            self._check_names(found or self.names, 0)
+            check_names(self.names, list(known), "chunk 0")
+            self.names = list(known)
 
     def blocks(self, size: int) -> Iterator[tuple[int, Any]]:
         """Read all rows once; yield the number of the first row of each block, and the block."""
@@ -335,27 +340,17 @@ class ChunkRows(AbstractRows):
         )
 
     def _checked(self, chunk: Any, number: int) -> Any:
-        names = getattr(chunk, "columns", None)
         rows = chunk if is_sparse(chunk) else np.asarray(unmasked(chunk))
         if rows.dtype.kind in "bO":
-            rows = _as_numbers(rows, names, number)
+            rows = _as_numbers(rows, names_of(chunk), number)
         rows = checked_rows(rows, f"chunk {number}")
         if rows.shape[1] != self.n_features:
             raise ValueError(
                 f"chunk {number} has shape {rows.shape}, but the data have {self.n_features} "
                 "columns"
             )
-        if names is not None and all(isinstance(name, str) for name in names):
-            self._check_names(list(names), number)
+        check_names(texts_of(chunk), self.names, f"chunk {number}")
         return rows
-
-    def _check_names(self, names: list[str], number: int) -> None:
-        if self.names is not None and names != self.names:
-            j = next(j for j, name in enumerate(names) if name != self.names[j])
-            raise ValueError(
-                f"chunk {number} has the column {names[j]!r} where {self.names[j]!r} is expected; "
-                "all chunks must have the same columns in the same order"
-            )
 
 
 def _stacked(blocks: list[Any]) -> Any:
@@ -387,16 +382,8 @@ def _as_numbers(rows: Any, names: Any, number: int) -> Any:
     try:
         return rows.astype(np.float64)
     except (TypeError, ValueError) as error:
-        where = "" if names is None else f" in column {_first_text(rows, names)!r}"
+        odd = None if names is None else first_text(names, rows.T)
+        where = f" in column {odd[0]!r}" if odd else ""
         raise TypeError(
             f"chunk {number} must hold real numbers{where}: {error}; drop or encode such columns"
         ) from None
-
-
-def _first_text(rows: Any, names: Any) -> Any:
-    for name, column in zip(names, rows.T, strict=True):
-        try:
-            column.astype(np.float64)
-        except (TypeError, ValueError):
-            return name
-    return None  # pragma: no cover - one of them it was

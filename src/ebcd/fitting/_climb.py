@@ -28,7 +28,7 @@ import numpy as np
 from ebcd._numerics import Array
 from ebcd.fitting._states import Model, States, together
 
-_NO_CURVATURE = 1e-100  # of a state all of whose components are empty: not to divide by zero
+_NO_CURVATURE = 1e-30  # of a state all of whose components are empty: not to divide by zero
 Callback = Callable[[Any], bool]
 # from states at rest and those that climb to others that join in
 More = Callable[[list[Any], Any], Any]

@@ -3,6 +3,7 @@
 import contextlib
 import gzip
 import random
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -146,3 +147,77 @@ def test_arrays_that_claim_more_than_the_file_has(tmp_path):
             read_table(path)
     with pytest.raises(ValueError, match=r"x.npy is not a complete NPY file"):
         Chunks.from_npy(tmp_path / "x.npy")
+
+
+OURS = {
+    "npy": "_checked_matrix",
+    "npz": "_checked_matrix",
+    "sparse.npz": "unique_names",
+    "csv.gz": "_as_numbers",
+    "h5ad": "unique_names",
+    "parquet": "_without_total",
+    "xlsx": "_labels",
+}
+
+
+def fail(*_, **__):
+    raise TypeError("a bug of ours")
+
+
+@pytest.mark.parametrize("suffix", OURS)
+def test_a_bug_of_ours_is_not_told_as_damage(suffix, tmp_path, monkeypatch):
+    path = tmp_path / f"x.{suffix}"
+    write(path)
+    monkeypatch.setattr(f"ebcd.data.files._table.{OURS[suffix]}", fail)
+    with pytest.raises(TypeError, match="a bug of ours"):
+        read_table(path)
+
+
+@pytest.mark.parametrize(
+    ("suffix", "ours"),
+    [("csv.gz", "_as_matrix"), ("parquet", "_as_matrix"), ("h5ad", "slices")],
+)
+def test_a_bug_of_ours_in_chunks(suffix, ours, tmp_path, monkeypatch):
+    path = tmp_path / f"x.{suffix}"
+    write(path)
+    monkeypatch.setattr(f"ebcd.data.files._chunks.{ours}", fail)
+    with pytest.raises(TypeError, match="a bug of ours"):
+        as_input(CHUNKS[suffix](path), True, False)
+
+
+def test_cells_that_are_lists(tmp_path):
+    pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    pytest.importorskip("pandas")
+    pq.write_table(pa.table({"a": X[:, 0], "b": X[:, 1], "c": X.tolist()}), tmp_path / "x.parquet")
+    with pytest.raises(ValueError, match="1 column holds text: 'c'"):
+        read_table(tmp_path / "x.parquet")
+
+
+@pytest.mark.parametrize("first", ["\N{SUPERSCRIPT TWO},2,3", f"{'1' * 5000},2,3"])
+def test_first_rows_of_unusual_digits(first, tmp_path):
+    pytest.importorskip("pandas")
+    path = tmp_path / "x.csv"
+    path.write_text("\n".join([first, *(f"{a},{b},{c}" for a, b, c in X[:, :3])]), "utf-8")
+    with pytest.raises(ValueError, match=r"x\.csv"):
+        read_table(path)
+
+
+def test_names_that_are_not_as_many_as_columns(tmp_path):
+    h5py = pytest.importorskip("h5py")
+    path = tmp_path / "x.h5ad"
+    write(path)
+    with h5py.File(path, "a") as file:
+        del file["var"]["names"]
+        file["var"]["names"] = ["a", "b"]
+    with pytest.raises(ValueError, match="not as long as there are rows and columns"):
+        read_table(path)
+
+
+def test_members_that_are_no_arrays(tmp_path):
+    path = tmp_path / "x.npz"
+    write(path)
+    with zipfile.ZipFile(path, "a") as archive:
+        archive.writestr("notes.txt", "text")
+    assert read_table(path).values.shape == X.shape
+    with pytest.raises(ValueError, match="a matrix with samples as rows is needed"):
+        read_table(path, key="notes.txt")

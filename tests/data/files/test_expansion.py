@@ -4,6 +4,7 @@ import bz2
 import gzip
 import io
 import lzma
+import tracemalloc
 import zipfile
 
 import numpy as np
@@ -129,12 +130,27 @@ def test_compressed_models(tmp_path):
         ebcd.load(tmp_path / "model")
 
 
-@pytest.mark.parametrize("shape", [(10**8, 2), (2, 10**15)])
+@pytest.mark.parametrize("shape", [(10**8, 2), (2, 10**15), (2, 1_000)])
 def test_sparse_matrices_of_any_length(tmp_path, shape):
     empty = sparse.coo_array(([1.0], ([0], [1])), shape=shape)
     sparse.save_npz(tmp_path / "x.npz", empty)
     with pytest.raises(FileError, match=BEYOND):
         read_table(tmp_path / "x.npz")
+
+
+def test_names_of_a_million_columns(tmp_path, monkeypatch):
+    """Are all that a sparse matrix of few rows takes, once, and not several times."""
+    monkeypatch.delenv("EBCD_MAX_EXPANDED")
+    shape = (8, 1_048_579)
+    sparse.save_npz(tmp_path / "x.npz", sparse.coo_array(([1.0, 2.0], ([0, 5], [1, 7])), shape))
+    tracemalloc.start()
+    try:
+        table = read_table(tmp_path / "x.npz")
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert table.values.shape == shape
+    assert peak < 100 * shape[1]
 
 
 def test_matrix_market_of_any_length(tmp_path):

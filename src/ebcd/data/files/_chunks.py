@@ -5,8 +5,8 @@ from __future__ import annotations
 import gzip
 import io
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -20,7 +20,8 @@ from ebcd.data._streamed import Source, array_source, slices, stamp_of
 from ebcd.data.files._formats import check_hdf5, h5_names
 from ebcd.data.files._open import FileError, guarded, needs
 
-_LONGEST = 100_000_000  # bytes of a line: ten million columns
+_LINES = 32  # of usual length that fit into a block of text, so that longer ones do, too
+_LONGEST = (2**31 - 1) // _LINES  # bytes of a line; Arrow counts those of a block in 31 bits
 
 
 def _chosen(
@@ -50,31 +51,46 @@ def _as_matrix(batch: Any, dtype: Any) -> Array:
     return matrix.T
 
 
-@contextmanager
+def _batches(file: Any, guard: Callable[[], AbstractContextManager[None]]) -> Iterator[Any]:
+    """Read batch after batch; only what the library does is guarded."""
+    batches = iter(file)
+    while True:
+        with guard():
+            batch = next(batches, None)
+        if batch is None:
+            return
+        yield batch
+
+
 def _csv_file(
     path: Path, delimiter: str, header: bool, line: int, names: list[str], size: int
-) -> Iterator[Any]:
+) -> Any:
     """Open a text file with lines of that length; columns `names` must hold numbers."""
     import pyarrow as pa
     from pyarrow import csv
 
-    # lines must fit in, also longer ones
-    size = max(size, io.DEFAULT_BUFFER_SIZE, 32 * line)
+    size = max(size, io.DEFAULT_BUFFER_SIZE, _LINES * line)
     reading = csv.ReadOptions(
         use_threads=False, block_size=size, autogenerate_column_names=not header
     )
     parsing = csv.ParseOptions(delimiter=delimiter)
     types = dict.fromkeys(names, pa.float64())
     converting = csv.ConvertOptions(column_types=types, include_columns=names)
+    with _csv_guard(path):
+        return csv.open_csv(path, reading, parsing, converting)
+
+
+@contextmanager
+def _csv_guard(path: Path) -> Iterator[None]:
+    import pyarrow as pa
+
     try:
-        with guarded(path, "CSV"), csv.open_csv(path, reading, parsing, converting) as file:
-            yield file
-    except FileError as error:
-        if not isinstance(error.__cause__, pa.ArrowInvalid):
-            raise
+        with guarded(path, "CSV", pa.ArrowInvalid):
+            yield
+    except pa.ArrowInvalid as error:
         raise FileError(
-            f"{path} cannot be read as numbers: {str(error.__cause__)[:200]}. Leave out columns of "
-            "text with drop, choose columns with columns, or give the delimiter"
+            f"{path} cannot be read as numbers: {str(error)[:200]}. Leave out columns of text with "
+            "drop, choose columns with columns, or give the delimiter"
         ) from None
 
 
@@ -102,12 +118,12 @@ def csv_source(
             stacklevel=3,
         )
     names = chosen if header else None
-    return Source(partial(_read_csv, opened, chosen), len(chosen), names=names)
+    return Source(partial(_read_csv, path, opened, chosen), len(chosen), names=names)
 
 
-def _read_csv(opened: Any, names: list[str], rows: int, size: int) -> Iterator[Array]:
-    with opened(names, size) as reader:
-        for batch in reader:
+def _read_csv(path: Path, opened: Any, names: list[str], rows: int, size: int) -> Iterator[Array]:
+    with opened(names, size) as file:
+        for batch in _batches(file, partial(_csv_guard, path)):
             block = _as_matrix(batch, np.float64)
             yield from (block[i : i + rows] for i in range(0, len(block), rows))
 
@@ -119,7 +135,7 @@ def parquet_source(paths: list[Path], columns: list[str] | None, drop: list[str]
     names: list[str] = []
     n_rows, types = 0, set()
     for path in paths:
-        with _parquet_file(path) as file:
+        with _parquet_file(path) as file, guarded(path, "Parquet"):
             schema = file.schema_arrow
             n_rows += file.metadata.num_rows
         missing = [name for name in names if name not in schema.names]
@@ -138,12 +154,12 @@ def _read_parquet(
     """Decode the files from their beginning, a part of a row group at a time."""
     for path in paths:
         with _parquet_file(path, pre_buffer=False) as file:
-            for batch in file.iter_batches(rows, columns=names, use_threads=False):
+            batches = file.iter_batches(rows, columns=names, use_threads=False)
+            for batch in _batches(batches, partial(guarded, path, "Parquet")):
                 yield _as_matrix(batch.select(names), dtype)
 
 
-@contextmanager
-def _parquet_file(path: Path, **options: Any) -> Iterator[Any]:
+def _parquet_file(path: Path, **options: Any) -> Any:
     with needs("pyarrow", "Parquet files"):
         import pyarrow.parquet as pq
     if path.is_dir():
@@ -151,8 +167,8 @@ def _parquet_file(path: Path, **options: Any) -> Iterator[Any]:
             f"{path} is a folder; give the files in it: "
             'Chunks.from_parquet(sorted(Path(folder).glob("*.parquet")))'
         )
-    with guarded(path, "Parquet"), pq.ParquetFile(path, **options) as file:
-        yield file
+    with guarded(path, "Parquet"):
+        return pq.ParquetFile(path, **options)
 
 
 def _number_type(field: Any, path: Path) -> str:
@@ -165,14 +181,13 @@ def _number_type(field: Any, path: Path) -> str:
     return kind
 
 
-@contextmanager
-def _hdf5_file(path: Path) -> Iterator[Any]:
+def _hdf5_file(path: Path) -> Any:
     with needs("h5py", "HDF5 files"):
         import h5py
     if not path.exists():
         raise FileNotFoundError(f"{path} does not exist")
-    with guarded(path, "HDF5"), h5py.File(path, "r") as file:
-        yield file
+    with guarded(path, "HDF5"):
+        return h5py.File(path, "r")
 
 
 def hdf5_source(path: Path, dataset: str, annotated: bool = False) -> Source:
@@ -180,55 +195,57 @@ def hdf5_source(path: Path, dataset: str, annotated: bool = False) -> Source:
 
     In an AnnData file variables have names.
     """
-    with _hdf5_file(path):
+    with _hdf5_file(path) as file, guarded(path, "HDF5"):
         check_hdf5(path)
-    names = None
-    if annotated:
-        with _hdf5_file(path) as file:
-            if dataset not in file:
-                raise FileError(f"{path} has no {dataset}; is it an AnnData file?")
-            names = h5_names(file["var"]) if "var" in file else None
-    with _hdf5_matrix(path, dataset) as matrix:
-        source = array_source(matrix)
+        if annotated and dataset not in file:
+            raise FileError(f"{path} has no {dataset}; is it an AnnData file?")
+        names = h5_names(file["var"]) if annotated and "var" in file else None
     read = partial(_read_hdf5, path, dataset)
+    with _hdf5_file(path) as file:
+        source = array_source(_StoredRows(path, file, dataset))
     return replace(source, read=read, names=names, stamp=[*stamp_of(path), dataset])
 
 
 def _read_hdf5(path: Path, dataset: str, rows: int, size: int) -> Iterator[Any]:
-    with _hdf5_matrix(path, dataset) as matrix:
-        yield from slices(matrix, rows, size)
-
-
-@contextmanager
-def _hdf5_matrix(path: Path, dataset: str) -> Iterator[Any]:
     with _hdf5_file(path) as file:
-        stored = file.get(dataset)
-        if hasattr(stored, "keys") and "indptr" in stored:
-            stored = _SparseRows(stored, f"{dataset} of {path}")
-        if len(getattr(stored, "shape", ())) != 2:
+        yield from slices(_StoredRows(path, file, dataset), rows, size)
+
+
+class _StoredRows:
+    """A matrix in an HDF5 file, dense or sparse by rows, of which rows can be sliced."""
+
+    def __init__(self, path: Path, file: Any, dataset: str) -> None:
+        self._path, self.nnz, self.chunks = path, None, None
+        self.shape: tuple[int, ...]
+        with guarded(path, "HDF5"):
+            self._stored = stored = file.get(dataset)
+            self._is_sparse = hasattr(stored, "keys") and "indptr" in stored
+            if not self._is_sparse:
+                self.shape, self.chunks = (
+                    getattr(stored, "shape", ()),
+                    getattr(stored, "chunks", None),
+                )
+            elif stored.attrs.get("encoding-type") == "csr_matrix":
+                self.shape = tuple(map(int, stored.attrs["shape"]))
+                self.nnz = stored["data"].shape[0]
+            else:
+                raise FileError(
+                    f"{dataset} of {path} is stored by columns, so that its rows cannot be read in "
+                    "order; write it in CSR format"
+                )
+        if len(self.shape) != 2:
             raise FileError(f"{path} has no matrix called {dataset!r}")
-        yield stored
-
-
-class _SparseRows:
-    """A sparse matrix in an HDF5 file, of which rows can be sliced."""
-
-    def __init__(self, stored: Any, name: str) -> None:
-        if stored.attrs.get("encoding-type") != "csr_matrix":
-            raise FileError(
-                f"{name} is stored by columns, so that its rows cannot be read in order; write it "
-                "in CSR format"
-            )
-        self._stored, self.shape = stored, tuple(stored.attrs["shape"])
-        self.nnz = stored["data"].shape[0]
 
     def __getitem__(self, rows: slice) -> Any:
-        ends = self._stored["indptr"][rows.start : rows.stop + 1]
-        part = slice(ends[0], ends[-1])
-        return sparse.csr_array(
-            (self._stored["data"][part], self._stored["indices"][part], ends - ends[0]),
-            shape=(len(ends) - 1, self.shape[1]),
-        )
+        with guarded(self._path, "HDF5"):
+            if not self._is_sparse:
+                return self._stored[rows]
+            ends = self._stored["indptr"][rows.start : rows.stop + 1]
+            part = slice(ends[0], ends[-1])
+            return sparse.csr_array(
+                (self._stored["data"][part], self._stored["indices"][part], ends - ends[0]),
+                shape=(len(ends) - 1, self.shape[1]),
+            )
 
 
 def open_zarr(path: Any, array: str | None) -> Any:

@@ -60,13 +60,16 @@ class ReadOptions:
     layer: str | None = None  # of an h5ad file
     only: Collection[str] | None = None  # columns to read if they are there; others are ignored
 
-    def keep(self, names: Sequence[str], label: int | None) -> list[int]:
+    def keep(self, names: Sequence[str], label: int | None) -> Sequence[int]:
         """Return the numbers of the columns to read as data, in the order of the file."""
-        wanted = _matching(names, self.columns, "--columns") if self.columns else range(len(names))
+        kept: Sequence[int] = range(len(names))  # of which a million take no memory
+        if self.columns:
+            kept = sorted(set(_matching(names, self.columns, "--columns")))
         if self.only is not None and not set(names).isdisjoint(self.only):
-            wanted = [j for j in wanted if names[j] in self.only]
-        dropped = {label, *_matching(names, self.drop, "--drop"), *self.beside(names)}
-        kept = [j for j in sorted(set(wanted)) if j not in dropped]
+            kept = [j for j in kept if names[j] in self.only]
+        dropped = {*_matching(names, self.drop, "--drop"), *self.beside(names)}
+        dropped |= set() if label is None else {label}
+        kept = [j for j in kept if j not in dropped] if dropped else kept
         if not kept:
             raise FileError("no columns are left to fit; check --columns and --drop")
         return kept
@@ -103,6 +106,8 @@ class ReadOptions:
 
 def _matching(names: Sequence[str], patterns: Sequence[str], option: str) -> list[int]:
     """Return the numbers of the columns with these names, separated by commas; * is a wildcard."""
+    if not patterns:
+        return []
     places = {name: j for j, name in reversed(list(enumerate(names)))}
     found: list[int] = []
     for part in split_names(patterns, places):
@@ -201,7 +206,7 @@ def as_number(cell: Any, decimal: str | None) -> float | None:
 
 def cell_text(cell: Any) -> str:
     """Return a cell as text, empty if it is missing."""
-    if _is_missing(cell) or cell != cell:
+    if _is_missing(cell) or (isinstance(cell, numbers.Number) and cell != cell):
         return ""
     return f"{cell:.15g}" if isinstance(cell, float) else str(cell)
 

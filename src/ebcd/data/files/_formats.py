@@ -69,7 +69,8 @@ def read_excel(file: DataFile, options: ReadOptions) -> Cells:
     asked = [] if sheet is None else [sheet]
     content = file.stream.read()
     packed = 10 * len(content)  # as much as XML shrinks
-    sheets, rows = json.loads(in_child(_READ_WORKBOOK, content, *asked, size=packed))
+    with file.guarded():
+        sheets, rows = json.loads(in_child(_READ_WORKBOOK, content, *asked, size=packed))
     if sheet is not None and sheet not in sheets:
         raise FileError(str(unknown_name(f"sheet in {file.name}", sheet, sheets)))
     notes = []
@@ -93,9 +94,10 @@ def read_parquet(file: DataFile, options: ReadOptions) -> Cells:
     with needs("pyarrow and pandas", "Parquet files"):
         import pandas as pd
         import pyarrow.parquet as pq
-    stored = pq.ParquetFile(file.whole())
-    check_expanded(8 * stored.metadata.num_rows * stored.metadata.num_columns, file.size)
-    frame = stored.read().to_pandas()
+    with file.guarded():
+        stored = pq.ParquetFile(file.whole())
+        check_expanded(8 * stored.metadata.num_rows * stored.metadata.num_columns, file.size)
+        frame = stored.read().to_pandas()
     header = [str(name) for name in frame.columns]
     has_index = not isinstance(frame.index, pd.RangeIndex)
     if has_index:
@@ -110,7 +112,8 @@ def read_parquet(file: DataFile, options: ReadOptions) -> Cells:
 
 def read_npy(file: DataFile, options: ReadOptions) -> Cells:
     """Read one NumPy array; one that is not compressed stays on disk."""
-    return Cells(open_npy(file.path) if file.plain else np.load(file.whole()))
+    with file.guarded():
+        return Cells(open_npy(file.path) if file.plain else np.load(file.whole()))
 
 
 def open_npy(path: Path) -> Any:
@@ -122,21 +125,24 @@ def open_npy(path: Path) -> Any:
 def read_npz(file: DataFile, options: ReadOptions) -> Cells:
     """Read a sparse matrix of SciPy, or one of several arrays of NumPy."""
     content = io.BytesIO(file.stream.read())
-    with np.load(content) as archive:
+    with file.guarded():
+        archive = np.load(content)
         if {"format", "shape", "data"} <= set(archive.files) and options.key is None:
             content.seek(0)
             return Cells(sparse.load_npz(content))
-        chosen = _choose_key(file.name, archive, options.key)
-        with guarded(f"{chosen} in {file.name}", "NPZ"):
-            return Cells(archive[chosen])
+    chosen = _choose_key(file, archive, options.key)
+    with guarded(f"{chosen} in {file.name}", "NPZ"):
+        return Cells(np.asarray(archive[chosen]))
 
 
-def _choose_key(name: str, archive: Any, key: str | None) -> str:
+def _choose_key(file: DataFile, archive: Any, key: str | None) -> str:
+    name = file.name
     if key is not None:
         if key not in archive.files:
             raise FileError(str(unknown_name(f"array in {name}", key, archive.files)))
         return key
-    tables: list[str] = [k for k in archive.files if _is_matrix(archive, k)]
+    with file.guarded():
+        tables: list[str] = [k for k in archive.files if _is_matrix(archive, k)]
     usual = [k for k in ("X", "x", "data", "arr_0") if k in tables]
     if usual or len(tables) == 1:
         return (usual or tables)[0]
@@ -148,7 +154,7 @@ def _choose_key(name: str, archive: Any, key: str | None) -> str:
 
 def _is_matrix(archive: Any, key: str) -> bool:
     try:
-        array = archive[key]
+        array = np.asarray(archive[key])
     except ValueError:  # of objects, such as names
         return False
     return array.ndim == 2 and array.dtype.kind in "biuf"
@@ -156,10 +162,11 @@ def _is_matrix(archive: Any, key: str) -> bool:
 
 def read_matrix_market(file: DataFile, options: ReadOptions) -> Cells:
     """Read a matrix, with names from the files beside it that 10x Genomics writes."""
-    read = io.BytesIO(in_child(_READ_MATRIX_MARKET, file.stream.read()))
-    values = np.load(read)
-    if isinstance(values, np.lib.npyio.NpzFile):
-        values = sparse.load_npz(read)
+    with file.guarded():
+        read = io.BytesIO(in_child(_READ_MATRIX_MARKET, file.stream.read()))
+        values = np.load(read)
+        if isinstance(values, np.lib.npyio.NpzFile):
+            values = sparse.load_npz(read)
     folder = file.path.parent
     features = _names_beside(folder, ("features.tsv", "genes.tsv"))
     cells = _names_beside(folder, ("barcodes.tsv",))
@@ -189,24 +196,29 @@ def read_h5ad(file: DataFile, options: ReadOptions) -> Cells:
     """Read the matrix of annotated data, with the names of observations and variables."""
     with needs("h5py", "h5ad files"):
         import h5py
-    whole = file.whole()
-    check_hdf5(whole)
-    with h5py.File(whole, "r") as stored:
-        if "X" not in stored:
-            raise FileError(f"{file.name} is an HDF5 file, but not h5ad: it has no matrix X")
-        layers, layer = stored.get("layers", {}), options.layer
-        if layer is not None and layer not in layers:
-            raise FileError(str(unknown_name("layer", layer, list(layers))))
-        values = _h5_values(stored["X"] if layer is None else layers[layer], file.size)
-        names, obs = h5_names(stored["var"]), stored["obs"]
-        columns = [] if hasattr(obs, "dtype") else list(obs)  # one array before anndata 0.7
+    whole, layer = file.whole(), options.layer
+    with contextlib.ExitStack() as stack:
+        with file.guarded():
+            check_hdf5(whole)
+            stored = stack.enter_context(h5py.File(whole, "r"))
+            if "X" not in stored:
+                raise FileError(f"{file.name} is an HDF5 file, but not h5ad: it has no matrix X")
+            layers = stored.get("layers", {})
+            if layer is not None and layer not in layers:
+                raise FileError(str(unknown_name("layer", layer, list(layers))))
+            values = _h5_values(stored["X"] if layer is None else layers[layer], file.size)
+            obs, var = stored["obs"], stored["var"]
+            rows, names = h5_names(obs), h5_names(var)
+            columns = [] if hasattr(obs, "dtype") else list(obs)  # one array before anndata 0.7
         chosen = [columns[j] for j in options.beside([*columns, *names]) if j < len(columns)]
-        if chosen:
-            check_hdf5(whole, *chosen)
-        beside = {name: _h5_column(name, obs, file.size) for name in chosen}
-        if any(len(column) != values.shape[0] for column in beside.values()):
-            raise FileError(f"{file.name}: columns of obs are not as long as there are rows")
-        return Cells(values, names, rows=h5_names(obs), beside=beside)
+        with file.guarded():
+            if chosen:
+                check_hdf5(whole, *chosen)
+            beside = {name: _h5_column(name, obs, file.size) for name in chosen}
+    lengths = {len(column) for column in (rows, *beside.values())}
+    if values.ndim == 2 and (lengths, len(names)) != ({values.shape[0]}, values.shape[1]):
+        raise FileError(f"{file.name}: obs and var are not as long as there are rows and columns")
+    return Cells(values, names, rows=rows, beside=beside)
 
 
 def check_hdf5(file: Path | io.BytesIO, *texts: str) -> None:
@@ -248,7 +260,7 @@ def _h5_values(node: Any, size: int) -> Any:
     stored = [node] if hasattr(node, "nbytes") else node.values()
     check_expanded(sum(getattr(part, "nbytes", 0) for part in stored), size)
     if hasattr(node, "shape"):
-        return node[()]
+        return np.asarray(node[()])
     kind = node.attrs.get("encoding-type", node.attrs.get("h5sparse_format", "csr"))
     shape = node.attrs.get("shape", node.attrs.get("h5sparse_shape"))
     parts = tuple(node[part][()] for part in ("data", "indices", "indptr"))

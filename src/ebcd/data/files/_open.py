@@ -79,20 +79,33 @@ def needs(package: str, what: str, extra: str = "io") -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def guarded(name: Any, kind: str) -> Iterator[None]:
-    """Turn whatever a library raises on a damaged file into one error that names the file."""
+def named(name: Any) -> Iterator[None]:
+    """Let errors about a file, or for want of memory, say which file it is."""
     try:
         yield
     except FileError as error:
         if str(name) in str(error):
             raise
         raise FileError(f"{name}: {error}") from None
-    except (ImportError, FileNotFoundError, PermissionError, IsADirectoryError):
-        raise
     except MemoryError as error:
         detail = f" ({error})" if str(error) else ""
         raise FileError(f"{name} does not fit into memory{detail}") from error
+
+
+@contextlib.contextmanager
+def guarded(name: Any, kind: str, *others: type[Exception]) -> Iterator[None]:
+    """Turn whatever a library raises on a damaged file into one error that names the file.
+
+    All but these `others`. Only calls of libraries belong in here, so that no bug of this package
+    is told as a damaged file.
+    """
+    try:
+        with named(name):
+            yield
     except Exception as error:
+        clear = FileError, ImportError, FileNotFoundError, PermissionError, IsADirectoryError
+        if isinstance(error, clear + others):
+            raise
         reason = " ".join(str(error).split())[:200].rstrip(".") or type(error).__name__
         if "Object arrays" in reason or "Python objects" in reason:  # which could run any code
             message = f"{name} holds Python objects; write it again as numbers: X.astype(float)"
@@ -164,6 +177,10 @@ class DataFile:
     size: int
     notes: list[str] = field(default_factory=list)
 
+    def guarded(self, *others: type[Exception]) -> contextlib.AbstractContextManager[None]:
+        """Guard calls of the library that reads the file."""
+        return guarded(self.name, "h5ad" if self.kind == "HDF5" else self.kind, *others)
+
     def whole(self) -> Path | io.BytesIO:
         """Return what a library can open: the path, or the content in memory."""
         return self.path if self.plain else io.BytesIO(self.stream.read())
@@ -191,14 +208,13 @@ def open_file(path: Path) -> Iterator[DataFile]:
                     plain = False
             kind = _kind(name, _peek(stream))
             if kind == "zip":
-                with guarded(name, "zip"):
-                    kind, stream, inside = _look_into_zip(name, stream, size)
-                    plain = plain and not inside
+                kind, stream, inside = _look_into_zip(name, stream, size)
+                plain = plain and not inside
         except FileNotFoundError:
             raise FileError(_not_found(path)) from None
         except PermissionError:
             raise FileError(f"{name} cannot be read: permission denied") from None
-        with guarded(name, "h5ad" if kind == "HDF5" else kind):
+        with named(name):
             yield DataFile(name, path, kind, stream, plain, size, _wrong_suffix(path, kind))
 
 
@@ -281,8 +297,9 @@ def _kind(name: str, start: bytes) -> str:
 
 def _look_into_zip(name: str, stream: IO[bytes], size: int) -> tuple[str, IO[bytes], bool]:
     """Return the format, the stream, and whether that is of a file in the archive."""
-    archive = zipfile.ZipFile(stream)
-    check_expanded(sum(member.file_size for member in archive.infolist()), size)
+    with guarded(name, "zip"):
+        archive = zipfile.ZipFile(stream)
+        check_expanded(sum(member.file_size for member in archive.infolist()), size)
     members = [member for member in archive.namelist() if not member.endswith("/")]
     is_npz = any(member.endswith(".npy") for member in members)
     if is_npz or any(member in _WORKBOOKS for member in members):
@@ -290,7 +307,8 @@ def _look_into_zip(name: str, stream: IO[bytes], size: int) -> tuple[str, IO[byt
         return "NPZ" if is_npz else "Excel", stream, False
     if len(members) != 1:
         raise FileError(f"{name} is a zip archive of {len(members)} files; unpack it and give one")
-    member = io.BytesIO(archive.read(members[0]))
+    with guarded(name, "zip"):
+        member = io.BytesIO(archive.read(members[0]))
     kind = _kind(name, _peek(member))
     if kind == "zip":
         raise FileError(f"{name} is a zip archive in a zip archive; unpack it")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fnmatch
 import re
+import sys
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -96,7 +97,7 @@ def read_table(path: Path, **options: Any) -> Table:
     asked = ReadOptions(**options)
     with open_file(path) as file:
         _check_options(file, asked)
-        table = _chosen(file.name, READERS[file.kind](file, asked), asked)
+        table = _chosen(file, READERS[file.kind](file, asked), asked)
         table = _without_total(replace(table, notes=file.notes + table.notes))
         return _without_missing(file.name, table, asked)
 
@@ -108,15 +109,17 @@ def _check_options(file: DataFile, options: ReadOptions) -> None:
             raise FileError(f"--{option} is for {files} files, but {file.name} is not; omit it")
 
 
-def _chosen(name: str, cells: Cells, options: ReadOptions) -> Table:
+def _chosen(file: DataFile, cells: Cells, options: ReadOptions) -> Table:
     """Choose columns and turn their cells into numbers; a column of text is an error."""
-    is_frame = hasattr(cells.values, "iloc")
+    name, is_frame = file.name, hasattr(cells.values, "iloc")
     if not is_frame:
-        cells.values = _checked_matrix(name, cells.values)
-    header = cells.header or [""] * cells.values.shape[1]
-    names, again = unique_names([given or f"x{j}" for j, given in enumerate(header)])
-    if again:
-        cells.notes.append(f"columns with the same name were numbered: {', '.join(again[:5])}")
+        cells.values = _checked_matrix(file, cells.values)
+    if cells.header:
+        names, again = unique_names([given or f"x{j}" for j, given in enumerate(cells.header)])
+        if again:
+            cells.notes.append(f"columns with the same name were numbered: {', '.join(again[:5])}")
+    else:
+        names = [f"x{j}" for j in range(cells.values.shape[1])]
     if cells.header and options.only is not None and set(names).isdisjoint(options.only):
         raise FileError(missing_features(name, list(options.only), options.only))
     if not is_frame:
@@ -161,8 +164,9 @@ def _row_names(cells: Cells) -> list[str] | None:
     return labels
 
 
-def _checked_matrix(name: str, values: Any) -> Any:
+def _checked_matrix(file: DataFile, values: Any) -> Any:
     """Return a matrix of real numbers, with rows first if it is sparse."""
+    name = file.name
     if values.ndim != 2:
         raise FileError(
             f"{name} holds an array of shape {values.shape}; a matrix with samples as rows is "
@@ -173,8 +177,10 @@ def _checked_matrix(name: str, values: Any) -> Any:
     if values.dtype.kind not in "biuf":
         raise FileError(f"{name} holds values of type {values.dtype}; real numbers are needed")
     if is_sparse(values):
-        check_expanded(8 * sum(values.shape), 0)  # the ends of rows, and the names of columns
-        values = sparse.csr_array(checked_sparse(values))
+        rows, columns = values.shape  # whose ends, and names, are not in the file
+        check_expanded(8 * rows + (8 + sys.getsizeof(f"x{columns}")) * columns, 0)
+        with file.guarded():
+            values = sparse.csr_array(checked_sparse(values))
     return values if values.dtype in (np.float32, np.float64) else values.astype(np.float64)
 
 
@@ -186,12 +192,13 @@ def _from_matrix(cells: Cells, names: list[str], options: ReadOptions) -> Table:
     keep = options.keep(names, label)
     if label is not None:
         rows = [cell_text(cell) for cell in as_dense(values[:, [label]]).ravel()]
-    if len(keep) < len(names):
-        values = values[:, keep]
-    beside = {names[j]: as_dense(cells.values[:, [j]]).ravel() for j in options.beside(names)}
+    beside = {names[j]: as_dense(values[:, [j]]).ravel() for j in options.beside(names)}
     groups = {name: _as_group(column, None) for name, column in cells.beside.items()}
     groups |= {name: column.astype(np.float64).tolist() for name, column in beside.items()}
-    return Table(values, [names[j] for j in keep], rows, notes=cells.notes, groups=groups)
+    if len(keep) < len(names):
+        values = values[:, keep]
+        names = [names[j] for j in keep]
+    return Table(values, names, rows, notes=cells.notes, groups=groups)
 
 
 def _without_total(table: Table) -> Table:
@@ -228,7 +235,7 @@ def _as_group(entries: list[Any], decimal: str | None) -> list[Any]:
     return texts if any(number is None for number in found) else found
 
 
-def _as_numbers(cells: Cells, keep: list[int]) -> tuple[np.ndarray, dict[int, Text]]:
+def _as_numbers(cells: Cells, keep: Sequence[int]) -> tuple[np.ndarray, dict[int, Text]]:
     """Return numbers, and what is known of columns with text."""
     frame = cells.values.iloc[:, keep]
     if all(dtype.kind in "biuf" for dtype in frame.dtypes):

@@ -7,7 +7,7 @@ import io
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import islice, pairwise
 from typing import IO, Any
 
 import numpy as np
@@ -56,7 +56,7 @@ def read_text(file: DataFile, options: ReadOptions) -> Cells:
         file.stream.seek(0)
         text = io.TextIOWrapper(file.stream, encoding=encoding)
         try:
-            cells = _TextTable(file.name, text, options).read()
+            cells = _TextTable(file, text, options).read()
         except UnicodeDecodeError:
             continue
         except csv.Error as error:
@@ -72,8 +72,8 @@ def read_text(file: DataFile, options: ReadOptions) -> Cells:
 class _TextTable:
     """A table of text whose encoding is known; its first rows show how it is written."""
 
-    def __init__(self, name: str, text: IO[str], options: ReadOptions) -> None:
-        self._name, self._text, self._options = name, text, options
+    def __init__(self, file: DataFile, text: IO[str], options: ReadOptions) -> None:
+        self._file, self._text, self._options = file, text, options
         self._notes: list[str] = []
         lines = list(_sample(islice(text, options.skip_lines, None)))
         comments = next((i for i, line in enumerate(lines) if line[:1] != "#"), len(lines))
@@ -84,8 +84,8 @@ class _TextTable:
         self._width = max(map(len, rows), default=0)  # pandas cuts off what is longer than this
         head = [cells for cells in rows if any(cells)]
         if not head:
-            raise FileError(f"{name} has no rows")
-        self._header, self._rows = split_header(name, head, options.header, self._notes)
+            raise FileError(f"{file.name} has no rows")
+        self._header, self._rows = split_header(file.name, head, options.header, self._notes)
         self._decimal = options.decimal or _find_decimal(self._rows, self._separator, self._notes)
 
     def read(self) -> Cells:
@@ -109,6 +109,7 @@ class _TextTable:
         # before pandas 3.1 the default is off by one unit in the last place now and then
         old = tuple(map(int, pd.__version__.split(".")[:2])) < (3, 1)
         exact: dict[str, Any] = {"float_precision": "round_trip"} if old else {}
+        failures = pd.errors.ParserError, pd.errors.ParserWarning
         rows = self._from_the_top()
         if self._header is not None:
             next(rows)
@@ -118,7 +119,7 @@ class _TextTable:
             csv.writer(text, delimiter=separator).writerows(cells for _, cells in rows)
             text.seek(0)
         try:
-            with warnings.catch_warnings():
+            with self._file.guarded(UnicodeDecodeError, *failures), warnings.catch_warnings():
                 warnings.simplefilter("error", pd.errors.ParserWarning)  # cells would be lost
                 return pd.read_csv(
                     text,
@@ -134,11 +135,11 @@ class _TextTable:
                     **exact,
                     low_memory=False,
                 )
-        except (pd.errors.ParserError, pd.errors.ParserWarning) as error:
+        except failures as error:
             if "EOF inside string" in str(error):
                 raise csv.Error(str(error)) from None
             self._check_lengths(width)
-            raise
+            raise FileError(f"it cannot be parsed: {error}") from error
 
     def _from_the_top(self) -> Iterator[tuple[int, list[str]]]:
         """Go back to the first row; return the rows with the numbers of their last lines."""
@@ -158,9 +159,9 @@ class _TextTable:
             if len(cells) < width or any(map(str.strip, cells[width:])):
                 count = "1 cell" if len(cells) == 1 else f"{len(cells)} cells"
                 raise FileError(
-                    f"{self._name}, line {line}: {count} where {width} were expected; is the file "
-                    "cut short, are there lines above (--skip-lines) or below the table, or is the "
-                    "separator another one (--separator)?"
+                    f"{self._file.name}, line {line}: {count} where {width} were expected; is the "
+                    "file cut short, are there lines above (--skip-lines) or below the table, or "
+                    "is the separator another one (--separator)?"
                 )
 
 
@@ -246,9 +247,9 @@ def _is_names(first: list[str], rest: list[list[str]]) -> bool:
         return False
     if not first[0].strip() or len(first) == len(rest[0]) - 1:
         return not any(cell.strip().lower() in MISSING for cell in named)
-    if not all(cell.strip().isdigit() for cell in named) or len(named) < 3:
+    if not all(cell.strip().isdecimal() for cell in named) or len(named) < 3:
         return False
-    steps = set(np.diff([int(cell) for cell in named]).tolist())
+    steps = {float(last) - float(first) for first, last in pairwise(named)}
     return len(steps) == 1 and min(steps) > 0 and any("." in c or "," in c for c in rest[0])
 
 
