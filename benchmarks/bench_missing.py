@@ -11,7 +11,11 @@ angles
     mean squared error of imputed entries, of which the noise alone has 1.
 intervals
     Share of the true loadings above three standard errors, those of what was observed, in their
-    intervals of 90 %.
+    intervals of 90 %, with complete data and with holes, and wrong signs among loadings with a
+    false sign rate below 0.01. Beside them an oracle that knows the true scores, and has only to
+    regress on them and to fit the prior. What shrinkage alone loses is shown by exact posteriors:
+    estimates are drawn about the true loadings with the noise that a fit claims, and the prior is
+    that of the true loadings.
 components
     Numbers of components that are found in noise, and where there are three.
 time
@@ -28,10 +32,11 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.bench_uncertainty import K, claims, draw, tally
-from ebcd import EBCD
+from benchmarks.bench_uncertainty import LEVEL, Claim, K, claims, draw, matched, tally
+from ebcd import EBCD, ebnm
 from ebcd.metrics import component_angles
 from ebcd.peers import EBMF
+from ebcd.priors._intervals import posterior_interval
 
 SCORES = ("orthogonal", "relaxed", "integrated")
 SHAPES = ((200, 40), (60, 200))
@@ -39,11 +44,11 @@ SHARES = (0.05, 0.2, 0.5)
 NON_ZERO, STRENGTH, FIRST_SEED = 0.3, 8, 5_000
 
 
-def data_set(n: int, p: int, share: float, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return data, the same with missing values, and true loadings (k x p)."""
-    X, _, L = draw(n, p, NON_ZERO, STRENGTH, FIRST_SEED + seed)
+def data_set(n: int, p: int, share: float, seed: int) -> tuple[np.ndarray, ...]:
+    """Return data, the same with missing values, true scores and true loadings (k x p)."""
+    X, Z, L = draw(n, p, NON_ZERO, STRENGTH, FIRST_SEED + seed)
     rng = np.random.default_rng([n, p, round(100 * share), seed])
-    return X, np.where(rng.random(X.shape) < share, np.nan, X), L
+    return X, np.where(rng.random(X.shape) < share, np.nan, X), Z, L
 
 
 def fit(model: Any, X: np.ndarray) -> Any:
@@ -64,19 +69,19 @@ def angles(sets: int) -> None:
     for n, p in SHAPES:
         for share in SHARES:
             drawn = [data_set(n, p, share, seed) for seed in range(sets)]
-            peers = [fit(EBMF(K), Y) for _, Y, _ in drawn]
-            peer = np.mean([_angle(m, L) for m, (_, _, L) in zip(peers, drawn, strict=True)])
+            peers = [fit(EBMF(K), Y) for _, Y, *_ in drawn]
+            peer = np.mean([_angle(m, L) for m, (*_, L) in zip(peers, drawn, strict=True)])
             peer_error = _error(
                 [
                     m.inverse_transform(m.transform(Y))
-                    for m, (_, Y, _) in zip(peers, drawn, strict=True)
+                    for m, (_, Y, *_) in zip(peers, drawn, strict=True)
                 ],
                 drawn,
             )
             for scores in SCORES:
                 found = np.empty((sets, 3))
                 filled = []
-                for i, (X, Y, L) in enumerate(drawn):
+                for i, (X, Y, _, L) in enumerate(drawn):
                     means = np.where(np.isnan(Y), np.nanmean(Y, axis=0), Y)
                     models = [fit(EBCD(K, scores=scores), data) for data in (X, means, Y)]
                     found[i] = [_angle(model, L) for model in models]
@@ -88,30 +93,69 @@ def angles(sets: int) -> None:
 
 def _error(filled: list[np.ndarray], drawn: list[tuple[np.ndarray, ...]]) -> float:
     """Root mean squared error of missing entries."""
-    errors = [(F - X)[np.isnan(Y)] for F, (X, Y, _) in zip(filled, drawn, strict=True)]
+    errors = [(F - X)[np.isnan(Y)] for F, (X, Y, *_) in zip(filled, drawn, strict=True)]
     return float(np.sqrt(np.mean(np.concatenate(errors) ** 2)))
+
+
+def regress(X: np.ndarray, Z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Regress each feature on the true scores of its rows; return estimates and noise (k x p)."""
+    found, noise = np.empty((2, K, X.shape[1]))
+    for j, x in enumerate(X.T):
+        seen = ~np.isnan(x)
+        z = Z[seen] - Z[seen].mean(axis=0)
+        inverse = np.linalg.inv(z.T @ z)
+        found[:, j], noise[:, j] = inverse @ z.T @ x[seen], np.sqrt(np.diagonal(inverse))
+    return found, noise
+
+
+def shrunk(x: np.ndarray, s: np.ndarray, prior: Any = "point_laplace") -> Claim:
+    """Return what is claimed of loadings given estimates and their noise."""
+    found = ebnm(x, s, prior)
+    lower, upper = posterior_interval(found.prior, x, s, LEVEL)
+    return Claim(found.mean, lower, upper, found.lfsr)
+
+
+def exact(model: Any, L: np.ndarray, rng: np.random.Generator) -> list[tuple[int, Claim]]:
+    """Return exact posteriors, in which nothing is wrong, given the noise that a fit claims."""
+    _, noise, unit = model._posterior
+    noise = np.broadcast_to(noise * unit, model.components_.shape)
+    claimed = []
+    for i, j, _ in matched(L, model.components_):
+        prior = ebnm(L[i], np.full(L[i].shape, 1e-3 * L[i].std())).prior
+        x = L[i] + noise[j] * rng.normal(size=L[i].size)
+        claimed.append((i, shrunk(x, noise[j], prior)))
+    return claimed
 
 
 def intervals(sets: int) -> None:
     """Print the coverage of intervals, with and without missing values."""
     print(f"\nLoadings above three standard errors in intervals of 90 %, {sets} data sets")
+    print("(complete -> with holes, wrong signs with holes; exact posteriors with the same noise)")
     for n, p in SHAPES:
         for share in SHARES:
-            cells = []
-            for scores in SCORES:
-                counts = np.zeros((2, 9))
-                for seed in range(sets):
-                    X, Y, L = data_set(n, p, share, seed)
-                    for row, data in zip(counts, (X, Y), strict=True):
+            counts = {name: np.zeros((2, 2, 9)) for name in ("oracle", *SCORES)}
+            for seed in range(sets):
+                X, Y, Z, L = data_set(n, p, share, seed)
+                rng = np.random.default_rng(seed)
+                for i, data in enumerate((X, Y)):
+                    rows = zip(*regress(data, Z), strict=True)
+                    claimed = {"oracle": [[(k, shrunk(x, s)) for k, (x, s) in enumerate(rows)]]}
+                    for scores in SCORES:
                         model = fit(EBCD(K, scores=scores), data)
-                        row += tally(L, round(n * (1 - share)), claims(model, L))[:9]
-                covered = counts[:, 1] / counts[:, 0]
-                wrong = counts[:, 5] / counts[:, 4]
-                cells.append(
-                    f"{scores} {covered[0]:.3f} -> {covered[1]:.3f} "
-                    f"(wrong signs {wrong[0]:.2%} -> {wrong[1]:.2%})"
-                )
-            print(f"{n} x {p}, {share:.0%} missing: " + ", ".join(cells), flush=True)
+                        claimed[scores] = [claims(model, L), exact(model, L, rng)]
+                    for name, kinds in claimed.items():
+                        for kind, pairs in enumerate(kinds):
+                            counts[name][kind, i] += tally(L, round(n * (1 - share)), pairs)
+            print(f"{n} x {p}, {share:.0%} missing:")
+            for name, (found, ideal) in counts.items():
+                cell = f"  {name:10} {_arrow(found)}, wrong {found[1, 5] / found[1, 4]:.2%}"
+                print(cell + (f"; exact {_arrow(ideal)}" if ideal.any() else ""), flush=True)
+
+
+def _arrow(counts: np.ndarray) -> str:
+    """Return coverage with complete data and with holes, and the difference in points."""
+    before, after = counts[:, 1] / counts[:, 0]
+    return f"{before:.3f} -> {after:.3f} ({100 * (after - before):+.1f})"
 
 
 def components(sets: int) -> None:
@@ -121,7 +165,7 @@ def components(sets: int) -> None:
         for share in SHARES:
             found: dict[str, list[int]] = {"noise": [], "three": []}
             for seed in range(5 * sets):
-                _, Y, _ = data_set(n, p, share, seed)
+                _, Y, *_ = data_set(n, p, share, seed)
                 rng = np.random.default_rng([n, p, seed])
                 noise = np.where(np.isnan(Y), np.nan, rng.normal(size=Y.shape))
                 found["noise"].append(fit(EBCD(start="svd", max_iter=1), noise).n_components_)

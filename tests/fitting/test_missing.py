@@ -270,11 +270,27 @@ def test_scoring_steps_follow_the_slope_of_the_likelihood(precision):
             total += stats.multivariate_normal(cov=law).logpdf(x[seen])
         return total
 
-    x, noise, complete, _ = IncompleteRows(observed)._scored(point)
+    x, noise, _ = IncompleteRows(observed)._scored(point)
     slope = optimize.approx_fprime(point.loadings.ravel(), log_likelihood, 1e-6).reshape(K, P)
-    found = observed.counts * (x - point.loadings[0]) / noise
-    np.testing.assert_allclose(found, slope, rtol=1e-4, atol=1e-3)
-    assert (noise > complete * (1 - 1e-9)).all()  # less is known of rows with holes
+    np.testing.assert_allclose((x - point.loadings[0]) / noise, slope, rtol=1e-4, atol=1e-3)
+
+
+@pytest.mark.parametrize("precision", [(1.3,), tuple(np.linspace(0.5, 2, P))])
+def test_noise_of_scoring_steps_is_that_of_a_regression_on_the_scores(precision):
+    """Of what is known of them in the rows of a feature, other loadings being uncertain."""
+    observed = observed_data(center=False)
+    point = some_point(observed, precision=precision)
+    tau, loadings, variances = np.broadcast_to(precision, P), point.loadings[0], point.spread[0]
+    _, noise, _ = IncompleteRows(observed)._scored(point)
+    means, covariances = posterior_of_rows(observed, point)
+    for j, seen in enumerate(seen_rows(observed).T):
+        z, error, n = means[seen], covariances[seen].mean(axis=0), seen.sum()
+        residual = 1 / tau[j] + loadings[:, j] @ error @ loadings[:, j]
+        for k in range(K):  # residuals tell of a loading by their size, too
+            own = z[:, k] @ z[:, k] / n
+            own += 2 * (error @ loadings[:, j])[k] ** 2 / residual
+            rest = sum((z[:, k] @ z[:, i] / n / own) ** 2 * variances[i, j] for i in {0, 1} - {k})
+            assert noise[k, j] == pytest.approx(residual / own / n + rest, rel=1e-9)
 
 
 @pytest.mark.parametrize("name", SCORES)
