@@ -24,7 +24,7 @@ from ebcd._parameters import (
 from ebcd.priors._family import AbstractPriorFamily, Fits, as_prior
 from ebcd.priors._fitted import FittedPrior
 from ebcd.priors._horseshoe import search
-from ebcd.priors._intervals import posterior_interval, prior_interval
+from ebcd.priors._intervals import posterior_interval
 from ebcd.priors._solve import sign_rates, solve_columns
 from ebcd.priors._validation import as_noise, as_vector, check_ratio
 
@@ -109,12 +109,7 @@ class EBNMResult:
         np.True_
         """
         PROBABILITY.check("level", level)
-        s = np.broadcast_to(self._s, self._x.shape)
-        seen, ends = np.isfinite(s), np.empty((2, s.size))
-        ends[:, seen] = posterior_interval(self.prior, self._x[seen], s[seen], level)
-        if not seen.all():
-            ends[:, ~seen] = np.reshape(prior_interval(self.prior, level), (2, 1))
-        return ends
+        return np.array(posterior_interval(self.prior, self._x, self._s, level))
 
     def plot(self, ax: Any = None) -> Axes:
         """Draw posterior means against observations, with 95 % credible intervals.

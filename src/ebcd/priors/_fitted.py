@@ -9,13 +9,13 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy import special
 
 from ebcd import _numerics as num
 from ebcd._numerics import Array
 from ebcd._parameters import N_DRAWS, as_generator, real
-from ebcd.priors._kernels import AbstractKernel, Flat, PointMass
+from ebcd.priors._kernels import OVERWHELMING, AbstractKernel, Flat, PointMass
 from ebcd.priors._validation import as_observations, as_values, check_lengths, check_ratio
 
 if TYPE_CHECKING:  # families build priors, so they come later
@@ -266,36 +266,50 @@ class MixturePrior(FittedPrior):
         rest = [f"{order.size - 6} more components"] if order.size > 6 else []
         return ", ".join(said + rest)
 
-    def _observed(self, x: ArrayLike, s: ArrayLike) -> tuple[Array, Array, NDArray[np.bool_]]:
-        """Check observations, also against the lengths of the prior; say which there are."""
+    def observed(self, x: ArrayLike, s: ArrayLike) -> tuple[Array, Array]:
+        """Check observations, also against the lengths of the prior.
+
+        What was not observed gets noise that drowns the prior: the posterior is the prior to the
+        last digit.
+        """
         x, s = as_observations(x, s)
         self._check_noise(s)
-        return x, s, np.isfinite(s)
+        unseen = np.isinf(s)
+        if not unseen.any():
+            return x, s
+        noise = OVERWHELMING * (self.sizes.max() or 1.0)
+        return np.where(unseen, 0.0, x), np.where(unseen, noise, s)
 
     def _check_noise(self, s: Array) -> None:
         """Refuse noise of another size than the prior altogether."""
-        places = [kernel.largest_parameter() for kernel in self.kernels]
         scales = [np.ravel(getattr(kernel, "scale", 0.0)) for kernel in self.kernels]
-        check_lengths(np.array(places), np.abs(np.concatenate(scales)), s)
+        check_lengths(self.sizes, np.abs(np.concatenate(scales)), s)
 
     def log_likelihood(self, x: ArrayLike, s: ArrayLike = 1.0) -> float:
-        x, s, seen = self._observed(x, s)
+        seen = np.isfinite(as_observations(x, s)[1])
+        x, s = self.observed(x, s)
         return float(self.log_marginal(x[seen], s[seen]).sum())
 
     def log_marginal(self, x: Array, s: Array) -> Array:
         return self.blockwise(lambda x, s: special.logsumexp(self._joint(x, s), axis=0), x, s)
 
     def posterior(self, x: ArrayLike, s: ArrayLike = 1.0) -> Posterior:
-        x, s, seen = self._observed(x, s)
-        found = np.empty((3, x.size))
-        standard, unit = self._standard(s[seen])
-        z, noise = x[seen] / unit, s[seen] / unit
-        mean, variance = standard.posterior_moments(z, noise)
-        lfsr = np.minimum(*standard.tails(z, noise))
-        found[:, seen] = unit * mean, unit * np.sqrt(variance), lfsr
+        x, s = as_observations(x, s)
+        self._check_noise(s)
+        seen, found = np.isfinite(s), np.empty((3, x.size))
+        found[:, seen] = self._summary(x[seen], s[seen])
         if not seen.all():
-            found[:, ~seen] = np.reshape(self._prior_summary(), (3, 1))
+            found[:, ~seen] = self._summary(*self.observed([0.0], np.inf))
+            if self._prior_sd is not None:
+                found[1, ~seen] = self._prior_sd
         return Posterior(*found)
+
+    def _summary(self, x: Array, s: Array) -> tuple[Array, Array, Array]:
+        """Posterior means, standard deviations and sign rates for finite noise."""
+        standard, unit = self._standard(s)
+        mean, variance = standard.posterior_moments(x / unit, s / unit)
+        lfsr = np.minimum(*standard.tails(x / unit, s / unit))
+        return unit * mean, unit * np.sqrt(variance), lfsr
 
     def posterior_moments(self, x: Array, s: Array) -> tuple[Array, Array]:
         _, mean, variance = self.evaluate(x, s)
@@ -310,17 +324,15 @@ class MixturePrior(FittedPrior):
         return below, above
 
     def spike_probability(self, x: ArrayLike, s: ArrayLike = 1.0) -> Array:
-        x, s, seen = self._observed(x, s)
+        x, s = self.observed(x, s)
         mode = self.parameters.get("mode", 0.0)
         spike = np.concatenate(
             [isinstance(kernel, PointMass) & (kernel.location == mode) for kernel in self.kernels]
         )
-        found = np.full(x.shape, self.weights[spike].sum())  # of the prior where nothing was seen
-        standard, unit = self._standard(s[seen])
-        found[seen] = standard.blockwise(
-            lambda x, s: standard.shares(x, s)[spike].sum(axis=0), x[seen] / unit, s[seen] / unit
+        standard, unit = self._standard(s)
+        return standard.blockwise(
+            lambda x, s: standard.shares(x, s)[spike].sum(axis=0), x / unit, s / unit
         )
-        return found
 
     def penalty(self, values: ArrayLike, s: float = 1.0) -> Array:
         values, s = as_values(values, s)
@@ -369,33 +381,25 @@ class MixturePrior(FittedPrior):
         return num.rising_root(excess, low, high)
 
     def sample(self, n: int, random_state: Any = None) -> Array:
-        N_DRAWS.check("n", n)
-        rng = as_generator(random_state)
-        component = rng.choice(self.weights.size, size=n, p=self.weights / self.weights.sum())
-        return self._draw_each(component, lambda kernel, _: kernel.draw(*kernel.unseen(), rng))
+        return self.sample_posterior([0.0], np.inf, n, random_state)[:, 0]
 
     def sample_posterior(
         self, x: ArrayLike, s: ArrayLike = 1.0, n: int = 1, random_state: Any = None
     ) -> Array:
         N_DRAWS.check("n", n)
-        x, s, seen = self._observed(x, s)
+        x, s = self.observed(x, s)
         rng = as_generator(random_state)
-        draws = np.empty((n, *x.shape))
-        if not seen.all():
-            n_unseen = int((~seen).sum())
-            draws[:, ~seen] = self.sample(n * n_unseen, rng).reshape(n, n_unseen)
-        if seen.any():
-            x, s = x[seen], s[seen]
-            cumulative = np.cumsum(self.blockwise(self.shares, x, s).T, axis=-1)
-            size = max(1, BLOCK // cumulative.size)
-            for i in range(0, n, size):
-                threshold = rng.random((min(size, n - i), x.size, 1)) * cumulative[:, -1:]
-                component = (cumulative <= threshold).sum(axis=-1)
-                drawn = self._draw_each(
-                    component.ravel(),
-                    lambda kernel, rows: kernel.draw(x[rows % x.size], s[rows % x.size], rng),
-                )
-                draws[i : i + size, seen] = drawn.reshape(component.shape)
+        draws = np.empty((n, x.size))
+        cumulative = np.cumsum(self.blockwise(self.shares, x, s).T, axis=-1)
+        for rows in num.chunks(n, max(1, BLOCK // cumulative.size)):
+            threshold = rng.random((*draws[rows].shape, 1)) * cumulative[:, -1:]
+            component = (cumulative <= threshold).sum(axis=-1).ravel()
+            drawn = np.empty(component.size)
+            for kernel, part in self.parts():
+                own = np.flatnonzero((component >= part.start) & (component < part.stop))
+                at = own % x.size
+                drawn[own] = kernel.take(component[own] - part.start).draw(x[at], s[at], rng)
+            draws[rows] = drawn.reshape(-1, x.size)
         return draws
 
     def rescaled(self, factor: float) -> FittedPrior:
@@ -461,6 +465,11 @@ class MixturePrior(FittedPrior):
         return min(low for low, _ in ends), max(high for _, high in ends)
 
     @cached_property
+    def sizes(self) -> Array:
+        """Largest absolute value of the parameters of each component."""
+        return np.concatenate([kernel.sizes for kernel in self.kernels])
+
+    @cached_property
     def rows(self) -> list[AbstractKernel]:
         """Kernels that evaluate observations in one row per component."""
         return [kernel.take((slice(None), None)) for kernel in self.kernels]
@@ -494,26 +503,6 @@ class MixturePrior(FittedPrior):
         below, above = _joined(kernel.tails(x, s) for kernel in self.rows)
         return np.asarray((self.shares(x, s) * [below, above]).sum(axis=1))
 
-    def _prior_summary(self) -> tuple[float, float, float]:
-        """Mean, sd and sign rate before seeing data."""
-        unit = max(kernel.largest_parameter() for kernel in self.kernels) or 1.0
-        scaled = [kernel.scaled(1 / unit) for kernel in self.kernels]
-        means, variances = _joined(kernel.moments(*kernel.unseen()) for kernel in scaled)
-        below, above = _joined(kernel.tails(*kernel.unseen()) for kernel in scaled)
-        mean = float(self.weights @ means)
-        variance = float(self.weights @ (variances + (means - mean) ** 2))
-        sd = unit * variance**0.5 if self._prior_sd is None else self._prior_sd
-        return unit * mean, sd, float(min(self.weights @ below, self.weights @ above))
-
-    def _draw_each(
-        self, component: np.ndarray, draw: Callable[[AbstractKernel, np.ndarray], Array]
-    ) -> Array:
-        result = np.empty(component.size)
-        for kernel, part in self.parts():
-            rows = np.flatnonzero((component >= part.start) & (component < part.stop))
-            result[rows] = draw(kernel.take(component[rows] - part.start), rows)
-        return result
-
 
 def _joined(parts: Iterable[tuple[Array, ...]]) -> list[Array]:
     """Put the components of all kernels below each other."""
@@ -530,17 +519,12 @@ class FlatPrior(MixturePrior):
     proper = False
 
     def __init__(self, family: type[AbstractPriorFamily]) -> None:
-        super().__init__(family, {}, [1.0], [Flat(np.zeros(1))], "no shrinkage")
+        super().__init__(family, {}, [1.0], [Flat(np.zeros(1), np.zeros(1))], "no shrinkage")
 
     def log_likelihood(self, x: ArrayLike, s: ArrayLike = 1.0) -> float:
         """Return NaN: zero would beat every real prior."""
         as_observations(x, s)
         return np.nan
-
-    def posterior(self, x: ArrayLike, s: ArrayLike = 1.0) -> Posterior:
-        """Posterior ``N(x, s^2)``."""
-        x, s, _ = self._observed(x, s)
-        return Posterior(x.copy(), s.copy(), special.ndtr(-np.abs(x) / s))
 
     def penalty(self, values: ArrayLike, s: float = 1.0) -> Array:
         """Zero everywhere."""
@@ -550,10 +534,9 @@ class FlatPrior(MixturePrior):
         """Raise: an improper prior cannot be sampled."""
         raise ValueError("the flat prior is improper and cannot be sampled")
 
-    def _observed(self, x: ArrayLike, s: ArrayLike) -> tuple[Array, Array, NDArray[np.bool_]]:
+    def _check_noise(self, s: Array) -> None:
         none = "an entry that was not observed has no posterior under the flat prior"
-        x, s = _all_observed(x, s, f"{none}; use a proper prior or leave the entry out")
-        return x, s, np.ones(x.shape, dtype=bool)
+        _check_all_observed(s, f"{none}; use a proper prior or leave the entry out")
 
 
 @dataclass(frozen=True)
@@ -609,14 +592,14 @@ class AbstractJointPrior(FittedPrior):
         raise ValueError(f"a {self.family} prior has no mode that could be moved")
 
     def _observations(self, x: ArrayLike, s: ArrayLike) -> tuple[Array, Array]:
+        x, s = as_observations(x, s)
         advice = "interpolate it and give it a large s, or use another prior"
-        return _all_observed(x, s, f"a {self.family} prior needs every entry observed; {advice}")
+        _check_all_observed(s, f"a {self.family} prior needs every entry observed; {advice}")
+        return x, s
 
 
-def _all_observed(x: ArrayLike, s: ArrayLike, rule: str) -> tuple[Array, Array]:
-    """Check observations, and refuse entries that were not observed by saying a rule."""
-    x, s = as_observations(x, s)
-    unseen = np.flatnonzero(~np.isfinite(s))
+def _check_all_observed(s: Array, rule: str) -> None:
+    """Refuse entries that were not observed by saying a rule."""
+    unseen = np.flatnonzero(np.isinf(s))
     if unseen.size:
         raise ValueError(f"s is infinite at position {unseen[0]}: {rule}")
-    return x, s

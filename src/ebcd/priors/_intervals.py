@@ -1,7 +1,7 @@
 """Credible intervals: quantiles of the posterior, atoms included.
 
-A posterior is a mixture of atoms and slabs: a quantile is an atom, or is searched between two. With
-one noise level it is a function of the observation alone, which is interpolated.
+They are searched; one at an atom of the prior is that atom. With one noise level a quantile is a
+function of the observation alone, which is interpolated.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from scipy import special
 
 from ebcd._numerics import Array, rising_root
 from ebcd.priors._fitted import AbstractJointPrior, FittedPrior, MixturePrior
-from ebcd.priors._kernels import OVERWHELMING, AbstractKernel, PointMass
+from ebcd.priors._kernels import PointMass
 from ebcd.priors._validation import as_observations
 
 TOLERANCE = 1e-9  # of an interpolated value v, times 1 + |v|
@@ -32,88 +32,45 @@ def posterior_interval(
 
     They are the smallest values that theta does not exceed with probability
     ``(1 - probability) / 2`` and ``(1 + probability) / 2`` at the least. An atom at an end belongs
-    to the interval, so that it may hold more. The noise `s` is finite.
+    to the interval, so that it may hold more.
     """
     x, s = as_observations(x, s)
     if isinstance(prior, AbstractJointPrior):
         return prior.interval(x, s, probability)
-    mixture, unit = _mixture(prior), float(np.median(s))
-    standard, z, noise = mixture.rescaled_mixture(1 / unit), x / unit, s / unit
-    discrete, common = all(map(_is_discrete, mixture.kernels)), bool((s == s[0]).all())
-
-    def quantile(level: float) -> Array:
-        if common and not discrete:
-            return _interpolated_quantiles(standard, level, z)
-        method = _discrete if discrete else _continuous
-        return standard.blockwise(partial(method, standard, level), z, noise)
-
-    tail = 0.5 * (1 - probability)
-    return unit * quantile(tail), unit * quantile(1 - tail)
-
-
-def prior_interval(prior: FittedPrior, probability: float) -> tuple[float, float]:
-    """Return the interval of a value that was not observed: quantiles of the prior."""
-    mixture = _mixture(prior)
-    # in units of the smallest component, as the search for quantiles has a smallest step, under
-    # noise that drowns the largest
-    noises = [kernel.unseen()[1] for kernel in mixture.kernels]
-    slabs = [n for n, k in zip(noises, mixture.kernels, strict=True) if not _is_discrete(k)]
-    unit = float(np.concatenate(slabs or noises).min()) / OVERWHELMING
-    noise = np.concatenate(noises).max(keepdims=True) / unit
-    method = _continuous if slabs else _discrete
-    standard, x, tail = mixture.rescaled_mixture(1 / unit), np.zeros(1), 0.5 * (1 - probability)
-    lower, upper = (float(method(standard, p, x, noise)[0]) for p in (tail, 1 - tail))
-    return unit * lower, unit * upper
-
-
-def _mixture(prior: FittedPrior) -> MixturePrior:
     if not isinstance(prior, MixturePrior):
         raise TypeError(f"no intervals are known for a {type(prior).__name__}")
-    return prior
+    tail, ends = 0.5 * (1 - probability), np.empty((2, x.size))
+    for rows in (np.isfinite(s), np.isinf(s)):
+        if rows.any():
+            levels = (tail, 1 - tail)
+            ends[:, rows] = [_quantiles(prior, level, x[rows], s[rows]) for level in levels]
+    return ends[0], ends[1]
 
 
-def _is_discrete(kernel: AbstractKernel) -> bool:
-    return isinstance(kernel, PointMass)
+def _quantiles(prior: MixturePrior, level: float, x: Array, s: Array) -> Array:
+    """Quantiles of the posteriors."""
+    x, s = prior.observed(x, s)
+    # the smallest length there is, as the search has a smallest step
+    unit = min(float(s.min()), float(prior.sizes[prior.sizes > 0].min(initial=np.inf)))
+    standard, z, noise = prior.rescaled_mixture(1 / unit), x / unit, s / unit
+    search = partial(_searched, standard, level)
+    if (s == s[0]).all():
 
+        def quantile(z: Array) -> Array:
+            return standard.blockwise(search, z, np.full_like(z, noise[0]))
 
-def _interpolated_quantiles(prior: MixturePrior, level: float, x: Array) -> Array:
-    """Quantiles for unit noise, atoms exactly."""
-
-    def quantile(z: Array) -> Array:
-        return prior.blockwise(partial(_continuous, prior, level), z, np.ones_like(z))
-
-    values = interpolated(quantile, x, width=2.0)  # noise blurs what is finer
+        found = unit * interpolated(quantile, z, width=2 * noise[0])  # noise blurs what is finer
+    else:
+        found = unit * standard.blockwise(search, z, noise)
     for kernel in prior.kernels:
         for place in kernel.location if isinstance(kernel, PointMass) else ():
-            values[np.abs(values - place) <= TOLERANCE * (1 + abs(place))] = place
-    return values
+            found[np.abs(found - place) <= TOLERANCE * (unit + abs(place))] = place
+    return found
 
 
-def _discrete(prior: MixturePrior, level: float, x: Array, s: Array) -> Array:
-    """Quantiles where there are atoms only."""
-    places = np.concatenate([kernel.location for kernel in prior.kernels])
-    order = np.argsort(places, kind="stable")
-    below = prior.shares(x, s)[order].cumsum(axis=0)
-    below[-1] = 1.0
-    return np.asarray(places[order][(below >= level).argmax(axis=0)])
-
-
-def _continuous(prior: MixturePrior, level: float, x: Array, s: Array) -> Array:
-    """Quantiles of slabs and a few atoms."""
+def _searched(prior: MixturePrior, level: float, x: Array, s: Array) -> Array:
+    """Search the quantiles where the distribution function crosses the level, or jumps over it."""
     share = prior.shares(x, s)
-    found, searched = np.empty_like(x), np.ones(x.size, dtype=bool)
-    low, high = np.full_like(x, -np.inf), np.full_like(x, np.inf)
-    for kernel, part in prior.parts():
-        if not isinstance(kernel, PointMass):
-            continue
-        for place, mass in zip(kernel.location, share[part], strict=True):
-            below = _below(prior, share, x, s, np.full_like(x, place))
-            here = (below >= level) & (below - mass < level)
-            found[here] = place  # where most entries of a sparse component end
-            searched &= ~here
-            low = np.where(below < level, np.maximum(low, place), low)
-            high = np.where(below < level, high, np.minimum(high, place))
-    share, x, s, low, high = (values[..., searched] for values in (share, x, s, low, high))
     mean, variance = prior.posterior_moments(x, s)
     # no distribution has more than this beyond so many standard deviations (Cantelli)
     reach = np.sqrt(max(level, 1 - level) / min(level, 1 - level) * variance)
@@ -121,12 +78,10 @@ def _continuous(prior: MixturePrior, level: float, x: Array, s: Array) -> Array:
     def excess(point: Array, rows: np.ndarray) -> Array:
         below = _below(prior, share[:, rows], x[rows], s[rows], point)
         # on this scale a normal posterior is a straight line
-        score = special.ndtri(np.clip(below, 1e-300, 1 - 1e-16))
-        return np.asarray(score - special.ndtri(level))
+        score = special.ndtri(np.clip(below, 1e-300, 1 - 1e-16)) - special.ndtri(level)
+        return np.where(below < level, np.minimum(score, -1e-300), np.maximum(score, 1e-300))
 
-    low, high = np.maximum(low, mean - reach), np.minimum(high, mean + reach)
-    found[searched] = rising_root(excess, low, high)
-    return found
+    return rising_root(excess, mean - reach, mean + reach)
 
 
 def _below(prior: MixturePrior, share: Array, x: Array, s: Array, point: Array) -> Array:

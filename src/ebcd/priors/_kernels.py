@@ -74,19 +74,15 @@ class AbstractKernel(ABC):
     def labels(self) -> list[str]:
         """Describe each component in words."""
 
-    def unseen(self) -> tuple[Array, Array]:
-        """Observations that say nothing, with noise that drowns everything: one per component."""
-        size = np.max([np.abs(getattr(self, f.name)) for f in fields(self)], axis=0)
-        return self.location, OVERWHELMING * np.where(size > 0, size, 1.0)
-
     @property
     def size(self) -> int:
         """Number of components."""
         return int(np.size(self.location))
 
-    def largest_parameter(self) -> float:
-        """Return the largest absolute value of any parameter."""
-        return max(float(np.abs(getattr(self, f.name)).max()) for f in fields(self))
+    @property
+    def sizes(self) -> Array:
+        """Largest absolute value of the parameters of each component."""
+        return np.asarray(np.max([np.abs(getattr(self, f.name)) for f in fields(self)], axis=0))
 
     def take(self, index: Any) -> Self:
         """Pick components by number, or arrange them in another shape."""
@@ -232,28 +228,6 @@ class PointMass(AbstractKernel):
 
 
 @dataclass(frozen=True, eq=False)
-class Flat(AbstractKernel):
-    """Uniform on the real line: improper, with the marginal density one by definition."""
-
-    def log_marginal(self, x: Array, s: Array) -> Array:
-        return np.zeros(np.broadcast_shapes(x.shape, self.location.shape))
-
-    def moments(self, x: Array, s: Array) -> tuple[Array, Array]:
-        mean = x + np.zeros_like(self.location)
-        return mean, s * s + np.zeros_like(mean)
-
-    def tails(self, x: Array, s: Array, at: Array | float = 0.0) -> tuple[Array, Array]:
-        beyond = (self.moments(x, s)[0] - at) / s
-        return special.ndtr(-beyond), special.ndtr(beyond)
-
-    def draw(self, x: Array, s: Array, rng: np.random.Generator) -> Array:
-        return x + s * rng.standard_normal(x.shape)
-
-    def labels(self) -> list[str]:
-        return ["any value"] * self.size
-
-
-@dataclass(frozen=True, eq=False)
 class Normal(AbstractSlab):
     """``N(location, scale^2)``: has the share ``1 / (1 + rate^2)`` of the variance of ``z``."""
 
@@ -315,6 +289,22 @@ class Normal(AbstractSlab):
 
     def labels(self) -> list[str]:
         return [f"N({m:.4g}, {b:.4g}^2)" for m, b in zip(self.location, self.scale, strict=True)]
+
+
+@dataclass(frozen=True, eq=False)
+class Flat(Normal):
+    """Uniform on the real line: improper, with the marginal density one by definition."""
+
+    def log_marginal(self, x: Array, s: Array) -> Array:
+        return np.zeros(np.broadcast_shapes(x.shape, self.location.shape))
+
+    def posterior(self, x: Array, s: Array) -> tuple[Array, Array]:
+        """Posterior mean and standard deviation: the observation and its noise."""
+        mean = x + np.zeros_like(self.location)
+        return mean, s + np.zeros_like(mean)
+
+    def labels(self) -> list[str]:
+        return ["any value"] * self.size
 
 
 @dataclass(frozen=True, eq=False)
