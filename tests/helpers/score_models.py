@@ -80,6 +80,8 @@ class NormalComponents:
         n, p = self.X.shape
         free, root, log_tau, log_scale = np.split(at, self.ends)
         Z, tau = self.left @ free.reshape(-1, self.k), np.exp(log_tau[0])
+        if self.model == "orthogonal":  # where the term of relaxed scores is zero
+            Z = np.linalg.qr(Z).Q * np.sqrt(n)
         root = np.tril(root.reshape(self.k, self.k))
         spread = root @ root.T if self.model == "integrated" else np.zeros((self.k, self.k))
         second, prior = Z.T @ Z / n + spread, np.exp(-2 * log_scale)
