@@ -86,7 +86,8 @@ class EBCD(Readable):
     scores : "orthogonal", "relaxed" or "integrated", default "orthogonal"
         Model of the scores. "orthogonal" is the paper's model: scores are estimated and exactly
         uncorrelated in the sample. Uncertainties are given the scores, and are too small if the
-        scores are uncertain. "relaxed" estimates normal scores, which may be correlated by chance.
+        scores are uncertain. "relaxed" estimates normal scores, which may be correlated by chance,
+        unless the data say next to nothing about their correlations; these then remain zero.
         "integrated" integrates normal scores out, and may drop the weakest components. With
         "relaxed" and "integrated", lengths of components and uncertainties are about the
         population.
