@@ -8,15 +8,20 @@ from families import make_family
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import optimize
+from sklearn.exceptions import ConvergenceWarning
 
+import ebcd
 from ebcd import EBCD
-from ebcd.fitting._decompose import State
+from ebcd.data._inputs import from_matrix
+from ebcd.estimators._bootstrap import _problem
+from ebcd.fitting._decompose import SizeSettings, State
 from ebcd.fitting._noise import NOISES
 from ebcd.fitting._scores import (
     SCORES,
     IntegratedScores,
     Moments,
     RelaxedScores,
+    UncorrelatedScores,
     iterate,
     point_of,
     population,
@@ -305,3 +310,74 @@ def test_large_data_end_where_their_covariance_does(name):
     model = model_of(X - X.mean(axis=0), k=3)
     exact = settle(model, SCORES[name], start_of(model, 3), lambda s: False, tol=1e-6, max_iter=500)
     assert growing.elbo_ > exact.states.value[0] - 1e-3
+
+
+class TestCorrelationsOfRelaxedScores:
+    """They are left at zero where the data say less about them than their prior."""
+
+    @staticmethod
+    def dense(n=100, p=30, k=4, seed=0):
+        """Draw normal loadings, which say nothing about their rotation."""
+        rng = np.random.default_rng(seed)
+        return rng.normal(size=(n, k)) @ rng.normal(size=(k, p)) + 2 * rng.normal(size=(n, p))
+
+    @staticmethod
+    def correlations(model, X):
+        return np.abs(np.tril(np.corrcoef(model.transform(X).T), -1)).max()
+
+    @pytest.mark.parametrize("start", ["auto", "varimax", "greedy"])
+    def test_none_for_dense_loadings(self, start):
+        X = self.dense()
+        relaxed, paper = (
+            EBCD(4, start=start, scores=scores, tol=1e-7).fit(X)
+            for scores in ("relaxed", "orthogonal")
+        )
+        assert self.correlations(relaxed, X) < 1e-6
+        assert relaxed.elbo_ == pytest.approx(paper.elbo_, abs=1e-4)
+        assert component_angles(paper.components_.T, relaxed.components_.T).max() < 1e-3
+        # as ever, lengths and uncertainties are about the population
+        assert (relaxed.explained_variance_ < paper.explained_variance_).all()
+        assert relaxed.components_sd_.mean() > paper.components_sd_.mean()
+        assert (np.diff(relaxed.elbo_path_) >= -1e-9 * abs(relaxed.elbo_)).all()
+
+    def test_that_the_data_tell_stay(self):
+        X, _ = draw(n=200, p=60, k=3, correlation=0.4)
+        assert 0.2 < self.correlations(EBCD(3, scores="relaxed").fit(X), X) < 0.6
+
+    def test_in_large_data(self, monkeypatch):
+        """A factor that grows decides as a whole one."""
+        X = self.dense(n=300, p=120)
+        sparse, _ = draw(n=300, p=120, k=3)
+        whole = [EBCD(k, scores="relaxed", tol=1e-6).fit(x) for k, x in ((4, X), (3, sparse))]
+        monkeypatch.setattr("ebcd.fitting._decompose.SIZES", SizeSettings(exact_rows=20))
+        for model, x in zip(whole, (X, sparse), strict=True):
+            again = EBCD(model.n_components_, scores="relaxed", tol=1e-6).fit(x)
+            assert again.elbo_ == pytest.approx(model.elbo_, abs=1e-3)
+        assert self.correlations(whole[0], X) < 1e-6 < 1e-3 < self.correlations(whole[1], sparse)
+
+    def test_with_missing_entries(self):
+        X, (sparse, _) = self.dense(), draw(n=100, p=30, k=3)
+        for x, k, left_at_zero in ((X, 4, True), (sparse, 3, False)):
+            x[np.random.default_rng(1).random(x.shape) < 0.1] = np.nan
+            fits = [EBCD(k, scores=name).fit(x) for name in ("relaxed", "orthogonal")]
+            assert left_at_zero == (component_angles(*(f.components_.T for f in fits)).max() < 0.01)
+
+    @pytest.mark.parametrize("max_iter", [3, 20])
+    def test_resumed(self, tmp_path, max_iter):
+        X, options = self.dense(), {"scores": "relaxed", "tol": 1e-7}
+        straight, path = EBCD(4, **options).fit(X), tmp_path / "fit.npz"
+        with pytest.warns(ConvergenceWarning, match="max_iter"):
+            EBCD(4, checkpoint=path, max_iter=max_iter, **options).fit(X)
+        resumed = EBCD(4, checkpoint=path, **options).fit(X)
+        assert resumed.elbo_ == pytest.approx(straight.elbo_, abs=1e-5)
+        assert self.correlations(resumed, X) < 1e-6
+
+    def test_of_bootstrap_draws(self, tmp_path):
+        """They are fitted as the model was, which a file does not forget."""
+        X = self.dense()
+        model = EBCD(4, scores="relaxed").fit(X)
+        ebcd.save(model, tmp_path / "model.npz")
+        for one in (model, ebcd.load(tmp_path / "model.npz")):
+            problem = _problem(one, from_matrix(X, True, False).covariance)
+            assert isinstance(problem.scores, UncorrelatedScores)
+            assert problem.rival is None

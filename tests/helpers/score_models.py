@@ -81,6 +81,8 @@ class NormalComponents:
         free, root, log_tau, log_scale = np.split(at, self.ends, axis=-1)
         Z = self.left @ free.reshape(*at.shape[:-1], -1, self.k)
         tau = np.exp(log_tau)
+        if self.model == "orthogonal":  # where the term of relaxed scores is zero
+            Z = np.linalg.qr(Z).Q * np.sqrt(n)
         root = np.tril(root.reshape(*at.shape[:-1], self.k, self.k))
         root = root if self.model == "integrated" else 0 * root
         spread, prior = root @ root.mT, np.exp(-2 * log_scale)

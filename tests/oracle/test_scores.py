@@ -7,6 +7,7 @@ from score_models import NormalComponents, OneComponent, OneFactor, brute_force
 
 from ebcd import EBCD
 from ebcd.datasets import make_simulation
+from ebcd.fitting._scores import UncorrelatedScores
 from ebcd.peers import EBMF
 
 MODELS = ("relaxed", "integrated")
@@ -37,10 +38,16 @@ def test_one_component_is_the_best_there_is(scores, prior, seed):
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
 @pytest.mark.parametrize("scores", MODELS)
-def test_two_components_are_the_best_there_are(scores, seed):
+def test_two_components_are_the_best_there_are(scores, seed, monkeypatch):
     X = draw(seed, k=2)
     best = brute_force(NormalComponents(X, 2, scores), climbs=4)
-    assert fit(X, 2, scores, "normal").elbo_ == pytest.approx(best, abs=1e-6)
+    with monkeypatch.context() as patch:
+        patch.setattr(UncorrelatedScores, "worth", lambda self, k: 0.0)
+        assert fit(X, 2, scores, "normal").elbo_ == pytest.approx(best, abs=1e-6)
+    if scores == "relaxed":
+        plain = brute_force(NormalComponents(X, 2, "orthogonal"), climbs=4)
+        assert plain < best < plain + 0.5  # what the correlation has to be worth
+        assert fit(X, 2, scores, "normal").elbo_ == pytest.approx(plain, abs=1e-6)
 
 
 def test_a_component_at_an_optimum_is_kept():

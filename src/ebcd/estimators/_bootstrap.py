@@ -290,10 +290,11 @@ def _refitted_incomplete(model: Any, source: Any, seeds: list[int]) -> list[Arra
 
 
 def _problem(model: Any, covariance: AbstractCovariance) -> Problem:
-    """Return the problem of a draw: as many components as the model has, of the same families."""
+    """Return the problem of a draw: components, families and scores as those of the model."""
     given = max(model.n_components_, len(as_priors(model.prior)))
     problem: Problem = model._problem(covariance, given, Monitor())
-    return replace(problem, priors=_kept(model, problem.priors))
+    scores = problem.rival if model._uncorrelated else problem.scores
+    return replace(problem, priors=_kept(model, problem.priors), scores=scores, rival=None)
 
 
 def _kept(model: Any, priors: Iterable[Prior]) -> list[Prior]:

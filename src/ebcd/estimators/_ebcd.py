@@ -40,7 +40,14 @@ from ebcd.fitting._missing import IncompleteRows, count_observed, decompose_obse
 from ebcd.fitting._noise import NOISES
 from ebcd.fitting._progress import Monitor, Printer
 from ebcd.fitting._rotation import score_map
-from ebcd.fitting._scores import SCORES, Moments, Seen, population, score_weights
+from ebcd.fitting._scores import (
+    SCORES,
+    Moments,
+    Seen,
+    UncorrelatedScores,
+    population,
+    score_weights,
+)
 from ebcd.fitting._shrinkers import in_working_units, side_of
 from ebcd.fitting._starts import given_start
 from ebcd.priors._family import as_priors
@@ -80,7 +87,8 @@ class EBCD(Readable):
     scores : "orthogonal", "relaxed" or "integrated", default "orthogonal"
         Model of the scores. "orthogonal" is the paper's model: scores are estimated and exactly
         uncorrelated in the sample. Uncertainties are given the scores, and are too small if the
-        scores are uncertain. "relaxed" estimates normal scores, which may be correlated by chance.
+        scores are uncertain. "relaxed" estimates normal scores, which may be correlated by chance,
+        unless the data say next to nothing about their correlations; these then remain zero.
         "integrated" integrates normal scores out, and may drop the weakest components. With
         "relaxed" and "integrated", lengths of components and uncertainties are about the
         population.
@@ -306,7 +314,8 @@ class EBCD(Readable):
         entries = covariance.n_samples * covariance.n_features
         tol = max(_TOLERANCE, _TOLERANCE_PER_ENTRY * entries) if self.tol is None else self.tol
         scores = SCORES[self.scores]
-        return Problem(covariance, noise, rows, tol, self.max_iter, monitor, scores)
+        rival = UncorrelatedScores() if self.scores == "relaxed" else None
+        return Problem(covariance, noise, rows, tol, self.max_iter, monitor, scores, rival)
 
     def _how_many(self, data: Input, monitor: Monitor) -> int:
         covariance = data.covariance
@@ -387,23 +396,24 @@ class EBCD(Readable):
         incomplete = None if data.observed is None else IncompleteRows(data.observed)
         state = fitted
         if incomplete is not None and len(fitted.mean):
-            state = incomplete.population(problem.scores, fitted)
-        elif problem.scores is not None and len(fitted.mean):
-            state = population(problem.scores, fitted, problem.noise.n_samples)
+            state = incomplete.population(fit.scores, fitted)
+        elif fit.scores is not None and len(fitted.mean):
+            state = population(fit.scores, fitted, problem.noise.n_samples)
         order, signs = _order(state, data.scale, isinstance(self.prior, list | tuple))
         fitted, state = (_ordered(each, order, signs) for each in (fitted, state))
         if incomplete is not None and len(state.mean):
-            maps = incomplete.score_map(problem.scores, fitted)
+            maps = incomplete.score_map(fit.scores, fitted)
             assert data.mean is not None  # rows have one, if only zero
             data = replace(data, mean=data.mean + shift_of(fitted) * back)
-        elif problem.scores is None or not len(state.mean):
+        elif fit.scores is None or not len(state.mean):
             maps, _ = score_map(covariance, fitted.mean, fitted.precision)
         else:
-            maps = score_weights(covariance, problem.scores, fitted)
+            maps = score_weights(covariance, fit.scores, fitted)
+        self._uncorrelated = isinstance(fit.scores, UncorrelatedScores)
         self._score_map = maps / back[:, None]
         self._filling = (fitted.mean * back, fitted.variance * back**2)
         self.n_missing_ = 0 if data.observed is None else int(data.observed.missing.nnz)
-        exact = problem.scores is None and incomplete is None
+        exact = fit.scores is None and incomplete is None
         self._sd = np.sqrt(fitted.variance) * back if exact else None
         self._posterior = (state.b, state.noise, back)
         self.components_ = state.mean * back

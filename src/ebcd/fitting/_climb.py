@@ -52,11 +52,15 @@ class ClimbSettings:
 
 
 class Climbed(NamedTuple):
-    """States after a climb, the best first, whether all came to rest, and after how long."""
+    """States after a climb, the best first; whether all came to rest; after how long; was it ended.
+
+    That is what a callback does.
+    """
 
     states: Any
     converged: bool
     n_iter: int
+    ended: bool = False
 
 
 def climb(

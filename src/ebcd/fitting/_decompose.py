@@ -18,10 +18,12 @@ from ebcd.fitting._noise import AbstractNoise
 from ebcd.fitting._progress import Monitor
 from ebcd.fitting._rotation import NEGLIGIBLE
 from ebcd.fitting._scores import (
+    SETTINGS,
     AbstractScores,
     Moments,
     Point,
     ScoredStates,
+    UncorrelatedScores,
     point_of,
     settle,
     settle_apart,
@@ -84,7 +86,7 @@ class Fit(NamedTuple):
     """A finished fit, the ELBO after every recorded iteration, and whether it converged.
 
     ``leading`` are eigenpairs of the covariance that were found on the way, if any; ``priors`` are
-    those of the problem whose components are not empty.
+    those of the problem whose components are not empty, and ``scores`` its score model or `rival`.
     """
 
     state: State
@@ -93,6 +95,7 @@ class Fit(NamedTuple):
     converged: bool
     leading: tuple[Array, Array] | None = None
     priors: Sequence[Prior] = ()
+    scores: AbstractScores | None = None
 
 
 @dataclass(frozen=True)
@@ -113,6 +116,8 @@ class Problem:
     monitor : Monitor
     scores : AbstractScores, optional
         The score model; None is the paper's.
+    rival : UncorrelatedScores, optional
+        What to take instead where the objective is hardly higher with correlations.
     """
 
     covariance: AbstractCovariance
@@ -122,6 +127,7 @@ class Problem:
     max_iter: int
     monitor: Monitor
     scores: AbstractScores | None = None
+    rival: UncorrelatedScores | None = None
 
 
 def decompose(
@@ -142,6 +148,7 @@ def decompose(
     noise, monitor = problem.noise, problem.monitor
     if saved is not None:
         monitor.path[:], monitor.started = saved["path"][:-1], True
+        problem = resumed(problem, saved)
         fitted = [FittedPrior.from_dict(prior) for prior in saved["priors"]]
         begin = Begin(saved["loadings"], fitted, saved["precision"], saved["b"])
         return _fit_from(problem, begin, start, saved.get("spread"))
@@ -159,6 +166,11 @@ def decompose(
     else:
         states = _principal(model, len(problem.priors), rotated=start == "varimax")
     return finished(problem, model, exact, states, start)
+
+
+def resumed(problem: Problem, saved: dict[str, Any]) -> Problem:
+    """Return the problem with the score model that an interrupted fit had come to."""
+    return replace(problem, scores=problem.rival, rival=None) if saved.get("rival") else problem
 
 
 def _principal(model: Model, k: int, rotated: bool) -> States:
@@ -222,7 +234,7 @@ def decompose_near(problems: Sequence[Problem], begins: Sequence[Begin]) -> Iter
     options: Any = {"tol": problem.tol, "max_iter": problem.max_iter}
     settled: Any
     if problem.scores is None:
-        settled, converged, _ = climb(stack, joined, lambda _: False, **options)
+        settled, converged, *_ = climb(stack, joined, lambda _: False, **options)
         rests = np.full(len(settled), converged)
     else:
         settled, rests = settle_apart(stack, problem.scores, point_of(joined), **options)
@@ -400,7 +412,7 @@ class _Orthogonal:
     """
 
     def __init__(self, problem: Problem, exact: bool, start: Any) -> None:
-        self._problem, self._exact = problem, exact
+        self._problem, self._exact, self.scores = problem, exact, None
         greedy, auto = (isinstance(start, str) and start == name for name in ("greedy", "auto"))
         self._settings = SMALL_STEPS if greedy else ClimbSettings()
         self._looks = not (greedy or auto)
@@ -451,45 +463,76 @@ class _Orthogonal:
 class _Scored:
     """How fits with other score models go on."""
 
-    def __init__(self, problem: Problem, exact: bool, scores: AbstractScores) -> None:
-        self._problem, self._exact, self._scores = problem, exact, scores
+    def __init__(self, problem: Problem, exact: bool, scores: AbstractScores, start: Any) -> None:
+        self._problem, self._exact, self.scores = problem, exact, scores
+        self._searched = exact and isinstance(start, str) and start == "auto"
+        self._begun: Point | None = None
 
-    def climb(self, model: Model, states: Any, max_iter: int) -> tuple[Climbed, Model]:
+    def climb(
+        self, model: Model, states: Any, max_iter: int, callback: Callback | None = None
+    ) -> tuple[Climbed, Model]:
         """Iterate as far as the number of iterations allows."""
-        problem, scores = self._problem, self._scores
+        problem, scores = self._problem, self.scores
         plain = replace(model, shrinker=model.shrinker.without_slopes())
         point = states if isinstance(states, Point) else _with_oblique(states)
+        if isinstance(states, States) and self._searched:
+            self._begun = point.take(slice(1))
+        callback = callback or problem.monitor
         left: Any = {"tol": problem.tol, "max_iter": max_iter}
         if self._exact:
-            climbed = settle(plain, scores, point, problem.monitor, **left)
+            climbed = settle(plain, scores, point, callback, **left)
         else:
-            climbed = settle_growing(
+            climbed, grown = settle_growing(
                 problem.covariance,
                 plain,
                 scores,
                 point,
-                problem.monitor,
+                callback,
                 first_tol=SIZES.coarse_tol,
                 **left,
             )
+            model = replace(model, factor=grown.factor)
         return climbed._replace(states=climbed.states.take(slice(1))), model
 
     def only(self, model: Model, states: Any, alive: Array) -> Point:
         """Go on with some of the components."""
         return point_of(states).only(alive)
 
-    def better(self, model: Model, states: Any) -> None:
-        """Look no further: both optima of the paper's scores have been started from.
+    def better(self, model: Model, states: Any) -> Any:
+        """Look whether scores are as good without correlations.
 
-        With integrated scores the objective may be higher without the weakest component. Dropping
-        it would lose half of the components of the paper's second simulation (mean angle of the
-        second .56 -> .71), so a component that was asked for is kept while it is at an optimum.
+        Without them the optimum is where a search has ended, or near the one with them. No other is
+        looked for. With integrated scores the objective may be higher without the weakest
+        component. Dropping it would lose half of the components of the paper's second simulation
+        (mean angle of the second .56 -> .71), so a component that was asked for is kept while it is
+        at an optimum.
         """
+        rival, k = self._problem.rival, states.shrunk.mean.shape[1]
+        if rival is None or self.scores is rival or k == 1:
+            return None
+        monitor, goal, reached = self._problem.monitor, states.value[0] - rival.worth(k), -np.inf
+
+        def stops(new: Any) -> bool:
+            nonlocal reached
+            gain, reached = new.value[0] - reached, new.value[0]
+            return monitor(new) or bool(goal - reached > SETTINGS.behind + SETTINGS.hope * gain)
+
+        monitor.stage("comparing with uncorrelated scores")
+        begun = point_of(states) if self._begun is None else self._begun
+        other = _Scored(self._problem, self._exact, rival, None)
+        found = other.climb(model, begun, self._problem.max_iter, stops)[0].states
+        monitor.stage("fitting", self._problem.tol)
+        if found.value[0] <= goal:
+            return None
+        self.scores = rival
+        monitor.path.clear()  # it led to another objective
+        return found
 
     def describe(self, states: Any) -> dict[str, Any]:
         """Return what to store of states beside loadings, precisions and priors."""
         point = point_of(states)
-        return {"b": states.b[0], "spread": point.spread[0], "shift": point.shift[0]}
+        parts = {"b": states.b[0], "spread": point.spread[0], "shift": point.shift[0]}
+        return {**parts, "rival": isinstance(self.scores, UncorrelatedScores)}
 
 
 def finished(problem: Problem, model: Model, exact: bool, states: Any, start: Any) -> Fit:
@@ -498,7 +541,7 @@ def finished(problem: Problem, model: Model, exact: bool, states: Any, start: An
     route: Any = (
         _Orthogonal(problem, exact, start)
         if problem.scores is None
-        else _Scored(problem, exact, problem.scores)
+        else _Scored(problem, exact, problem.scores, start)
     )
     monitor.describe = lambda states: {
         **route.describe(states),
@@ -513,7 +556,7 @@ def finished(problem: Problem, model: Model, exact: bool, states: Any, start: An
         monitor(states)
     while True:
         climbed, model = route.climb(model, states, problem.max_iter - len(monitor.path))
-        states, converged, _ = climbed
+        states, converged = climbed[:2]
         before = states
         states = _with_exact_priors(model, states, priors)
         alive = states.shrunk.mean[0].any(axis=-1)
@@ -535,7 +578,8 @@ def finished(problem: Problem, model: Model, exact: bool, states: Any, start: An
     state = _state_of(states)
     state = state if problem.scores is None else with_unit_scores(state)
     path = [*monitor.path[:-1], state.value]
-    return Fit(state, path, len(path), converged and monitor.started, model.leading, priors)
+    converged = converged and monitor.started
+    return Fit(state, path, len(path), converged, model.leading, priors, route.scores)
 
 
 def _state_of(states: Any) -> State:

@@ -69,7 +69,7 @@ def climb_growing(
         begun = model.at(model.nearest(directions[None]), states.precision, states.shrunk.priors)
         inner = max(settings.inner_tol * tol, settings.inner_gain * gain)
         left -= 1
-        climbed, _, n_iter = climb(
+        climbed, _, n_iter, _ = climb(
             model, begun, callback, tol=inner, max_iter=left, settings=climb_settings
         )
         left -= n_iter

@@ -77,6 +77,7 @@ from ebcd.fitting._decompose import (
     decompose,
     finished,
     nothing,
+    resumed,
     shrinker_for,
 )
 from ebcd.fitting._noise import AbstractNoise, ConstantNoise
@@ -463,7 +464,7 @@ def decompose_observed(
 
     The search for a start is that of data completed by principal components.
     """
-    scores, monitor = problem.scores or OrthogonalScores(), problem.monitor
+    monitor = problem.monitor
     if saved is None:
         monitor.stage("filling in missing values")
         point = principal_point(observed, problem.noise, len(problem.priors), monitor)
@@ -476,15 +477,16 @@ def decompose_observed(
         if not found.priors:
             return nothing(problem)._replace(converged=found.converged)
         state, monitor.started = found.state, apart.started
-        priors, fitted = found.priors, state.fitted
+        priors, fitted, scores = found.priors, state.fitted, found.scores
         mean, variance, precision = state.mean, state.variance, state.precision
         shift = np.zeros(observed.counts.size)
     else:
         monitor.path[:], monitor.started = saved["path"][:-1], True
         fitted = [FittedPrior.from_dict(prior) for prior in saved["priors"]]
+        scores = resumed(problem, saved).scores
         priors, shift = problem.priors[: len(fitted)], saved["shift"]
         mean, variance, precision = saved["loadings"], saved["spread"], saved["precision"]
-    problem = replace(problem, priors=priors, scores=scores)
+    problem = replace(problem, priors=priors, scores=scores or OrthogonalScores(), rival=None)
     model = _model(observed, problem.noise, shrinker_for(priors, observed.counts.size))
     starts = [mean]
     searched = isinstance(start, str) and start == "auto" and saved is None
@@ -493,7 +495,7 @@ def decompose_observed(
         starts += [rotated := varimax_start(mean), promax(rotated)]
     rest = (variance, precision, model.shrinker.begun(fitted)[0], shift)
     point = Point(np.array(starts), *(np.stack([part] * len(starts)) for part in rest))
-    return finished(problem, model, True, point, start)
+    return finished(problem, model, True, point, start)._replace(scores=scores)
 
 
 def _times(matrices: Array, rows: Array) -> Array:

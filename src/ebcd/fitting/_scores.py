@@ -167,6 +167,23 @@ class RelaxedScores(AbstractScores):
         return np.sqrt(np.diagonal(moments.second)) * shortening(loadings, precision)
 
 
+class UncorrelatedScores(OrthogonalScores):
+    """Relaxed scores whose correlations are left at zero, the mean of their prior.
+
+    Let the data know a correlation with variance v, if it has a prior of variance ``1/n``. Then to
+    estimate it raises the objective by ``1 / (2 n v)`` on average. Where that is less than a half,
+    the prior says more than the data, and a small error of the priors of the loadings (dense
+    loadings, say, can look a little sparser when scores are correlated) outweighs what is known.
+    """
+
+    lengths = RelaxedScores.lengths
+
+    @staticmethod
+    def worth(k: int) -> float:
+        """Return what the correlations of k scores have to raise the objective by."""
+        return 0.25 * k * (k - 1)
+
+
 class IntegratedScores(AbstractScores):
     """Scores are normal, independent between samples and components, and integrated out.
 
@@ -557,7 +574,7 @@ def settle(
             if lost.any():
                 going.keep(~lost)
     best_first = np.argsort(-going.states.value, kind="stable")
-    return Climbed(going.states.take(best_first), converged, n_iter)
+    return Climbed(going.states.take(best_first), converged, n_iter, stops)
 
 
 def settle_apart(
@@ -596,18 +613,21 @@ def settle_growing(
     max_iter: int,
     first_tol: float,
     settings: GrowthSettings = GrowthSettings(),
-) -> Climbed:
-    """Settle on a factor that grows, until an iteration with the whole covariance gains nothing."""
-    states, _, used = settle(
+) -> tuple[Climbed, Model]:
+    """Settle on a factor that grows, until an iteration with the whole covariance gains nothing.
+
+    Returned beside the states is the model with the factor that it has grown to.
+    """
+    states, _, used, ended = settle(
         model, scores, start, callback, tol=first_tol, max_iter=max_iter, patience=1
     )
     reached = -np.inf
-    while used < max_iter:
+    while used < max_iter and not ended:
         states = states.take(slice(1))
         point = point_of(states)
         directions = point.loadings[0] * point.precision[0]
         if not directions.any():
-            return Climbed(states, True, used)
+            return Climbed(states, True, used), model
         product = np.ascontiguousarray(covariance.matmul(directions.T).T)
         new = _upwards(model, scores, point, states.value, product[None])
         new = new if new.value[0] >= states.value[0] else states
@@ -616,9 +636,9 @@ def settle_growing(
         if callback(states):
             break
         if gain < tol or reached - before < tol:  # the factor is exact but for rounding
-            return Climbed(states, True, used)
+            return Climbed(states, True, used), model
         model = replace(model, factor=grown(model.factor, directions, product, settings))
-        states, _, n_iter = settle(
+        states, _, n_iter, ended = settle(
             model,
             scores,
             point_of(states),
@@ -629,7 +649,7 @@ def settle_growing(
             patience=1,
         )
         used += n_iter
-    return Climbed(states, False, used)
+    return Climbed(states, False, used), model
 
 
 def with_solved_priors(model: Model, states: ScoredStates, fitted: Any) -> ScoredStates:
