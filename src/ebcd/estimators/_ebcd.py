@@ -23,7 +23,7 @@ from ebcd._parameters import (
     real,
 )
 from ebcd._warnings import warn_user
-from ebcd.data import AbstractCovariance, Input, Observed, Reading, from_matrix
+from ebcd.data import AbstractCovariance, Input, Observed, Reading, from_matrix, is_sparse
 from ebcd.data._settings import SETTINGS
 from ebcd.estimators._bootstrap import Bootstrap, bootstrap
 from ebcd.estimators._incomplete import imputed
@@ -340,7 +340,7 @@ class EBCD(Readable):
             return 0
         rows = data.copy_of_rows(SETTINGS.piece)  # few enough to be kept
         keep = rows is not None or data.observed is not None
-        if not keep and not _seem_alike(data, limit):
+        if not keep and not is_sparse(data.matrix) and not _seem_alike(data, limit):
             rows = data.copy_of_rows(SETTINGS.compared)
         count = self._counter(covariance, data, Monitor(), rows, limit, known)
         return count if keep else count()
