@@ -249,7 +249,7 @@ def test_missing_cells(tmp_path):
     assert report.count(" missing") == 1
     assert "3 cells (1.2%) missing: gamma (2), epsilon (1)." in report
     again = run("fit", path, "-o", tmp_path / "again", "-k", 2, "--start", "svd")
-    assert "note: 3 cells are missing (1.2% of all); the fit uses the others" in again.stderr
+    assert "note: 3 cells are missing (1.2% of all); the others are used" in again.stderr
     scores = run("transform", tmp_path / "out", path)
     assert len(scores.stdout.splitlines()) == ROWS + 1
     assert "nan" not in scores.stdout

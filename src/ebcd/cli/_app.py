@@ -85,11 +85,11 @@ def fit(path: Path = o.INPUT, **given: Any) -> None:
         if covariance and given["stability"] is not None:
             raise ValueError("--stability fits halves of the rows; a covariance matrix has no rows")
         steps = _checked_steps(given)
-        also = {"keep_missing": not covariance, "color_by": given["color_by"] or ()}
+        given["color_by"] = given["color_by"] or ()
         title = f"Components of {path.name if str(path) != '-' else 'standard input'}"
         about = {"title": title, "source": str(path), "output": str(output)}
         with claimed(output, given["force"]) as part, display(given["quiet"]) as shown:
-            data = load(path, steps, shown, given, o.picked(given, o.COLUMNS) | also)
+            data = load(path, steps, shown, given)
             draws = {"n_boot": given["bootstrap"], "method": method}
             draws["n_splits"] = given["stability"]
             summary = fit_and_write(part, model, data, shown, about, **draws)
@@ -185,8 +185,7 @@ def compare_methods(path: Path = o.INPUT, **given: Any) -> None:
             _check_file(output, given["force"])
         sizes = given["n_components"], given["center"]
         with display(given["quiet"]) as shown:
-            also = {"keep_missing": not given["covariance"]}
-            data = load(path, steps, shown, given, o.picked(given, o.COLUMNS) | also)
+            data = load(path, steps, shown, given)
             if families:
                 outcomes = compare_families(data, *sizes, families, shown)
             else:
@@ -205,13 +204,13 @@ def compare_methods(path: Path = o.INPUT, **given: Any) -> None:
 @o.takes(*o.TABLE, "scores_file", "force", "quiet")
 def transform(model: Path = o.MODEL_FILE, path: Path = o.INPUT, **given: Any) -> None:
     """Compute the scores of new data, prepared as in the fit; columns are matched by name."""
-    output, reading = given["scores_file"], o.picked(given, o.TABLE)
+    output = given["scores_file"]
     with one_line_errors():
         if output is not None:
             _check_file(output, given["force"])
         fitted, summary = read_results(model)
         with display(given["quiet"]) as shown:
-            scores, table = scores_of(fitted, summary, path, reading, shown)
+            scores, table = scores_of(fitted, summary, path, given, shown)
         frame = scores_frame(scores, table)
         if output is None:
             if sys.stdout is None:

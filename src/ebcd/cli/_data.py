@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import warnings
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from ebcd.data import Input, Reading, as_dense, as_input, is_sparse
 from ebcd.data._moments import bad_places
 from ebcd.data._rows import is_mapped
 from ebcd.data._settings import SETTINGS
+from ebcd.data.files._columns import ReadOptions
 from ebcd.data.files._table import Table, missing_features, read_table
 from ebcd.estimators._readable import UNEVEN, spread
 from ebcd.report._dates import days_of
@@ -120,17 +121,18 @@ def remarks(warned: Iterable[str], steps: Iterable[str], notes: Iterable[str]) -
     return [printable(f"{line[:1].upper()}{line[1:].rstrip('.')}.") for line in lines]
 
 
-def load(
-    path: Path,
-    steps: Steps,
-    shown: Display,
-    given: dict[str, Any],
-    reading: dict[str, Any],
-) -> Prepared:
+def read(path: Path, given: dict[str, Any], **also: Any) -> Table:
+    """Read a table with those of the options `given` that say how."""
+    names = [field.name for field in fields(ReadOptions)]
+    asked = {name: given[name] for name in names if given.get(name) is not None}
+    return read_table(path, **asked, **also)
+
+
+def load(path: Path, steps: Steps, shown: Display, given: dict[str, Any]) -> Prepared:
     """Read and prepare data, or a covariance matrix, for a fit with the options `given`."""
     n_samples, n_components, center = (given[n] for n in ("n_samples", "n_components", "center"))
     shown.stage(f"reading {path}")
-    table = steps.apply(read_table(path, **reading))
+    table = steps.apply(read(path, given, keep_missing=n_samples is None))
     if is_mapped(table.values) and table.values.size <= SETTINGS.compared:
         table = replace(table, values=np.array(table.values))  # like data from other formats
     rows, columns = table.values.shape
@@ -162,7 +164,7 @@ def _show_notes(table: Table, shown: Display) -> None:
     if missing := len(bad_places(table.values)):  # the report has it for every column
         cells = "1 cell is" if missing == 1 else f"{missing:,} cells are"
         share = missing / np.prod(table.values.shape)
-        shown.note(f"note: {cells} missing ({share:.1%} of all); the fit uses the others")
+        shown.note(f"note: {cells} missing ({share:.1%} of all); the others are used")
 
 
 def _as_data(path: Path, table: Table, steps: Steps, center: bool) -> Prepared:
@@ -309,7 +311,7 @@ def _logarithms(table: Table) -> Any:
 
 
 def scores_of(
-    model: Any, summary: dict[str, Any], path: Path, reading: dict[str, Any], shown: Display
+    model: Any, summary: dict[str, Any], path: Path, given: dict[str, Any], shown: Display
 ) -> tuple[Any, Table]:
     """Read new data, prepare them as for the fit, and return their scores.
 
@@ -317,11 +319,10 @@ def scores_of(
     """
     steps = Steps(**summary.get("steps", {}))
     features = [str(name) for name in model._feature_names()]
-    reading = {**reading, "keep_missing": True}
-    if not steps.transpose:  # other columns need not even be numbers
-        reading["only"] = features
+    only = None if steps.transpose else features  # other columns need not even be numbers
     shown.stage(f"reading {path}")
-    table = _matched(steps.apply(read_table(path, **reading)), features, path)
+    table = steps.apply(read(path, given, keep_missing=True, only=only))
+    table = _matched(table, features, path)
     if hasattr(model, "feature_names_in_"):
         del model.feature_names_in_  # the data are an array here, in the right order
     if not hasattr(model, "mean_"):
