@@ -152,7 +152,7 @@ def test_arrays_that_claim_more_than_the_file_has(tmp_path):
 OURS = {
     "npy": "_checked_matrix",
     "npz": "_checked_matrix",
-    "sparse.npz": "unique_names",
+    "sparse.npz": "_from_matrix",
     "csv.gz": "_as_numbers",
     "h5ad": "unique_names",
     "parquet": "_without_total",
