@@ -93,8 +93,8 @@ def observe(rows: AbstractRows, center: bool, scale: bool) -> tuple[Observed, Ar
     except MemoryError as error:
         n, p = rows.matrix.shape
         raise MemoryError(
-            f"sparse data with missing values (NaN) are made dense, which takes {8e-9 * n * p:,.0f} "
-            "GB here; fill in the missing values, or fit fewer rows or columns"
+            "sparse data with missing values (NaN) are made dense, which takes "
+            f"{8e-9 * n * p:,.0f} GB here; fill in the missing values, or fit fewer rows or columns"
         ) from error
     without_holes(x, rows.names)
     empty = np.isnan(x).all(axis=1)
