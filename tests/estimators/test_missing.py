@@ -349,3 +349,13 @@ class TestResults:
         model = EBCD(2).fit(more)
         assert not model.components_[:, -1].any()
         assert model.impute(more)[3, -1] == 7.0
+
+
+def test_sparse_data_that_do_not_fit_into_memory(monkeypatch):
+    def refused(x):
+        raise MemoryError("Unable to allocate 1.9 GiB")
+
+    X = sparse.csr_array(([1.0, np.nan], ([0, 5], [0, 3])), shape=(500_000, 500))
+    monkeypatch.setattr("ebcd.data._observed.as_dense", refused)
+    with pytest.raises(MemoryError, match="made dense, which takes 2 GB here; fill in"):
+        EBCD(1).fit(X)

@@ -321,6 +321,26 @@ def test_loadings_of_the_population_are_closer_to_the_truth(name):
     assert 0.85 < np.sqrt(np.mean(np.square(z))) < 1.25
 
 
+def test_noise_of_features_that_are_hardly_ever_observed():
+    """With 95 % missing, the few rows at hand are not what rows are on average."""
+    z, truth = [], np.zeros((2, 20))
+    truth[0, :8], truth[1, 10:18] = 2.0, 1.5
+    for seed in range(25):
+        rng = np.random.default_rng(seed)
+        X = rng.normal(size=(200, 2)) @ truth + rng.normal(size=(200, 20))
+        for j in (3, 15):
+            X[rng.random(200) < 0.95, j] = np.nan
+        data = as_input(X, True, False, reading=Reading(holes=True))
+        problem = problem_of(data.observed, "integrated", tol=1e-4)
+        fitted = decompose_observed(problem, data.observed, "svd", rng).state
+        state = IncompleteRows(data.observed).population(problem.scores, fitted)
+        for row, j in zip(truth, (3, 15), strict=True):
+            k = np.abs(state.mean @ row).argmax()
+            error = np.sign(state.mean[k] @ row) * state.b[k, j] - row[j] / data.observed.unit
+            z.append(error / state.noise[k, j])
+    assert 0.8 < np.sqrt(np.mean(np.square(z))) < 1.2
+
+
 def test_principal_components_of_noise_free_data_fill_holes():
     observed = observed_data(n=60, noise=1e-3, share=0.2)
     rows, columns = observed.missing.nonzero()

@@ -88,7 +88,14 @@ def observe(rows: AbstractRows, center: bool, scale: bool) -> tuple[Observed, Ar
 
     Features without an entry cannot be fitted.
     """
-    x = np.array(as_dense(rows.matrix), dtype=np.float64)
+    try:
+        x = np.asarray(as_dense(rows.matrix), dtype=np.float64)
+    except MemoryError as error:
+        n, p = rows.matrix.shape
+        raise MemoryError(
+            "sparse data with missing values (NaN) are made dense, which takes "
+            f"{8e-9 * n * p:,.0f} GB here; fill in the missing values, or fit fewer rows or columns"
+        ) from error
     without_holes(x, rows.names)
     empty = np.isnan(x).all(axis=1)
     x = x[~empty]
