@@ -312,6 +312,22 @@ def test_large_data_end_where_their_covariance_does(name):
     assert growing.elbo_ > exact.states.value[0] - 1e-3
 
 
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("factor", [1 / 3, 10.0])
+def test_lengths_do_not_depend_on_the_scale_of_a_prior_that_is_given(name, factor):
+    """Loadings take the scale of their prior, and scores become the shorter or longer for it."""
+    X, _ = draw(n=50, p=300, strength=1.0)
+    free = EBCD(K, scores=name).fit(X)
+    prior = [g.rescaled(factor) for g in free.priors_]
+    given = EBCD(K, prior=prior, scores=name).fit(X)
+    ratio = np.sort(given.explained_variance_) / np.sort(free.explained_variance_)
+    np.testing.assert_allclose(ratio, 1, atol=0.1)
+    np.testing.assert_allclose(np.mean(given.transform(X) ** 2, axis=0), 1, atol=0.1)
+    spread = given.bootstrap(n_boot=5, random_state=0).components
+    ratio = (spread**2).sum(axis=2).mean(axis=0) / given.explained_variance_
+    np.testing.assert_allclose(ratio, 1, atol=0.3)
+
+
 class TestCorrelationsOfRelaxedScores:
     """They are left at zero where the data say less about them than their prior."""
 

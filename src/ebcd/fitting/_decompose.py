@@ -246,7 +246,7 @@ def decompose_near(problems: Sequence[Problem], begins: Sequence[Begin]) -> Iter
             before = before if problem.scores is None else point_of(before)
             yield finished(problem, model, True, before, "auto")
         else:
-            state = _state_of(states.take(slice(i, i + 1)))
+            state = _state_of(states.take(slice(i, i + 1)), problem.priors)
             yield Fit(state, [state.value], 1, bool(rests[i]), None, problem.priors)
 
 
@@ -575,17 +575,16 @@ def finished(problem: Problem, model: Model, exact: bool, states: Any, start: An
         else:  # stepwise priors have missed something
             model = replace(model, shrinker=rough_shrinker(priors))
             states = route.only(model, states, alive)
-    state = _state_of(states)
-    state = state if problem.scores is None else with_unit_scores(state)
+    state = _state_of(states, priors)
     path = [*monitor.path[:-1], state.value]
     converged = converged and monitor.started
     return Fit(state, path, len(path), converged, model.leading, priors, route.scores)
 
 
-def _state_of(states: Any) -> State:
+def _state_of(states: Any, priors: Sequence[Prior]) -> State:
     """Return the first of states whose priors are fitted ones."""
     shrunk = states.shrunk
-    return State(
+    state = State(
         states.b[0],
         shrunk.mean[0],
         shrunk.variance[0],
@@ -595,6 +594,8 @@ def _state_of(states: Any) -> State:
         float(states.value[0]),
         None if isinstance(states, States) else states.moments.take(0),
     )
+    given = [isinstance(prior, FittedPrior) for prior in priors]
+    return state if state.moments is None else with_unit_scores(state, given)
 
 
 def _gain(states: Any, before: Any) -> float:

@@ -29,6 +29,7 @@ which it was observed; n is the number of those, and all else stays the same (se
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple
 
@@ -407,13 +408,14 @@ def shortening(loadings: Array, precision: Array) -> Array:
     return np.asarray(np.sqrt(np.maximum(1 - noise / np.maximum(strength, noise), 0.01)))
 
 
-def with_unit_scores(state: Any) -> Any:
-    """Return a state in which scores have mean square one also where flat priors hold no lengths.
+def with_unit_scores(state: Any, given: Sequence[bool]) -> Any:
+    """Return a state in which scores have mean square one also where priors do not see to it.
 
-    There the objective prefers scores of mean square ``1 - p/n`` or so, with longer loadings.
+    That is where their scales were `given`, to which loadings adapt, and where priors are flat:
+    there the objective prefers scores of mean square ``1 - p/n`` or so, with longer loadings.
     """
-    square = np.diagonal(state.moments.second)
-    size = np.where([prior.proper for prior in state.fitted], 1.0, np.sqrt(square))
+    free = [prior.proper and not held for prior, held in zip(state.fitted, given, strict=True)]
+    size = np.where(free, 1.0, np.sqrt(np.diagonal(state.moments.second)))
     rows, pairs, seen = size[:, None], np.outer(size, size), state.moments.seen
     if seen is not None:
         seen = Seen(seen.second / pairs[:, :, None], seen.centre / rows)
@@ -426,6 +428,7 @@ def with_unit_scores(state: Any) -> Any:
         mean=state.mean * rows,
         variance=state.variance * rows**2,
         noise=state.noise * rows,
+        fitted=[g.rescaled(float(f)) for g, f in zip(state.fitted, size, strict=True)],
         moments=Moments(second, weights, state.moments.term, spread, seen),
     )
 
