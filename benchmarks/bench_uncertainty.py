@@ -9,8 +9,9 @@ oracle that knows the true scores and has only to regress on them and to fit the
 design and pooled: the share of true loadings above three standard errors that lie in intervals of
 90 %, the same for loadings that are zero, wrong signs among those with a local false sign rate
 below 0.01 and 0.05, and the root mean squared error over that of orthogonal scores. With
-``--bootstrap B`` intervals of B parametric bootstrap fits are added, for integrated scores, and
-``--design N P SHARE STRENGTH`` is for one design only.
+``--bootstrap B`` intervals of B bootstrap fits are added, for integrated scores, and
+``--design N P SHARE STRENGTH`` is for one design only. ``--freedom 4`` draws scores from Student's
+t distribution with so many degrees of freedom, and ``--rows`` bootstraps by rows.
 """
 
 from __future__ import annotations
@@ -49,8 +50,10 @@ class Claim(NamedTuple):
         return Claim(-self.mean, -self.upper, -self.lower, self.lfsr)
 
 
-def draw(n: int, p: int, share: float, strength: float, seed: int) -> tuple[np.ndarray, ...]:
-    """Draw data, true scores and true loadings (k x p)."""
+def draw(
+    n: int, p: int, share: float, strength: float, seed: int, freedom: float = np.inf
+) -> tuple[np.ndarray, ...]:
+    """Draw data, true scores (of t distribution, with variance one) and true loadings (k x p)."""
     rng = np.random.default_rng([n, p, round(10 * share), round(strength), seed])
     L = rng.laplace(size=(K, p)) * (rng.random((K, p)) < share)
     for row in L:
@@ -59,6 +62,8 @@ def draw(n: int, p: int, share: float, strength: float, seed: int) -> tuple[np.n
     lengths = strength * max(1.0, np.sqrt(p / n)) * np.array([1.6, 1.0, 0.7])
     L *= np.sqrt(lengths / (L**2).sum(axis=1))[:, None]
     Z = rng.normal(size=(n, K))
+    if np.isfinite(freedom):
+        Z *= np.sqrt((freedom - 2) / rng.chisquare(freedom, size=(n, K)))
     return Z @ L + rng.normal(size=(n, p)), Z, L
 
 
@@ -123,17 +128,19 @@ def tally(truth: np.ndarray, n: int, pairs: list[tuple[int, Claim]]) -> np.ndarr
     return counts
 
 
-def measure(design: tuple[Any, ...], seeds: range, n_boot: int) -> dict[str, np.ndarray]:
+def measure(design: tuple[Any, ...], seeds: range, options: Any) -> dict[str, np.ndarray]:
     """Return the counts of every method in one design."""
     totals: dict[str, np.ndarray] = defaultdict(lambda: np.zeros(9))
     for seed in seeds:
-        X, Z, L = draw(*design, seed)
+        X, Z, L = draw(*design, seed, options.freedom)
         totals["oracle"] += tally(L, len(X), oracle(X, Z, L))
         for scores in SCORES:
             model = ebcd.EBCD(K, scores=scores).fit(X)
             totals[scores] += tally(L, len(X), claims(model, L))
-        if n_boot:
-            ends = model.bootstrap(n_boot=n_boot, random_state=seed).intervals(LEVEL)
+        if options.bootstrap:
+            method = "rows" if options.rows else "parametric"
+            draws = model.bootstrap(X, options.bootstrap, method=method, random_state=seed)
+            ends = draws.intervals(LEVEL)
             totals["bootstrap"] += tally(L, len(X), claims(model, L, ends))
     return totals
 
@@ -143,6 +150,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--sets", type=int, default=40, help="data sets of each design")
     parser.add_argument("--bootstrap", type=int, default=0, help="fits of each bootstrap")
+    parser.add_argument("--freedom", type=float, default=np.inf, help="of the scores' t law")
+    parser.add_argument("--rows", action="store_true", help="bootstrap by rows")
     parser.add_argument("--first", type=int, default=100, help="first seed")
     names = ("N", "P", "SHARE", "STRENGTH")
     parser.add_argument("--design", type=float, nargs=4, metavar=names, help="only this one")
@@ -155,7 +164,7 @@ def main() -> None:
     results = {}
     print(f"n, p, share, strength: coverage of {LEVEL:.0%} intervals / wrong signs at lfsr < .01")
     for n, p, share, strength in designs:
-        found = measure((n, p, share, strength), seeds, options.bootstrap)
+        found = measure((n, p, share, strength), seeds, options)
         results[n, p, share, strength] = found
         cells = (f"{m} {c[1] / c[0]:.3f}/{_share(c[5], c[4]):.1%}" for m, c in found.items())
         print(f"{n:5} {p:4} {share:4} {strength:3}  " + "  ".join(cells), flush=True)

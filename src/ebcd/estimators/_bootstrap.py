@@ -293,7 +293,8 @@ def _problem(model: Any, covariance: AbstractCovariance) -> Problem:
     """Return the problem of a draw: components, families and scores as those of the model."""
     given = max(model.n_components_, len(as_priors(model.prior)))
     problem: Problem = model._problem(covariance, given, Monitor())
-    scores = problem.rival if model._uncorrelated else problem.scores
+    kept = getattr(model, "_uncorrelated", False)  # files of older versions lack it
+    scores = problem.rival if kept else problem.scores
     return replace(problem, priors=_kept(model, problem.priors), scores=scores, rival=None)
 
 
