@@ -10,6 +10,8 @@ from scipy import optimize, stats
 
 from ebcd import ebnm
 from ebcd.priors import make_family, make_prior
+from ebcd.priors._spatial import _shifts
+from ebcd.priors._wavelets import Basis
 
 NODES, WEIGHTS = panels(-60.0, 60.0, [0.0], 0.25)
 DETAIL = {"weight": 0.4, "scale": 1.7}
@@ -90,6 +92,36 @@ def test_wavelets(wavelet, vanishing, p):
     posterior, mean = prior.posterior(x, s), np.mean(means, axis=0)
     np.testing.assert_allclose(posterior.mean, mean, atol=1e-8)
     np.testing.assert_allclose(posterior.sd**2, np.mean(squares, axis=0) - mean**2, atol=1e-8)
+
+
+@pytest.mark.parametrize("p", [13, 16])
+def test_field_of_averages(p):
+    """With normal details all is normal given the shift, averages with the precision of a field."""
+    s, size, scale, kappa = 0.8, 1.3, 2.0, 0.4
+    field = make_prior("gmrf", adjacency="ring", order=3, scale=scale, kappa=kappa)
+    levels = [make_prior("normal", scale=size).to_dict(), field.to_dict()]
+    prior = make_prior("spatial", priors={"haar": levels})
+    base = Basis("haar", p)
+    W, n = base.analyse(np.eye(p)), p - base.levels[-1].start
+    steps = np.eye(n) - np.roll(np.eye(n), 1, axis=1)
+    rough = np.linalg.matrix_power(steps.T @ steps, 3) + kappa * np.eye(n)
+    covariance = size**2 * np.eye(p)
+    covariance[-n:, -n:] = scale**2 * np.linalg.inv(rough)
+    x = np.random.default_rng(p).normal(size=p) * 2
+    values, means, squares = [], [], []
+    for places in _shifts(p).T:
+        basis = W[:, np.argsort(places)]  # entry j of the vector is at its place in the shifted one
+        signal = basis.T @ covariance @ basis
+        total = signal + s**2 * np.eye(p)
+        gain = signal @ np.linalg.inv(total)
+        values.append(stats.multivariate_normal.logpdf(x, np.zeros(p), total))
+        means.append(gain @ x)
+        squares.append(np.diag(signal - gain @ signal) + means[-1] ** 2)
+    mean = np.mean(means, axis=0)
+    assert prior.log_likelihood(x, s) == pytest.approx(np.mean(values), rel=1e-10)
+    posterior = prior.posterior(x, s)
+    np.testing.assert_allclose(posterior.mean, mean, rtol=1e-9, atol=1e-10)
+    np.testing.assert_allclose(posterior.sd**2, np.mean(squares, axis=0) - mean**2, rtol=1e-8)
 
 
 def test_no_wavelet_priors_are_better():

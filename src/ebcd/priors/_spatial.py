@@ -8,7 +8,9 @@ posterior of the shift is held at the uniform one, with ``W_t`` the shifted basi
 
 is a lower bound on the log-likelihood. It is maximised over ``g`` by one normal-means problem for
 each level, whose observations are the coefficients of all shifts. Averaged over the shifts,
-posterior means are the estimate of cycle spinning. Of several wavelets, each as likely as another,
+posterior means are the estimate of cycle spinning. The averages of the coarsest level are not
+independent but a Gaussian field on a ring: what is smooth there has a few waves only. Of several
+wavelets, each as likely as another,
 
     (2)  F = log mean_w exp(F_w),   with posterior probabilities proportional to exp(F_w).
 
@@ -38,6 +40,7 @@ from ebcd._numerics import Array
 from ebcd._parameters import N_DRAWS, as_generator, unknown_name
 from ebcd.priors._family import PRIORS, AbstractPriorFamily, Columns, Fits, make_family, register
 from ebcd.priors._fitted import AbstractJointPrior, Evaluated, FittedPrior
+from ebcd.priors._graphs import waves
 from ebcd.priors._solve import Prior, solve_columns
 from ebcd.priors._wavelets import FILTERS, Basis, basis
 
@@ -106,10 +109,21 @@ def _one_wavelet(
         x = coefficients[level]
         prior = _at_level(priors, j, len(base.levels))
         start = _at_level(starts, j, len(base.levels))
-        fit = solve_columns(x.reshape(1, -1), np.asarray(noise), [prior], [start])
-        mean[level], variance[level] = fit.mean.reshape(x.shape), fit.variance.reshape(x.shape)
+        if prior.exchangeable:
+            fit = solve_columns(x.reshape(1, -1), np.asarray(noise), [prior], [start])
+            mean[level], variance[level] = fit.mean.reshape(x.shape), fit.variance.reshape(x.shape)
+            value += float(fit.log_likelihood[0]) / places.shape[1]
+        else:
+            # the mean of the log-likelihoods is that of one vector with the mean of the spectra
+            ring = waves(len(x))
+            typical = ring.back(np.sqrt((ring.to(x.T) ** 2).mean(axis=0)))
+            fit = solve_columns(typical[None], np.asarray(noise), [prior], [start])
+            every_wave = ring.back(np.ones(len(x)))
+            kept = fit.priors[0].posterior_moments(every_wave, np.full(len(x), noise))[0]
+            mean[level] = ring.back(ring.to(kept) * ring.to(x.T)).T
+            variance[level] = fit.variance.T
+            value += float(fit.log_likelihood[0])
         fitted.append(fit.priors[0])
-        value += float(fit.log_likelihood[0]) / places.shape[1]
     means = _unshifted(base.synthesise(mean), places)
     spread = _unshifted(base.spread(variance), places).mean(axis=1)
     return fitted, value, means.mean(axis=1), spread + means.var(axis=1)
@@ -278,7 +292,8 @@ class Spatial(AbstractPriorFamily):
     wavelet : {"auto", "haar", "db3", "sym8"}
         "haar" suits jumps and "sym8" smooth curves; "auto" weights all three by how well they fit.
     family : str
-        Prior of the details, a symmetric one. Averages at the coarsest level have a normal one.
+        Prior of the details, a symmetric one. Averages at the coarsest level are a Gaussian field
+        on a ring, as in ``gmrf``.
 
     Examples
     --------
@@ -326,7 +341,7 @@ class Spatial(AbstractPriorFamily):
     ) -> Fits:
         """Fit every column; priors and starts are in other units, `unit` times as large."""
         names = list(FILTERS) if self.wavelet == "auto" else [self.wavelet]
-        averages: Prior = make_family("normal")
+        averages: Prior = make_family("gmrf", adjacency="ring", order=3)
         families: dict[str, list[Prior]] = {
             name: [make_family(self.family), averages] for name in names
         }
