@@ -80,7 +80,7 @@ class TestNewton:
         best = climb(model, starts(model, 1), ignore, tol=1e-9, max_iter=200).states
         change = 5e-4 * np.random.default_rng(3).normal(size=best.coordinates.shape)
         priors = best.shrunk.priors + np.array([-2e-3, 1e-3])
-        return model, model.at(best.coordinates + change, best.precision, priors)
+        return model, model.at(best.coordinates + change, best.precision, priors, slopes=True)
 
     def objective(self, model, states, basis, parameters):
         """The ELBO as a function of scores and priors, with noise and posterior at their best."""

@@ -50,7 +50,7 @@ def model_of(X, prior="point_laplace", noise="constant", k=K, stepwise=True):
     variances = (X**2).mean(axis=0)
     family = as_priors(prior)[0]
     stepwise = stepwise and hasattr(family, "slab")
-    shrinker = SpikeSlabShrinker(family, False) if stepwise else NormalMeansShrinker([family] * k)
+    shrinker = SpikeSlabShrinker(family) if stepwise else NormalMeansShrinker([family] * k)
     return Model(X / np.sqrt(len(X)), variances, NOISES[noise](len(X), variances), shrinker)
 
 

@@ -83,19 +83,22 @@ def climb(
     apart = model.factor.ndim == 3
     places, at_rest = np.arange(len(states)), list[Any]()
     radii = np.full(len(states), settings.radius)
-    settled = np.zeros(len(states), dtype=bool)
+    gains = np.full(len(states), settings.settled)  # of the last steps that did not fall
     resting = list[States]()
     iteration, best = -1, -np.inf
     for iteration in range(max_iter):
+        settled = gains < settings.settled
         step, change = _newton_step(model, states, radii, settled, settings)
         priors = model.shrinker.next_priors(states, change, radii)
-        new = model.at(states.coordinates + step, states.precision, priors)
+        # slopes cost up to half of an evaluation; hardly ever does a gain fall to less than a 20th
+        slopes = bool((gains < 20 * settings.settled).any())
+        new = model.at(states.coordinates + step, states.precision, priors, slopes)
         gain = new.value - states.value
         fell = ~(gain >= -settings.rounding * np.abs(states.value))  # NaN counts as a fall
         if fell.any():
             new.put(fell, states)
         radii = np.where(fell, radii / 4, np.minimum(2 * radii, settings.radius))
-        settled = np.where(fell, settled, gain < settings.settled)
+        gains = np.where(fell, gains, gain)
         rests = (~fell & (gain < tol)) | (radii < settings.flat)
         states, stops, best = new, callback(new), max(best, new.value.max())
         looks = iteration > 1 and iteration % settings.looks == 0 and not apart
@@ -104,7 +107,7 @@ def climb(
         if leaves.any():
             if rests.any():
                 resting.append(states.take(rests))
-            states, radii, settled = states.take(~leaves), radii[~leaves], settled[~leaves]
+            states, radii, gains = states.take(~leaves), radii[~leaves], gains[~leaves]
             if apart:
                 at_rest.append(places[rests])
                 places = places[~leaves]
@@ -113,7 +116,7 @@ def climb(
             if joining is not None:
                 states = States.together([states, joining])
                 radii = np.append(radii, np.full(len(joining), settings.radius))
-                settled = np.append(settled, np.zeros(len(joining), dtype=bool))
+                gains = np.append(gains, np.full(len(joining), settings.settled))
         if stops or not len(states):
             break
     climbing = [states] if len(states) else []
@@ -146,7 +149,7 @@ def alike(scores: Array, others: Array, same: float = ClimbSettings.same) -> Any
 
 
 def _newton_step(
-    model: Model, states: States, radii: Array, settled: Array, settings: ClimbSettings
+    model: Model, states: States, radii: Array, settled: Any, settings: ClimbSettings
 ) -> tuple[Array, Any]:
     """Return the step ``E`` of every start, within its radius, and what it adds to the priors."""
     c = states.coordinates

@@ -226,7 +226,7 @@ def decompose_near(problems: Sequence[Problem], begins: Sequence[Begin]) -> Iter
         type(first.noise)(
             first.noise.n_samples, np.stack([model.noise.variances for _, model, _, _ in starts])
         ),
-        first.shrinker if problem.scores is None else first.shrinker.without_slopes(),
+        first.shrinker,
     )
     parts = zip(*(begun for *_, begun in starts), strict=True)
     coordinates, precision, priors = (np.concatenate(part) for part in parts)
@@ -379,9 +379,8 @@ def _with_oblique(states: Any) -> Point:
 def _better(model: Model, scores: AbstractScores, states: States, callback: Callback) -> States:
     """Return the start that is the better one for a score model, a little further on."""
     settings = SearchSettings()
-    plain = replace(model, shrinker=model.shrinker.without_slopes())
     settled = settle(
-        plain, scores, _with_oblique(states), callback, tol=settings.tol, max_iter=settings.max_iter
+        model, scores, _with_oblique(states), callback, tol=settings.tol, max_iter=settings.max_iter
     )
     best: ScoredStates = settled.states.take(slice(1))
     directions = best.shrunk.mean * best.precision[:, None]
@@ -473,18 +472,17 @@ class _Scored:
     ) -> tuple[Climbed, Model]:
         """Iterate as far as the number of iterations allows."""
         problem, scores = self._problem, self.scores
-        plain = replace(model, shrinker=model.shrinker.without_slopes())
         point = states if isinstance(states, Point) else _with_oblique(states)
         if isinstance(states, States) and self._searched:
             self._begun = point.take(slice(1))
         callback = callback or problem.monitor
         left: Any = {"tol": problem.tol, "max_iter": max_iter}
         if self._exact:
-            climbed = settle(plain, scores, point, callback, **left)
+            climbed = settle(model, scores, point, callback, **left)
         else:
             climbed, grown = settle_growing(
                 problem.covariance,
-                plain,
+                model,
                 scores,
                 point,
                 callback,

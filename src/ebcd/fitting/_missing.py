@@ -404,7 +404,7 @@ def principal_point(observed: Observed, noise: AbstractNoise, k: int, monitor: M
     loadings = (np.sqrt(values) * vectors).T
     precision = noise.precision(np.maximum(noise.variances - (loadings**2).sum(axis=0), 0.0))
     s = np.sqrt(1 / (noise.n_samples * precision))
-    shrinker = SpikeSlabShrinker(PRIORS["normal"](), slopes=False)
+    shrinker = SpikeSlabShrinker(PRIORS["normal"]())
     spread = np.broadcast_to(s**2, loadings.shape)
     priors = shrinker.first(loadings[None], s[None, None])
     start = Point(loadings[None], spread[None], precision[None], priors, np.zeros_like(s)[None])

@@ -236,4 +236,5 @@ def _mirrored(model: Model, states: States, settings: SearchSettings) -> States 
     directions[rows, first] = cos * one - sin * other
     directions[rows, second] = sin * one + cos * other
     coordinates = model.nearest(directions * states.precision[parents][:, None])
-    return model.at(coordinates, states.precision[parents], states.shrunk.priors[parents])
+    priors = states.shrunk.priors[parents]
+    return model.at(coordinates, states.precision[parents], priors, slopes=True)

@@ -34,16 +34,16 @@ class Stack:
         self.fill(index, other.take(index))
 
     def fill(self, index: Any, some: Self) -> None:
-        """Overwrite some of the starts by a stack of as many, in place."""
+        """Overwrite some of the starts by a stack of as many, in place; what it lacks is zero."""
         for mine, theirs in zip(vars(self).values(), vars(some).values(), strict=True):
             if isinstance(mine, Stack):
                 mine.fill(index, theirs)
-            elif mine is not None and theirs is not None:
-                mine[index] = theirs
+            elif mine is not None:
+                mine[index] = 0.0 if theirs is None else theirs
 
     @classmethod
     def together(cls, stacks: list[Self]) -> Self:
-        """Join stacks of the same kind."""
+        """Join stacks of the same kind; a part that one of them lacks is left out."""
         return cls(*map(_joined, zip(*(vars(stack).values() for stack in stacks), strict=True)))
 
 
@@ -54,7 +54,7 @@ def _taken(part: Any, index: Any) -> Any:
 
 
 def _joined(parts: tuple[Any, ...]) -> Any:
-    if parts[0] is None:
+    if any(part is None for part in parts):
         return None
     kind = type(parts[0])
     return kind.together(list(parts)) if issubclass(kind, Stack) else np.concatenate(parts)
@@ -139,10 +139,6 @@ class AbstractShrinker(ABC):
         """Return what shrinks some of the components."""
         return self
 
-    def without_slopes(self) -> AbstractShrinker:
-        """Return the same without derivatives of the mean in the priors, if it has any."""
-        return self
-
     @abstractmethod
     def first(self, b: Array, noise: Array) -> Any:
         """Return priors to begin with."""
@@ -152,10 +148,11 @@ class AbstractShrinker(ABC):
         """Return fitted priors, one for each component, as those of one start."""
 
     @abstractmethod
-    def shrink(self, b: Array, noise: Array, priors: Any) -> Shrunk:
+    def shrink(self, b: Array, noise: Array, priors: Any, slopes: bool = False) -> Shrunk:
         """Shrink ``b`` (m x k x p), whose noise has standard deviation `noise`.
 
-        That is m x 1 or k x 1 or p: one for all, or one for each component or feature.
+        That is m x 1 or k x 1 or p: one for all, or one for each component or feature. With
+        `slopes`, derivatives of the means in the priors are added if priors take Newton steps.
         """
 
     @abstractmethod
@@ -186,14 +183,10 @@ class SpikeSlabShrinker(AbstractShrinker):
     ----------
     family : prior family
         With a ``slab``, maybe a spike.
-    slopes : bool
-        Whether the derivatives of the mean are wanted, for Newton steps of the scores.
     """
 
-    def __init__(
-        self, family: Any, slopes: bool = True, settings: PriorSettings = PriorSettings()
-    ) -> None:
-        self._family, self._slopes, self._settings = family, slopes, settings
+    def __init__(self, family: Any) -> None:
+        self._family = family
         self._slab, self._has_spike = family.slab, family.has_spike
         self.sides = np.array([family.side])
 
@@ -216,7 +209,7 @@ class SpikeSlabShrinker(AbstractShrinker):
         pairs = [[g.parameters.get("weight", 1.0), g.parameters[scale]] for g in fitted]
         return np.log(np.maximum(pairs, 1e-300))[None]
 
-    def shrink(self, b: Array, noise: Array, priors: Any) -> Shrunk:
+    def shrink(self, b: Array, noise: Array, priors: Any, slopes: bool = False) -> Shrunk:
         """Evaluate the ELBO, the posterior, and Newton's step of weight and scale."""
         m, k, p = b.shape
         s = np.broadcast_to(noise, (m, k, noise.shape[-1])).reshape(m * k, -1)
@@ -228,7 +221,7 @@ class SpikeSlabShrinker(AbstractShrinker):
             log_weight,
             log_scale,
             self._has_spike,
-            self._slopes,
+            slopes,
         )
         mean, variance = at.mean.reshape(b.shape), at.variance.reshape(b.shape)
         change = _change(b, mean, variance)
@@ -243,7 +236,7 @@ class SpikeSlabShrinker(AbstractShrinker):
             objective,
             priors,
             step.reshape(m, k, 2),
-            at.slopes.reshape(m, k, 2, p) if self._slopes else None,
+            at.slopes.reshape(m, k, 2, p) if slopes else None,
             spread.reshape(m, k, 2, 2),
         )
 
@@ -270,10 +263,6 @@ class SpikeSlabShrinker(AbstractShrinker):
         spread[:, 0, 1] = spread[:, 1, 0] = mixed
         return step, spread
 
-    def without_slopes(self) -> AbstractShrinker:
-        """Return the same, at a lower price, for steps that do not follow the priors."""
-        return SpikeSlabShrinker(self._family, False, self._settings)
-
     def fitted(self, priors: Any) -> Any:
         """Build the priors of the family."""
         found = np.empty(priors.shape[:2], dtype=object)
@@ -283,7 +272,7 @@ class SpikeSlabShrinker(AbstractShrinker):
 
     def next_priors(self, states: Any, change: Any, radius: Array) -> Any:
         """Take the step, shortened in proportion to that of the scores, within bounds."""
-        at, b, noise = self._settings, states.b, states.noise
+        at, b, noise = PriorSettings(), states.b, states.noise
         longest = at.longest * radius[:, None, None] * np.array([2.0, 1.0])
         step = np.minimum(np.maximum(states.shrunk.step + change, -longest), longest)
         priors = states.shrunk.priors + step
@@ -328,7 +317,7 @@ class NormalMeansShrinker(AbstractShrinker):
         """Start from them."""
         return _as_row(fitted)
 
-    def shrink(self, b: Array, noise: Array, priors: Any) -> Shrunk:
+    def shrink(self, b: Array, noise: Array, priors: Any, slopes: bool = False) -> Shrunk:
         """Solve a normal-means problem for each row."""
         m, k, p = b.shape
         if m > 1 and noise.shape == (m, k, 1) and not self.light_tails:

@@ -83,10 +83,12 @@ class Model:
         noise = type(self.noise)(self.noise.n_samples, self.noise.variances[index])
         return replace(self, factor=self.factor[index], diagonal=self.diagonal[index], noise=noise)
 
-    def at(self, coordinates: Array, precision: Array, priors: Any = None) -> States:
+    def at(
+        self, coordinates: Array, precision: Array, priors: Any = None, slopes: bool = False
+    ) -> States:
         """Rotate to the scores nearest to `coordinates`, shrink, update the precision."""
         coordinates = nearest_orthonormal(coordinates)
-        return self.shrink(coordinates, self.rotated(coordinates), precision, priors)
+        return self.shrink(coordinates, self.rotated(coordinates), precision, priors, slopes)
 
     def rotated(self, coordinates: Array) -> Array:
         """Return ``C F`` (m x k x p) of coordinates (m x k x r)."""
@@ -96,11 +98,13 @@ class Model:
         """Return coordinates (m x k x r) of rows (m x k x p): ``rows F'``."""
         return _times(rows, self.factor.swapaxes(-1, -2))
 
-    def shrink(self, coordinates: Array, b: Array, precision: Array, priors: Any) -> States:
+    def shrink(
+        self, coordinates: Array, b: Array, precision: Array, priors: Any, slopes: bool = False
+    ) -> States:
         """Do the shrinkage and precision steps at given scores; cold if there are no priors."""
         noise = np.sqrt(1 / (self.noise.n_samples * precision))[:, None]
         priors = self.shrinker.first(b, noise) if priors is None else priors
-        shrunk = self.shrinker.shrink(b, noise, priors)
+        shrunk = self.shrinker.shrink(b, noise, priors, slopes)
         residual = np.maximum(self.diagonal + shrunk.fit, 0.0)
         new = self.noise.precision(residual)
         value = self.noise.value(new, residual) + shrunk.objective
