@@ -102,11 +102,10 @@ from ebcd.priors._fitted import FittedPrior
 
 @dataclass(frozen=True)
 class MissingSettings:
-    """How well (1) and (2) have to agree, and how far (4) goes."""
+    """How well (1) and (2) have to agree."""
 
     rounds: int = 50  # until they do; ten are usual
     accuracy: float = 1e-10  # of scores, whose mean square is about one
-    steps: int = 3  # of (4): two stay short of the truth, five go beyond
 
 
 SETTINGS, SEARCH = MissingSettings(), SearchSettings()
@@ -309,7 +308,7 @@ class IncompleteRows:
         fitted = [g.rescaled(float(f)) for g, f in zip(state.fitted, lengths, strict=True)]
         mean, variance = lengths[:, None] * state.mean, lengths[:, None] ** 2 * state.variance
         longer, shift = np.sqrt(1 + 1 / (mean**2 * precision).sum(axis=1)), shift_of(state)
-        for _ in range(SETTINGS.steps):
+        for _ in range(3):  # two stay short of the truth, five go beyond
             before = mean
             x, noise, centre = self._scored(_point(mean, variance, precision, shift))
             rows = zip(fitted, x, np.sqrt(noise), strict=True)
