@@ -229,8 +229,11 @@ def chunks(n: int, size: int = CHUNK) -> list[slice]:
 
 
 def typical(s: Array) -> float:
-    """Return the geometric mean of noise, a unit in which nothing overflows."""
-    return float(np.exp(np.log(s).mean())) if s.size else 1.0
+    """Return about the geometric mean of noise, a unit in which nothing overflows.
+
+    It is a power of two, so that nothing is rounded on the way there and back.
+    """
+    return float(np.exp2(np.rint(np.log2(s).mean()))) if s.size else 1.0
 
 
 def rising_root(
