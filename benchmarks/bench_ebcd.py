@@ -231,7 +231,7 @@ def number(options: argparse.Namespace) -> None:
             X = draw(np.random.default_rng(seed))
             covariance = from_matrix(X, True, False, None).covariance
             for counter, per_feature in zip(found, (False, True), strict=True):
-                counter[count_components(covariance, len(X) - 1, per_feature)] += 1
+                counter[count_components(covariance, True, per_feature)] += 1
         table.add(name, true, *(in_words(counter) for counter in found))
     table.print("(d) number of components found: how often", options.markdown)
 
