@@ -454,8 +454,8 @@ class TestHdf5:
 
     def test_not_there(self, tmp_path):
         with self.h5py.File(tmp_path / "x.h5", "w") as file:
-            file["vector"] = np.zeros(3)
-        for name in ("x", "vector"):
+            file["vector"], file["empty"] = np.zeros(3), self.h5py.Empty("f8")
+        for name in ("x", "vector", "empty"):
             with pytest.raises(ValueError, match=f"has no matrix called '{name}'"):
                 Chunks.from_hdf5(tmp_path / "x.h5", name)
 

@@ -383,3 +383,17 @@ class TestCluster:
         model = ebcd.EBCD(2).fit(array)
         assert mark.exists()
         assert_same(model, ebcd.EBCD(2).fit(X))
+
+
+@pytest.mark.parametrize("kind", [ebcd.EBCD, ebcd.PenalizedPCA, EBMF, EBPCA, ITSPCA, USLPCA])
+def test_fits_with_the_same_parameters_are_not_taken_for_one(kind):
+    # Dask names dataclasses after their fields alone, and builds them anew
+    X = draw()
+    models = kind(1).fit(X[:, :10]), kind(1).fit(X[:, 10:])
+    names = {dask.base.tokenize(model.transform) for model in models}
+    assert len(names) == 2
+    lazy = da.from_array(X[:, :10], chunks=(40, 10))
+    blocks = [lazy.map_blocks(model.transform, dtype=float, chunks=(40, 1)) for model in models]
+    for found, model in zip(dask.compute(*blocks), models, strict=True):
+        np.testing.assert_allclose(found, model.transform(X[:, :10]), atol=1e-9)
+    assert dask.compute(models[0], lazy.sum())[0] is models[0]

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from abc import ABC
 from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, TypeVar, dataclass_transform
 
 import numpy as np
 from scipy.special import ndtri
@@ -47,6 +48,22 @@ from ebcd.data import (
 from ebcd.estimators._incomplete import log_likelihoods, scores_of
 from ebcd.fitting._progress import AbstractDisplay, Monitor
 from ebcd.fitting._threads import threads_for
+
+Kind = TypeVar("Kind", bound=type)
+
+
+@dataclass_transform(eq_default=False)
+def with_parameters(kind: Kind) -> Kind:
+    """Write the `__init__` of an estimator whose parameters are declared as fields.
+
+    It is no dataclass afterwards: to Dask, the fields of those are all there is, so that it takes
+    all fits with the same parameters for the same one, and rebuilds them without what was fitted.
+    """
+    dataclass(eq=False, repr=False, match_args=False)(kind)
+    for name in ("__dataclass_fields__", "__dataclass_params__", "__replace__"):
+        if name in vars(kind):  # the last since Python 3.13
+            delattr(kind, name)
+    return kind
 
 
 class Decomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, ABC):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import KW_ONLY, replace
 from functools import cached_property, partial
 from typing import Any, ClassVar, Self
 
@@ -25,6 +25,7 @@ from ebcd._parameters import (
 from ebcd._warnings import warn_user
 from ebcd.data import AbstractCovariance, Input, Observed, Reading, from_matrix, is_sparse
 from ebcd.data._settings import SETTINGS
+from ebcd.estimators._base import with_parameters
 from ebcd.estimators._bootstrap import Bootstrap, bootstrap
 from ebcd.estimators._incomplete import imputed
 from ebcd.estimators._readable import Readable
@@ -58,7 +59,7 @@ _TOLERANCE = 1e-5
 _TOLERANCE_PER_ENTRY = 4e-10
 
 
-@dataclass(eq=False, repr=False)
+@with_parameters
 class EBCD(Readable):
     """Sparse PCA that tunes itself: empirical Bayes covariance decomposition.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY
 from typing import Any, ClassVar
 
 import numpy as np
@@ -10,6 +10,7 @@ import numpy as np
 from ebcd._numerics import Array
 from ebcd._parameters import LOADINGS, NON_NEGATIVE, Parsed, choice, or_list
 from ebcd.data import AbstractCovariance, Input
+from ebcd.estimators._base import with_parameters
 from ebcd.estimators._readable import Shrinkage
 from ebcd.estimators._sparse import SparseDecomposition
 from ebcd.fitting._alternate import Progress
@@ -100,7 +101,7 @@ def _criterion(fall: Array, covariance: AbstractCovariance) -> Array:
     return (whole - fall) * covariance.unit**2
 
 
-@dataclass(eq=False, repr=False)
+@with_parameters
 class PenalizedPCA(PenalizedDecomposition):
     r"""Principal components with a penalty on the loadings.
 

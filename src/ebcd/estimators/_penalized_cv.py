@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -23,6 +23,7 @@ from ebcd._parameters import (
 from ebcd._warnings import warn_user
 from ebcd.data import Input, from_matrix
 from ebcd.data._moments import as_dense
+from ebcd.estimators._base import with_parameters
 from ebcd.estimators._penalized import PenalizedDecomposition
 from ebcd.fitting._alternate import Index
 from ebcd.fitting._penalized import emptying_strengths, held_out_errors, oriented
@@ -35,7 +36,7 @@ def _gives_splits(cv: Any) -> bool:
     return not isinstance(cv, str | bytes) and (hasattr(cv, "split") or isinstance(cv, Iterable))
 
 
-@dataclass(eq=False, repr=False)
+@with_parameters
 class PenalizedPCACV(PenalizedDecomposition):
     """Principal components with a penalty whose strength is chosen by cross-validation.
 

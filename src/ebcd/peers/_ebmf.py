@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -14,6 +14,7 @@ from ebcd._numerics import Array
 from ebcd._parameters import Parsed, check_n_components, choice
 from ebcd._warnings import warn_user
 from ebcd.data import comes_in_chunks, is_sparse, real_matrix, refuse_queries
+from ebcd.estimators._base import with_parameters
 from ebcd.peers._ebmf_model import (
     NOISE_SIDES,
     Model,
@@ -29,7 +30,7 @@ from ebcd.priors._family import as_priors
 from ebcd.priors._fitted import FittedPrior
 
 
-@dataclass(eq=False, repr=False)
+@with_parameters
 class EBMF(WholeDataDecomposition):
     """Empirical Bayes matrix factorisation (Wang and Stephens 2021).
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -13,6 +13,7 @@ from ebcd._numerics import Array
 from ebcd._parameters import as_generator
 from ebcd._warnings import warn_user
 from ebcd.data import DataCovariance, Input, times
+from ebcd.estimators._base import with_parameters
 from ebcd.estimators._readable import Shrinkage
 from ebcd.fitting._progress import Monitor
 from ebcd.peers._ebpca_amp import JointPrior, Messages, pass_messages, spectrum
@@ -21,7 +22,7 @@ from ebcd.priors._family import make_prior
 from ebcd.priors._fitted import FittedPrior
 
 
-@dataclass(eq=False, repr=False)
+@with_parameters
 class EBPCA(WholeDataDecomposition):
     """Empirical Bayes PCA (Zhong, Su and Fan 2022).
 

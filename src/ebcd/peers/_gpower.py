@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY
 from typing import Any, ClassVar
 
 import numpy as np
@@ -10,6 +10,7 @@ import numpy as np
 from ebcd._numerics import Array
 from ebcd._parameters import FLAG, N_TRIALS, NONE, as_generator, choice, or_list, real
 from ebcd.data import AbstractCovariance, Input
+from ebcd.estimators._base import with_parameters
 from ebcd.estimators._sparse import SparseDecomposition
 from ebcd.fitting._deflation import Deflated
 from ebcd.fitting._methods import METHODS, Components, threshold, unit_rows
@@ -21,7 +22,7 @@ from ebcd.peers._starts import how_many, joint_starts, single_starts
 _WEIGHT = real("a number from 1e-6 to 1e6", lambda value: 1e-6 <= value <= 1e6)
 
 
-@dataclass(eq=False, repr=False)
+@with_parameters
 class GPower(SparseDecomposition):
     """Generalised power method of Journée, Nesterov, Richtárik and Sepulchre (2010).
 

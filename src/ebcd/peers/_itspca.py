@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY
 from typing import ClassVar
 
 import numpy as np
@@ -10,6 +10,7 @@ import numpy as np
 from ebcd._numerics import Array
 from ebcd._parameters import MAX_ITER, NON_NEGATIVE, NONE, choice, real
 from ebcd.data import AbstractCovariance, Input
+from ebcd.estimators._base import with_parameters
 from ebcd.estimators._readable import Shrinkage
 from ebcd.estimators._sparse import SparseDecomposition
 from ebcd.fitting._deflation import Selected
@@ -18,7 +19,7 @@ from ebcd.fitting._methods import METHODS, Components, threshold
 _FACTOR = real("a number from 0 to 1e6", lambda value: 0 <= value <= 1e6)  # of a threshold
 
 
-@dataclass(eq=False, repr=False)
+@with_parameters
 class ITSPCA(SparseDecomposition):
     """Iterative thresholding of Ma (2013): orthogonal iteration with thresholds.
 

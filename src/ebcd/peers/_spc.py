@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY
 from typing import Any, ClassVar
 
 import numpy as np
@@ -11,13 +11,14 @@ from ebcd._numerics import Array
 from ebcd._parameters import as_generator, choice, integer, or_list, real
 from ebcd.data import AbstractCovariance, Input
 from ebcd.data._moments import as_dense
+from ebcd.estimators._base import with_parameters
 from ebcd.estimators._sparse import SparseDecomposition
 from ebcd.fitting._deflation import Deflated
 from ebcd.fitting._methods import METHODS, Components, threshold_for_sum, unit_rows
 from ebcd.penalties import L1
 
 
-@dataclass(eq=False, repr=False)
+@with_parameters
 class SPC(SparseDecomposition):
     """Sparse principal components of Witten, Tibshirani and Hastie (2009), their Algorithm 2.
 

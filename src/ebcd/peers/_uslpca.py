@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY
 from typing import Any, ClassVar
 
 import numpy as np
@@ -10,13 +10,14 @@ import numpy as np
 from ebcd._numerics import Array
 from ebcd._parameters import COUNT, N_TRIALS, NONE, as_generator, choice
 from ebcd.data import AbstractCovariance, Input
+from ebcd.estimators._base import with_parameters
 from ebcd.estimators._sparse import SparseDecomposition
 from ebcd.fitting._methods import METHODS, Components
 from ebcd.fitting._rotation import rotate
 from ebcd.peers._starts import how_many, joint_starts
 
 
-@dataclass(eq=False, repr=False)
+@with_parameters
 class USLPCA(SparseDecomposition):
     """Unrestricted sparse loadings of Adachi and Trendafilov (2016), with a given cardinality.
 

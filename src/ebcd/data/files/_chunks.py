@@ -221,10 +221,8 @@ class _StoredRows:
             self._stored = stored = file.get(dataset)
             self._is_sparse = hasattr(stored, "keys") and "indptr" in stored
             if not self._is_sparse:
-                self.shape, self.chunks = (
-                    getattr(stored, "shape", ()),
-                    getattr(stored, "chunks", None),
-                )
+                self.shape = getattr(stored, "shape", None) or ()  # an empty dataset has none
+                self.chunks = getattr(stored, "chunks", None)
             elif stored.attrs.get("encoding-type") == "csr_matrix":
                 self.shape = tuple(map(int, stored.attrs["shape"]))
                 self.nnz = stored["data"].shape[0]
