@@ -190,6 +190,7 @@ class EBCD(Readable):
         "checkpoint": Parsed(check_path),
     }
     _takes_holes = True
+    _is_passing = False  # whether only the components of the fit will be looked at
 
     n_components: int | str = "auto"
     _: KW_ONLY
@@ -337,7 +338,7 @@ class EBCD(Readable):
     def _count_later(self, covariance: AbstractCovariance, data: Input, known: Any) -> Any:
         """Return how many components stand out, or how to count them when somebody asks."""
         limit = self.n_components_
-        if covariance.trace() == 0 or not limit:
+        if covariance.trace() == 0 or not limit or self._is_passing:
             return 0
         rows = data.copy_of_rows(SETTINGS.piece)  # few enough to be kept
         keep = rows is not None or data.observed is not None

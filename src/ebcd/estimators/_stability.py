@@ -63,11 +63,13 @@ def _found_again(
         half = np.sort(rng.permutation(n)[: n // 2])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # what matters is what was found
-        found = clone(model).fit(matrix[half]).components_
+        again = clone(model)
+        again._is_passing = True
+        found = again.fit(matrix[half]).components_
     cosines = np.abs(target @ unit_rows(found / units).T)
-    again = np.zeros(len(target))
+    seen = np.zeros(len(target))
     while cosines.max(initial=0.0) > SAME:
         mine, theirs = np.unravel_index(cosines.argmax(), cosines.shape)
         cosines[mine], cosines[:, theirs] = 0.0, 0.0
-        again[mine] = 1.0
-    return again
+        seen[mine] = 1.0
+    return seen

@@ -178,6 +178,7 @@ def test_a_bug_of_ours_is_not_told_as_damage(suffix, tmp_path, monkeypatch):
     [("csv.gz", "_as_matrix"), ("parquet", "_as_matrix"), ("h5ad", "slices")],
 )
 def test_a_bug_of_ours_in_chunks(suffix, ours, tmp_path, monkeypatch):
+    pytest.importorskip("h5py" if suffix == "h5ad" else "pyarrow")
     path = tmp_path / f"x.{suffix}"
     write(path)
     monkeypatch.setattr(f"ebcd.data.files._chunks.{ours}", fail)
