@@ -71,6 +71,19 @@ class TestSummary:
         end = lines[-2] if isinstance(model, EBCD) else lines[-1]
         assert f"{model.n_iter_} iterations" in end
 
+    @pytest.mark.parametrize("loadings", ["sparse", "dense"])
+    def test_says_whether_relaxed_scores_are_correlated(self, loadings):
+        rng = np.random.default_rng(5)
+        L = rng.normal(size=(3, 40)) * ((rng.random((3, 40)) < 0.2) if loadings == "sparse" else 1)
+        correlated = np.linalg.cholesky(0.4 * np.eye(3) + 0.6)  # in dense ones they do not show
+        Z = rng.normal(size=(80, 3)) @ (correlated.T if loadings == "sparse" else np.eye(3))
+        X = Z @ (3 * L) + rng.normal(size=(80, 40))
+        fitted = EBCD(3, scores="relaxed").fit(X)
+        cosines = np.corrcoef(fitted.transform(X).T)
+        zero = np.abs(cosines - np.eye(3)).max() < 1e-6
+        assert zero == (loadings == "dense")
+        assert ("correlations of the scores are zero" in fitted.summary()) == zero
+
     def test_lists_the_largest_that_count(self, model):
         parts = re.split(r"\n\n  component \d: ", model.summary())[1:]
         for k, part in enumerate(parts):

@@ -200,7 +200,7 @@ class Options:
     )
     random_state: int = _model("Seed of the random starts.", "--seed", min=0, default=0)
     bootstrap: int | None = _model(
-        "Fit to this many data sets drawn anew as well, and give intervals of these fits in place "
+        "Also fit this many newly drawn data sets, and give intervals of these fits in place "
         "of credible intervals; 50 are enough.",
         min=2,
     )

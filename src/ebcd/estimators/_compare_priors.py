@@ -39,7 +39,9 @@ class PriorComparison:
         ``n_components``, of which a fit may have dropped some.
     best : str or None
         The prior with the highest ELBO; but if a family with fewer parameters is within 3 nats of
-        that, the smaller family. None if no prior has an ELBO (``flat`` has none).
+        that, the smaller family. None if no prior has an ELBO (``flat`` has none). With relaxed
+        scores, fits with and without correlations between scores may differ by half a nat or more
+        for each pair of components for that reason alone.
     models : dict
         The fitted estimators by the names of their priors.
     """

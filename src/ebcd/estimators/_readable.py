@@ -348,7 +348,9 @@ class Readable(Decomposition):
         """Say how the fit ended, what to beware of, and what uncertainties are about."""
         hint = before_hint + HINT if self._uneven else ""
         scope = self._scope.line if self._scope is not None and self.n_components_ else ""
-        lines = [self._end(), self._weak_components(), hint, self._dropped(), scope]
+        zero = "correlations of the scores are zero: the data say next to nothing about them"
+        zero = zero if getattr(self, "_uncorrelated", False) else ""
+        lines = [self._end(), zero, self._weak_components(), hint, self._dropped(), scope]
         return [line for line in lines if line]
 
     @property

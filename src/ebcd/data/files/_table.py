@@ -399,7 +399,7 @@ def _check_columns(name: str, table: Table) -> None:
     if empty.size:
         names = [table.column_names[j] for j in empty]
         raise FileError(
-            f"{name}: columns without any values cannot be used; leave out with --drop "
+            f"{name}: columns without any values cannot be used; leave them out with --drop "
             f"{_quoted(','.join(names))}"
         )
 
