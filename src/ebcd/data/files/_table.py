@@ -20,7 +20,6 @@ from ebcd.data.files._columns import (
     as_number,
     cell_text,
     look_like_groups,
-    mixed_signs,
     parse_number,
     split_names,
     split_sign,
@@ -96,17 +95,13 @@ def read_table(path: Path, **options: Any) -> Table:
     """
     asked = ReadOptions(**options)
     with open_file(path) as file:
-        _check_options(file, asked)
+        for option, kind in _OPTIONS_OF.items():
+            if getattr(asked, option) is not None and file.kind != kind:
+                files = "h5ad" if kind == "HDF5" else kind
+                raise FileError(f"--{option} is for {files} files, but {file.name} is not; omit it")
         table = _chosen(file, READERS[file.kind](file, asked), asked)
         table = _without_total(replace(table, notes=file.notes + table.notes))
         return _without_missing(file.name, table, asked)
-
-
-def _check_options(file: DataFile, options: ReadOptions) -> None:
-    for option, kind in _OPTIONS_OF.items():
-        if getattr(options, option) is not None and file.kind != kind:
-            files = "h5ad" if kind == "HDF5" else kind
-            raise FileError(f"--{option} is for {files} files, but {file.name} is not; omit it")
 
 
 def _chosen(file: DataFile, cells: Cells, options: ReadOptions) -> Table:
@@ -133,7 +128,10 @@ def _chosen(file: DataFile, cells: Cells, options: ReadOptions) -> Table:
     columns = [names[keep[j]] for j in numeric]
     if text:
         values = np.ascontiguousarray(values[:, numeric])
-    groups = {names[j]: _group(cells, j) for j in options.beside(names)}
+    groups = {
+        names[j]: _as_group(cells.values.iloc[:, j].tolist(), cells.decimal or ".")
+        for j in options.beside(names)
+    }
     table = Table(values, columns, labels, label_name, cells.notes, groups=groups)
     if found and not options.numeric_only:
         raise FileError(_problems(name, table, found, options))
@@ -224,12 +222,8 @@ def _some_rows(table: Table, rows: Sequence[int]) -> Table:
     )
 
 
-def _group(cells: Cells, column: int) -> list[Any]:
-    """Return the cells of a column as numbers or, if any of them is none, as texts."""
-    return _as_group(cells.values.iloc[:, column].tolist(), cells.decimal or ".")
-
-
 def _as_group(entries: list[Any], decimal: str | None) -> list[Any]:
+    """Return cells as numbers or, if any of them is none, as texts."""
     found = [as_number(cell, decimal) for cell in entries]
     texts = [cell_text(cell).strip() for cell in entries]
     return texts if any(number is None for number in found) else found
@@ -276,8 +270,8 @@ def _differently_signed(entries: list[Any], values: np.ndarray) -> list[Any]:
     """Return the cells with another sign (%, $) than the first, if these cannot be compared."""
     known = [cell for cell, value in zip(entries, values, strict=True) if not np.isnan(value)]
     signs = [split_sign(cell)[1] if isinstance(cell, str) else "" for cell in known]
-    if not mixed_signs(set(signs)):
-        return []
+    if len(set(signs)) < 2 or ("%" not in signs and len(set(signs) - {""}) < 2):
+        return []  # either $ or nothing; not 5 % and 0.05, or $ and €
     return [cell for cell, sign in zip(known, signs, strict=True) if sign != signs[0]]
 
 
