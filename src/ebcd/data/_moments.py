@@ -80,7 +80,12 @@ def checked_sparse(x: Any) -> Any:
     is: the check works on a shallow copy, and entries stored in parts are added up in another one.
     """
     try:
-        x = x if x.format in ("csr", "csc") else _checked_coordinates(x.tocoo(copy=True)).tocsr()
+        if x.format not in ("csr", "csc"):
+            x = x.tocoo(copy=True)
+            for places, size in zip(x.coords, x.shape, strict=True):
+                if places.size and not (places.min() >= 0 and places.max() < size):
+                    raise ValueError(f"an index is outside of 0 to {size - 1}")
+            x = x.tocsr()
         checked = type(x)((x.data, x.indices, x.indptr), shape=x.shape, copy=False)
         checked.check_format(full_check=True)
     except (ValueError, IndexError) as error:
@@ -91,13 +96,6 @@ def checked_sparse(x: Any) -> Any:
         checked = checked.copy()
         checked.sum_duplicates()
     return checked
-
-
-def _checked_coordinates(x: Any) -> Any:
-    for places, size in zip(x.coords, x.shape, strict=True):
-        if places.size and not (places.min() >= 0 and places.max() < size):
-            raise ValueError(f"an index is outside of 0 to {size - 1}")
-    return x
 
 
 def checked_rows(chunk: Any, name: str = "chunk") -> Any:

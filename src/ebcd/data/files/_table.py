@@ -70,9 +70,14 @@ class Table:
             return self.row_names
         return [str(number) for number in self.row_numbers]
 
-    def groups_of(self, rows: Sequence[int]) -> dict[str, list[Any]]:
-        """Return the columns beside the data for some rows."""
-        return {name: [column[i] for i in rows] for name, column in self.groups.items()}
+    def taking(self, rows: Sequence[int]) -> Table:
+        """Return some rows, in the order of their numbers here."""
+        return replace(
+            self,
+            values=self.values[rows],
+            row_names=self.row_names and [self.row_names[i] for i in rows],
+            groups={name: [column[i] for i in rows] for name, column in self.groups.items()},
+        )
 
     def transposed(self) -> Table:
         """Exchange rows and columns."""
@@ -210,16 +215,7 @@ def _without_total(table: Table) -> Table:
     if not near.all() or np.count_nonzero(total) < 2:
         return table
     note = "the last row is the sum of the others and was left out"
-    return replace(_some_rows(table, range(len(above))), notes=[*table.notes, note])
-
-
-def _some_rows(table: Table, rows: Sequence[int]) -> Table:
-    return replace(
-        table,
-        values=table.values[rows],
-        row_names=table.row_names and [table.row_names[i] for i in rows],
-        groups=table.groups_of(rows),
-    )
+    return replace(table.taking(range(len(above))), notes=[*table.notes, note])
 
 
 def _as_group(entries: list[Any], decimal: str | None) -> list[Any]:
@@ -370,7 +366,7 @@ def _without_missing(name: str, table: Table, options: ReadOptions) -> Table:
         )
     notes = [*table.notes, _left_out_note(table, drop, gone, kept.size)]
     if drop == "rows":
-        left = _some_rows(table, kept.tolist())
+        left = table.taking(kept.tolist())
         return replace(left, row_numbers=kept.tolist(), notes=notes)
     names = [table.column_names[j] for j in kept]
     return replace(table, values=values[:, kept], column_names=names, notes=notes)
