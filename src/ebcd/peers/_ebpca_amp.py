@@ -40,16 +40,8 @@ from ebcd.fitting._deflation import ACCURATE
 from ebcd.fitting._rotation import NEGLIGIBLE
 from ebcd.priors._weights import fit_weights
 
-
-@dataclass(frozen=True)
-class MessageSettings:
-    """Sizes up to which distributions are fitted exactly."""
-
-    atoms: int = 1_000  # of a distribution: rows, or a sample of them
-    rows: int = 4_000  # that a distribution is fitted to: enough to know it
-
-
-SETTINGS = MessageSettings()
+_ATOMS = 1_000  # of a distribution: rows, or a sample of them
+_ROWS = 4_000  # that a distribution is fitted to: enough to know it
 
 
 class Spectrum(NamedTuple):
@@ -109,7 +101,8 @@ class Rows(NamedTuple):
     covariance: Array
 
 
-class JointPrior(NamedTuple):
+@dataclass(frozen=True)
+class JointPrior:
     """A discrete distribution of rows: `support` (m x k) with `weights`."""
 
     support: Array
@@ -157,10 +150,10 @@ def denoise(
     """
     chosen: list[np.ndarray]
     if previous is None:
-        n, sizes, start = len(x), (SETTINGS.rows, SETTINGS.atoms), None
+        n, start = len(x), None
         chosen = [
             np.arange(n) if n <= most else np.sort(rng.choice(n, most, replace=False))
-            for most in sizes
+            for most in (_ROWS, _ATOMS)
         ]
     else:
         chosen, start = previous.chosen, previous.weights

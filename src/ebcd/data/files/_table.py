@@ -364,7 +364,12 @@ def _without_missing(name: str, table: Table, options: ReadOptions) -> Table:
             f"{name}: all {drop} have missing cells; try --drop-missing {other}, or leave out "
             "the columns with the most missing cells with --drop"
         )
-    notes = [*table.notes, _left_out_note(table, drop, gone, kept.size)]
+    what, verb = (drop[:-1], "was") if gone.size == 1 else (drop, "were")
+    which = "" if drop == "rows" else f" ({_some([table.column_names[j] for j in gone])})"
+    notes = [
+        *table.notes,
+        f"{gone.size} {what} with missing cells{which} {verb} left out, {kept.size} remain",
+    ]
     if drop == "rows":
         left = table.taking(kept.tolist())
         return replace(left, row_numbers=kept.tolist(), notes=notes)
@@ -398,14 +403,6 @@ def describe_missing(table: Table) -> str:
     """Say which cells are missing, and how to go on without them."""
     places = bad_places(table.values)
     return f"{_missing_words(table, places)}; {_missing_advice(table, places)}"
-
-
-def _left_out_note(table: Table, drop: str, gone: np.ndarray, left: int) -> str:
-    if gone.size == 1:
-        drop = drop.removesuffix("s")
-    verb = "was" if gone.size == 1 else "were"
-    which = "" if drop.startswith("row") else f" ({_some([table.column_names[j] for j in gone])})"
-    return f"{gone.size} {drop} with missing cells{which} {verb} left out, {left} remain"
 
 
 def _missing_words(table: Table, places: np.ndarray) -> str:
