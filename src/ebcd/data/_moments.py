@@ -175,13 +175,6 @@ def has_holes(x: Any) -> bool:
     return bad is not None and bad.nan
 
 
-def without_holes(x: Array, names: Any) -> Array:
-    """Return a matrix with zeros where entries are missing; infinities raise an error."""
-    known = np.where(np.isnan(x), 0.0, x)
-    check_finite(known, names)
-    return known
-
-
 @dataclass
 class Moments:
     """Number of rows, means and products about the means, of rows that are added in any order.
