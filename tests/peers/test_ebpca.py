@@ -159,9 +159,9 @@ class TestDenoise:
     def test_many_rows_are_sampled(self, monkeypatch):
         x = self.rows(500)
         whole = denoise(x, self.map_, self.covariance, np.random.default_rng(0))
-        few, small = _ebpca_amp.MessageSettings(atoms=200, rows=300), replace(DATA, small=1000)
-        monkeypatch.setattr(_ebpca_amp, "SETTINGS", few)
-        monkeypatch.setattr(_ebpca_amp, "DATA", small)
+        monkeypatch.setattr(_ebpca_amp, "_ATOMS", 200)
+        monkeypatch.setattr(_ebpca_amp, "_ROWS", 300)
+        monkeypatch.setattr(_ebpca_amp, "DATA", replace(DATA, small=1000))
         part = denoise(x, self.map_, self.covariance, np.random.default_rng(0))
         assert part.mean.shape == whole.mean.shape
         assert len(part.prior.weights) <= 200

@@ -66,13 +66,11 @@ class Steps:
             raise ValueError(f"{option} needs at least two rows, got {table.values.shape[0]}")
         table = _in_time(table, option)
         values = _logarithms(table) if self.log_returns else table.values
-        names, numbers = table.row_names, table.row_numbers
+        numbers = range(len(values))
         return replace(
-            table,
+            table.taking(numbers[1:]),  # a change belongs to its later row
             values=np.diff(values, axis=0),
-            row_names=names and names[1:],
-            row_numbers=(numbers or range(len(values)))[1:],  # a change belongs to its later row
-            groups=table.groups_of(range(1, len(values))),
+            row_numbers=(table.row_numbers or numbers)[1:],
         )
 
 
@@ -280,10 +278,7 @@ def _in_time(table: Table, option: str) -> Table:
     if (np.diff(order) > 0).all():
         return table
     note = f"rows were sorted by date for {option}: {names[0]} to {names[-1]}"
-    table = replace(
-        table, values=table.values[order], row_names=names, groups=table.groups_of(order.tolist())
-    )
-    return _noted(table, note)
+    return _noted(table.taking(order.tolist()), note)
 
 
 def _order(table: Table) -> NDArray[np.intp] | None:

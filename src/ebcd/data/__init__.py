@@ -21,8 +21,8 @@ from ebcd.data._inputs import (
     real_matrix,
     refuse_queries,
 )
-from ebcd.data._moments import as_dense, checked_sparse, has_holes, is_sparse, without_holes
-from ebcd.data._observed import Observed, missing_places
+from ebcd.data._moments import as_dense, check_finite, checked_sparse, has_holes, is_sparse
+from ebcd.data._observed import Observed
 from ebcd.data._rows import AbstractRows, Memory, Reading, check_memory, times
 from ebcd.data._streamed import PassPrinter
 
@@ -42,6 +42,7 @@ __all__ = [
     "as_input",
     "as_rows",
     "check_covariance",
+    "check_finite",
     "check_memory",
     "checked_sparse",
     "column_moments",
@@ -51,10 +52,8 @@ __all__ = [
     "has_holes",
     "is_dask",
     "is_sparse",
-    "missing_places",
     "real_matrix",
     "refuse_queries",
     "times",
-    "without_holes",
     "working_unit",
 ]

@@ -68,18 +68,14 @@ class Gram:
                 f"{self._moments.mean.size}"
             )
         if rows.shape[0]:
-            self._take_names(texts_of(chunk), "the chunk")
-            self._add(block_moments(rows, cross=True))
+            self._add(block_moments(rows, cross=True), texts_of(chunk), "the chunk")
         return self
 
-    def _take_names(self, names: list[str] | None, what: str) -> None:
-        """Compare names of columns with those known so far, which they become if there are none."""
+    def _add(self, moments: Moments, names: list[str] | None, what: str) -> None:
+        """Add moments of further rows, which are ours from now on; columns must be the same."""
         check_names(names, self.feature_names, what)
-        self.feature_names = self.feature_names or names
-
-    def _add(self, moments: Moments) -> None:
-        """Add moments of further rows, which are ours from now on."""
         moments.check()
+        self.feature_names = self.feature_names or names
         if self.n_samples:
             self._moments.add(moments)
         else:
@@ -94,8 +90,7 @@ class Gram:
                 f"cannot merge a Gram of {other.mean.size} columns into one of {self.mean.size}"
             )
         if other.n_samples:
-            self._take_names(other.feature_names, "other")
-            self._add(other._moments.copy())
+            self._add(other._moments.copy(), other.feature_names, "other")
         return self
 
     def __add__(self, other: Gram) -> Gram:

@@ -80,7 +80,12 @@ def checked_sparse(x: Any) -> Any:
     is: the check works on a shallow copy, and entries stored in parts are added up in another one.
     """
     try:
-        x = x if x.format in ("csr", "csc") else _checked_coordinates(x.tocoo(copy=True)).tocsr()
+        if x.format not in ("csr", "csc"):
+            x = x.tocoo(copy=True)
+            for places, size in zip(x.coords, x.shape, strict=True):
+                if places.size and not (places.min() >= 0 and places.max() < size):
+                    raise ValueError(f"an index is outside of 0 to {size - 1}")
+            x = x.tocsr()
         checked = type(x)((x.data, x.indices, x.indptr), shape=x.shape, copy=False)
         checked.check_format(full_check=True)
     except (ValueError, IndexError) as error:
@@ -91,13 +96,6 @@ def checked_sparse(x: Any) -> Any:
         checked = checked.copy()
         checked.sum_duplicates()
     return checked
-
-
-def _checked_coordinates(x: Any) -> Any:
-    for places, size in zip(x.coords, x.shape, strict=True):
-        if places.size and not (places.min() >= 0 and places.max() < size):
-            raise ValueError(f"an index is outside of 0 to {size - 1}")
-    return x
 
 
 def checked_rows(chunk: Any, name: str = "chunk") -> Any:
@@ -122,10 +120,10 @@ def bad_places(rows: Any) -> np.ndarray:
 
 @dataclass(frozen=True)
 class BadEntries:
-    """Entries that are NaN or infinite: how many in each column, and in which row the first."""
+    """Entries that are NaN or infinite: how many in each column, and where the first is."""
 
     counts: np.ndarray
-    rows: np.ndarray
+    first: tuple[int, int]  # row and column
     nan: bool
 
     @classmethod
@@ -135,20 +133,19 @@ class BadEntries:
         with np.errstate(over="ignore", invalid="ignore"):
             if np.isfinite(np.sum(values)) or np.isfinite(values).all():
                 return None
-        places, p = bad_places(rows)[::-1], rows.shape[1]
-        counts, first = np.bincount(places[:, 1], minlength=p), no_bad_entries(p).rows
-        first[places[:, 1]] = first_row + places[:, 0]  # the uppermost is written last
-        return cls(counts, first, bool(np.isnan(values).any()))
+        places = bad_places(rows)
+        counts, (row, column) = np.bincount(places[:, 1], minlength=rows.shape[1]), places[0]
+        return cls(counts, (first_row + row, column), bool(np.isnan(values).any()))
 
-    def below(self, above: BadEntries, n_rows: int) -> BadEntries:
+    def below(self, above: BadEntries | None, n_rows: int) -> BadEntries:
         """Add the bad entries of `n_rows` rows above these."""
-        rows = np.minimum(above.rows, self.rows + n_rows)
-        return BadEntries(above.counts + self.counts, rows, above.nan or self.nan)
+        if above is None:
+            return replace(self, first=(n_rows + self.first[0], self.first[1]))
+        return BadEntries(above.counts + self.counts, above.first, above.nan or self.nan)
 
     def error(self, names: Any = None, rows_read: int | None = None) -> ValueError:
         """Return the error to raise; `rows_read` if not all rows have been looked at."""
-        column = int(self.rows.argmin())
-        row = int(self.rows[column])
+        row, column = self.first
         kind = "NaN" if self.nan else "infinity"
         where = "" if rows_read is None else f" in the first {rows_read} rows"
         total = self.counts.sum()
@@ -165,11 +162,6 @@ class BadEntries:
         )
 
 
-def no_bad_entries(n_features: int) -> BadEntries:
-    """Return that there are none; their first row is past all others."""
-    return BadEntries(np.zeros(n_features, int), np.full(n_features, np.inf), False)
-
-
 def check_finite(rows: Any, names: Any = None, first_row: int = 0) -> None:
     """Raise if an entry is NaN or infinite, with its place."""
     bad = BadEntries.of(rows, first_row)
@@ -181,13 +173,6 @@ def has_holes(x: Any) -> bool:
     """Whether entries of a matrix are missing (NaN)."""
     bad = BadEntries.of(x)
     return bad is not None and bad.nan
-
-
-def without_holes(x: Array, names: Any) -> Array:
-    """Return a matrix with zeros where entries are missing; infinities raise an error."""
-    known = np.where(np.isnan(x), 0.0, x)
-    check_finite(known, names)
-    return known
 
 
 @dataclass
@@ -215,7 +200,7 @@ class Moments:
     def add(self, other: Moments) -> None:
         """Add the moments of further rows, which come after these; (1) and (2)."""
         if other.bad is not None:
-            self.bad = other.bad.below(self.bad or no_bad_entries(self.mean.size), self.count)
+            self.bad = other.bad.below(self.bad, self.count)
         total = self.count + other.count
         if total and self.bad is None:
             unit = max(self.unit, other.unit)
@@ -304,7 +289,8 @@ def block_moments(rows: Any, cross: bool) -> Moments:
     moments.bad = BadEntries.of(rows)
     if moments.bad is not None:
         return moments
-    size = _largest(rows)
+    pieces = [rows.data] if is_sparse(rows) else row_pieces(rows)
+    size = max(float(np.abs(piece).max(initial=0.0)) for piece in pieces)
     low, high = _SAFE
     if size == 0:
         moments.unit = 0.0
@@ -312,12 +298,6 @@ def block_moments(rows: Any, cross: bool) -> Moments:
         unit = 2.0 ** min(float(np.round(np.log2(size))), 1023.0)  # the largest power there is
         moments = replace(_sums(rows / unit, cross), unit=unit, has_sparse=moments.has_sparse)
     return moments
-
-
-def _largest(rows: Any) -> float:
-    if is_sparse(rows):
-        return float(np.abs(rows.data).max(initial=0.0))
-    return max(float(np.abs(piece).max(initial=0.0)) for piece in row_pieces(rows))
 
 
 def _sums(rows: Any, cross: bool) -> Moments:
@@ -341,21 +321,14 @@ def row_pieces(rows: Any, at_least: int = 1) -> Iterator[Any]:
         yield piece.astype(np.float64, copy=False)
 
 
-def _tall_pieces(rows: Any) -> Iterator[Any]:
-    """Return so many rows at a time that sums of cross-products are few."""
-    return row_pieces(rows, int(_settings.SETTINGS.rows_per_column * rows.shape[1]))
-
-
 def _cross_products(rows: Any) -> Moments:
     """Compute cross-products about the mean from those about zero or, near it, about an estimate.
 
     Digits are lost where the mean is much larger than the spread about it.
     """
-    about = np.zeros(rows.shape[1])
-    moments, lost = _cross_about(rows, about)
+    moments, lost = _cross_about(rows, np.zeros(rows.shape[1]))
     while lost:  # once, or twice if the first rows are not like the others
-        about = moments.mean
-        moments, lost = _cross_about(rows, about)
+        moments, lost = _cross_about(rows, moments.mean)
     return moments
 
 
@@ -366,7 +339,8 @@ def _cross_about(rows: Any, about: Array) -> tuple[Moments, bool]:
     """
     p, centred = rows.shape[1], bool(about.any())
     n, total, product = 0, np.zeros(p), np.zeros((p, p), order="F")
-    for piece in _tall_pieces(rows):
+    # so many rows at a time that sums of cross-products are few
+    for piece in row_pieces(rows, int(_settings.SETTINGS.rows_per_column * p)):
         if centred:
             piece = as_dense(piece) - about
         if not is_sparse(piece) and piece.flags.c_contiguous and piece.size:

@@ -11,7 +11,7 @@ from scipy import sparse
 
 from ebcd._numerics import Array
 from ebcd.data._covariance import DataCovariance, working_unit
-from ebcd.data._moments import ROUNDING, as_dense, block_moments, without_holes
+from ebcd.data._moments import ROUNDING, as_dense, block_moments, check_finite
 from ebcd.data._rows import AbstractRows, MatrixRows
 
 
@@ -78,11 +78,6 @@ class Observed:
         return DataCovariance(rows, np.zeros(p), np.full(p, 1 / unit), variances, n, unit)
 
 
-def missing_places(x: Any) -> Any:
-    """Return ones where entries of a matrix are missing, as a sparse array by rows."""
-    return sparse.csr_array(np.isnan(as_dense(x)), dtype=np.float64)
-
-
 def observe(rows: AbstractRows, center: bool, scale: bool) -> tuple[Observed, Array, Array, Array]:
     """Return what was observed, with means and scales of it, and variances in the data's units.
 
@@ -96,7 +91,7 @@ def observe(rows: AbstractRows, center: bool, scale: bool) -> tuple[Observed, Ar
             "sparse data with missing values (NaN) are made dense, which takes "
             f"{8e-9 * n * p:,.0f} GB here; fill in the missing values, or fit fewer rows or columns"
         ) from error
-    without_holes(x, rows.names)
+    check_finite(np.where(np.isnan(x), 0.0, x), rows.names)
     empty = np.isnan(x).all(axis=1)
     x = x[~empty]
     gone = np.isnan(x)

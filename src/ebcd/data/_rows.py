@@ -268,9 +268,8 @@ class MatrixRows(AbstractRows):
         return gram
 
 
-def scores_of(x: Any, v: Array, mean: Array, far: bool = False) -> Array:
+def scores_of(x: Any, v: Array, mean: Array) -> Array:
     """``v (x - mean)'``, in the precision of the data."""
-    x, mean = less_mean(x, mean, far)
     v, size = _in_precision(v, x.dtype)
     scores = np.asarray((x @ v.T).T if is_sparse(x) else v @ x.T, dtype=np.float64)
     scores *= size
@@ -279,9 +278,8 @@ def scores_of(x: Any, v: Array, mean: Array, far: bool = False) -> Array:
     return scores
 
 
-def back_from(x: Any, scores: Array, mean: Array, far: bool = False) -> Array:
+def back_from(x: Any, scores: Array, mean: Array) -> Array:
     """``scores (x - mean)``, C-ordered, in the precision of the data."""
-    x, mean = less_mean(x, mean, far)
     low, size = _in_precision(scores, x.dtype)
     product = (x.T @ low.T).T if is_sparse(x) else low @ x
     product = np.ascontiguousarray(product, dtype=np.float64)
@@ -318,26 +316,21 @@ def times(matrix: Array, rows: Any) -> Array:
     return np.asarray(rows @ matrix.astype(rows.dtype, copy=False))
 
 
-def less_mean(x: Any, mean: Array, far: bool) -> tuple[Any, Array]:
-    """Centre dense entries first if the mean is `far`; return what is left to subtract, too."""
-    if not far or is_sparse(x):
-        return x, mean
-    centred = np.subtract(x, mean, dtype=np.float64).astype(x.dtype, copy=False)
-    return centred, np.zeros_like(mean)
-
-
 def block_product(x: Any, v: Array, mean: Array, far: bool) -> Array:
     """``v (x - mean)'(x - mean)`` for some rows, of which the `mean` need not be theirs.
 
-    Through pieces that stay in the cache; sparse rows at once, as slices would be copies.
+    Through pieces that stay in the cache; sparse rows at once, as slices would be copies. If the
+    mean is `far` from zero, dense entries are centred first.
     """
     product, total, nothing = np.zeros(v.shape), np.zeros(len(v)), np.zeros_like(mean)
-    for piece in map(floating, [x] if is_sparse(x) else cut(x, _settings.SETTINGS.fewest_rows)):
-        rows, rest = less_mean(piece, mean, far)
-        scores = scores_of(rows, v, rest)
+    first = far and not is_sparse(x)
+    for rows in map(floating, [x] if is_sparse(x) else cut(x, _settings.SETTINGS.fewest_rows)):
+        if first:
+            rows = np.subtract(rows, mean, dtype=np.float64).astype(rows.dtype, copy=False)
+        scores = scores_of(rows, v, nothing if first else mean)
         product += back_from(rows, scores, nothing)
         total += scores.sum(axis=1)
-    return product if far and not is_sparse(x) else product - np.outer(total, mean)
+    return product if first else product - np.outer(total, mean)
 
 
 def floating(rows: Any) -> Any:

@@ -253,7 +253,11 @@ class ChunkRows(AbstractRows):
                 self._begun = chain(head, [(start, block)], blocks)
                 return self
             head.append((start, block.copy()))  # the block may be gone when the next one is read
-        whole = MatrixRows(_stacked([block for _, block in head]))
+        parts = [block for _, block in head]
+        if all(map(is_sparse, parts)):
+            whole = MatrixRows(floating(sparse.vstack(parts, format="csr")))
+        else:
+            whole = MatrixRows(floating(np.vstack([as_dense(part) for part in parts])))
         whole.header, whole.names = self.header, self.names
         return whole
 
@@ -351,13 +355,6 @@ class ChunkRows(AbstractRows):
             )
         check_names(texts_of(chunk), self.names, f"chunk {number}")
         return rows
-
-
-def _stacked(blocks: list[Any]) -> Any:
-    """Return blocks as one matrix, sparse if all of them are."""
-    if all(is_sparse(block) for block in blocks):
-        return floating(sparse.vstack(blocks, format="csr"))
-    return floating(np.vstack([as_dense(block) for block in blocks]))
 
 
 def _stacked_results(parts: Iterator[Array], n_rows: int | None) -> Array:

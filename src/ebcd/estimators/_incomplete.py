@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
 from ebcd._numerics import Array
-from ebcd.data import AbstractRows, as_dense, is_sparse, missing_places, without_holes
+from ebcd.data import AbstractRows, as_dense, check_finite, is_sparse
 from ebcd.fitting._missing import Information
 
 
@@ -66,6 +67,7 @@ def _posterior(model: Any, x: Array, gone: Any) -> tuple[Array, Array, Array, Ar
 def _centred(model: Any, rows: AbstractRows) -> tuple[Array, Any]:
     """Return rows less the mean, zero where entries are missing, and where that is."""
     x = as_dense(rows.matrix)
-    without_holes(x, rows.names)
-    centred = np.where(np.isnan(x), 0.0, x - model._mean())
-    return centred, missing_places(x)
+    gone = np.isnan(x)
+    check_finite(np.where(gone, 0.0, x), rows.names)
+    centred = np.where(gone, 0.0, x - model._mean())
+    return centred, sparse.csr_array(gone, dtype=np.float64)

@@ -226,7 +226,5 @@ def _restore(described: dict[str, Any]) -> Any:
 
 
 def _options(value: Any) -> dict[str, Any]:
-    """Return the fields of a dataclass or named tuple, not copied."""
-    if dataclasses.is_dataclass(value):
-        return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
-    return dict(value._asdict())
+    """Return the fields of a dataclass, not copied."""
+    return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}

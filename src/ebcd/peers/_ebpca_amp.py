@@ -40,16 +40,8 @@ from ebcd.fitting._deflation import ACCURATE
 from ebcd.fitting._rotation import NEGLIGIBLE
 from ebcd.priors._weights import fit_weights
 
-
-@dataclass(frozen=True)
-class MessageSettings:
-    """Sizes up to which distributions are fitted exactly."""
-
-    atoms: int = 1_000  # of a distribution: rows, or a sample of them
-    rows: int = 4_000  # that a distribution is fitted to: enough to know it
-
-
-SETTINGS = MessageSettings()
+_ATOMS = 1_000  # of a distribution: rows, or a sample of them
+_ROWS = 4_000  # that a distribution is fitted to: enough to know it
 
 
 class Spectrum(NamedTuple):
@@ -69,7 +61,12 @@ def spectrum(data: DataCovariance, k: int) -> Spectrum:
     The noise variance is the mean square of what is left without them.
     """
     n, p = data.n_samples, data.n_features
-    left, values, right = _singular_vectors(data, k)
+    right = data.leading(k, ACCURATE)[1]
+    image = data.scores(right)
+    values = np.linalg.norm(image, axis=0)
+    order = np.argsort(-values)
+    left = (image / np.where(values > 0, values, 1.0))[:, order]
+    values, right = values[order], right[:, order]
     ratio = p / n
     power = n * data.trace()
     while True:
@@ -95,16 +92,6 @@ def spectrum(data: DataCovariance, k: int) -> Spectrum:
     )
 
 
-def _singular_vectors(data: DataCovariance, k: int) -> tuple[Array, Array, Array]:
-    """Leading singular vectors and values of the data in working units."""
-    right = data.leading(k, ACCURATE)[1]
-    image = data.scores(right)
-    values = np.linalg.norm(image, axis=0)
-    order = np.argsort(-values)
-    left = image / np.where(values > 0, values, 1.0)
-    return left[:, order], values[order], right[:, order]
-
-
 class Rows(NamedTuple):
     """Posterior of rows: means, standard deviations, local false sign rates, mean covariance."""
 
@@ -114,7 +101,8 @@ class Rows(NamedTuple):
     covariance: Array
 
 
-class JointPrior(NamedTuple):
+@dataclass(frozen=True)
+class JointPrior:
     """A discrete distribution of rows: `support` (m x k) with `weights`."""
 
     support: Array
@@ -142,7 +130,7 @@ class Denoised(NamedTuple):
     slope: Array  # k x k: mean derivative of the posterior means
     prior: JointPrior  # distribution of the rows that was found
     observed: tuple[Array, Array, Array]  # rows, their map and the covariance of their noise
-    chosen: tuple[np.ndarray, np.ndarray]  # numbers of the rows that it was fitted to, of its atoms
+    chosen: list[np.ndarray]  # numbers of the rows that it was fitted to, of its atoms
     weights: Array  # of those atoms
 
 
@@ -160,9 +148,16 @@ def denoise(
     square of one that (1) says it has, since the estimate from a few noisy rows is too wide.
     `previous` is the same a round before, to start from: each atom has moved a little with its row.
     """
-    chosen = _choose(len(x), rng) if previous is None else previous.chosen
+    chosen: list[np.ndarray]
+    if previous is None:
+        n, start = len(x), None
+        chosen = [
+            np.arange(n) if n <= most else np.sort(rng.choice(n, most, replace=False))
+            for most in (_ROWS, _ATOMS)
+        ]
+    else:
+        chosen, start = previous.chosen, previous.weights
     rows, atoms = x[chosen[0]], np.linalg.solve(map_, x[chosen[1]].T).T
-    start = None if previous is None else previous.weights
     weights = fit_weights(log_densities(rows, atoms, map_, covariance), start=start).weights
     used = weights > 0
     size = np.sqrt(weights @ atoms**2)
@@ -170,15 +165,6 @@ def denoise(
     found = prior.posterior(x, map_, covariance)
     slope: Array = np.linalg.solve(covariance, map_ @ found.covariance).T.astype(np.float64)
     return Denoised(found.mean, slope, prior, (x, map_, covariance), chosen, weights)
-
-
-def _choose(n: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Choose rows to fit a distribution to, and rows that are its atoms: all, if not too many."""
-    rows, atoms = (
-        np.arange(n) if n <= most else np.sort(rng.choice(n, most, replace=False))
-        for most in (SETTINGS.rows, SETTINGS.atoms)
-    )
-    return rows, atoms
 
 
 def log_densities(x: Array, atoms: Array, map_: Array, covariance: Array) -> Array:

@@ -16,7 +16,7 @@ from ebcd.fitting._deflation import Deflated
 from ebcd.fitting._methods import METHODS, Components, threshold, unit_rows
 from ebcd.fitting._rotation import rotate
 from ebcd.fitting._starts import svd_start
-from ebcd.peers._starts import how_many, joint_starts, single_starts
+from ebcd.peers._starts import joint_starts, single_starts
 
 # Only ratios matter, and beyond these the smaller components would drown in rounding.
 _WEIGHT = real("a number from 1e-6 to 1e6", lambda value: 1e-6 <= value <= 1e6)
@@ -121,20 +121,16 @@ class GPower(SparseDecomposition):
     max_iter: int = 1000
     random_state: Any = None
 
-    def _weights(self) -> Array:
-        if self.mu is None:
-            return 1.0 / np.arange(1, self.n_components + 1)
-        return self._per_component("mu")
-
     def _find(self, covariance: AbstractCovariance, principal: Array, data: Input) -> Components:
         return (self._together if self.block else self._one_by_one)(covariance, principal)
 
     def _together(self, covariance: AbstractCovariance, principal: Array) -> Components:
         method, k = METHODS["GPower"], len(principal)
         levels = self._levels_of(covariance, slice(k))
-        parameters = self.penalty, levels, self._weights()[:k]
+        mu = 1.0 / np.arange(1, k + 1) if self.mu is None else self._per_component("mu")[:k]
+        parameters = self.penalty, levels, mu
         rng = as_generator(self.random_state, default=0)
-        starts = joint_starts(covariance, principal, how_many(self.n_starts, covariance), rng)
+        starts = joint_starts(covariance, principal, self.n_starts, rng)
         fit = method.fit(covariance, parameters, starts, tol=self.tol, max_iter=self.max_iter)
         weights, b = rotate(covariance, fit.loadings)
         v = unit_rows(fit.loadings)
@@ -149,7 +145,7 @@ class GPower(SparseDecomposition):
         def prepare(k: int, left: Deflated) -> tuple[tuple[Any, ...], Array]:
             levels[k : k + 1] = self._levels_of(left, slice(k, k + 1))
             first = svd_start(left, 1) if k else principal[:1]
-            starts = single_starts(left, first, how_many(self.n_starts, left))
+            starts = single_starts(left, first, self.n_starts)
             return (self.penalty, levels[k : k + 1], np.ones(1)), starts
 
         found = method.fit_one_by_one(

@@ -9,15 +9,16 @@ from ebcd.data import AbstractCovariance
 from ebcd.fitting._starts import random_rotation, varimax_start
 
 
-def how_many(n_starts: int | str, covariance: AbstractCovariance) -> int:
+def _how_many(n_starts: int | str, covariance: AbstractCovariance) -> int:
     """Many starts where an iteration is cheap, unless a number was asked for."""
     if isinstance(n_starts, str):
         return 50 if covariance.n_features <= 100 else 8
     return int(n_starts)
 
 
-def single_starts(covariance: AbstractCovariance, principal: Array, number: int) -> Array:
+def single_starts(covariance: AbstractCovariance, principal: Array, n_starts: int | str) -> Array:
     """Features of largest variance, each on its own, and then the first principal component."""
+    number = _how_many(n_starts, covariance)
     order = np.argsort(-covariance.diagonal(), kind="stable")[:number]
     starts = np.zeros((order.size, 1, covariance.n_features))
     starts[np.arange(order.size), 0, order] = 1.0
@@ -27,7 +28,10 @@ def single_starts(covariance: AbstractCovariance, principal: Array, number: int)
 
 
 def joint_starts(
-    covariance: AbstractCovariance, principal: Array, number: int, rng: np.random.Generator
+    covariance: AbstractCovariance,
+    principal: Array,
+    n_starts: int | str,
+    rng: np.random.Generator,
 ) -> Array:
     """Features, principal components as they are and after varimax, and random starts.
 
@@ -35,7 +39,7 @@ def joint_starts(
     Random starts are, in turn, rotated principal components, varimax components in another order,
     features, and directions. One component starts from features and the first principal component.
     """
-    k = len(principal)
+    k, number = len(principal), _how_many(n_starts, covariance)
     if k == 1:
         return single_starts(covariance, principal, number)
     starts = [separate_features(covariance, k)]

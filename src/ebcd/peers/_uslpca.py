@@ -14,7 +14,7 @@ from ebcd.estimators._base import with_parameters
 from ebcd.estimators._sparse import SparseDecomposition
 from ebcd.fitting._methods import METHODS, Components
 from ebcd.fitting._rotation import rotate
-from ebcd.peers._starts import how_many, joint_starts
+from ebcd.peers._starts import joint_starts
 
 
 @with_parameters
@@ -109,7 +109,7 @@ class USLPCA(SparseDecomposition):
         method = METHODS["USLPCA"]
         number = min(self.n_nonzero or principal.size, principal.size)
         rng = as_generator(self.random_state, default=0)
-        starts = joint_starts(covariance, principal, how_many(self.n_starts, covariance), rng)
+        starts = joint_starts(covariance, principal, self.n_starts, rng)
         fit = method.fit(covariance, (number,), starts, tol=self.tol, max_iter=self.max_iter)
         weights, b = rotate(covariance, fit.loadings)
         loadings = np.where(fit.loadings != 0, b, 0.0)

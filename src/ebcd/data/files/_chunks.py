@@ -133,7 +133,7 @@ def parquet_source(paths: list[Path], columns: list[str] | None, drop: list[str]
     if not paths:
         raise ValueError("the list of Parquet files is empty")
     names: list[str] = []
-    n_rows, types = 0, set()
+    n_rows, types = 0, set[str]()
     for path in paths:
         with _parquet_file(path) as file, guarded(path, "Parquet"):
             schema = file.schema_arrow
@@ -142,7 +142,14 @@ def parquet_source(paths: list[Path], columns: list[str] | None, drop: list[str]
         if missing:
             raise FileError(f"{path} has no column {missing[0]!r}, which {paths[0]} has")
         names = _chosen(schema.names, columns or names or None, drop, path)
-        types |= {_number_type(schema.field(name), path) for name in names}
+        for name in names:
+            kind = str(schema.field(name).type)
+            if not kind.startswith(("float", "double", "halffloat", "int", "uint", "bool")):
+                raise FileError(
+                    f"column {name!r} of {path} holds {kind}, not numbers; leave it out with drop, "
+                    "or choose columns with columns"
+                )
+            types.add(kind)
     dtype = np.float32 if types == {"float"} else np.float64
     read = partial(_read_parquet, paths, names, dtype)
     return Source(read, len(names), n_rows, names, stamp=[*stamp_of(*paths), *names])
@@ -171,16 +178,6 @@ def _parquet_file(path: Path, **options: Any) -> Any:
         return pq.ParquetFile(path, **options)
 
 
-def _number_type(field: Any, path: Path) -> str:
-    kind = str(field.type)
-    if not kind.startswith(("float", "double", "halffloat", "int", "uint", "bool")):
-        raise FileError(
-            f"column {field.name!r} of {path} holds {kind}, not numbers; leave it out with drop, "
-            "or choose columns with columns"
-        )
-    return kind
-
-
 def _hdf5_file(path: Path) -> Any:
     with needs("h5py", "HDF5 files"):
         import h5py
@@ -195,14 +192,14 @@ def hdf5_source(path: Path, dataset: str, annotated: bool = False) -> Source:
 
     In an AnnData file variables have names.
     """
-    with _hdf5_file(path) as file, guarded(path, "HDF5"):
-        check_hdf5(path)
-        if annotated and dataset not in file:
-            raise FileError(f"{path} has no {dataset}; is it an AnnData file?")
-        names = h5_names(file["var"]) if annotated and "var" in file else None
-    read = partial(_read_hdf5, path, dataset)
     with _hdf5_file(path) as file:
+        with guarded(path, "HDF5"):
+            check_hdf5(path)
+            if annotated and dataset not in file:
+                raise FileError(f"{path} has no {dataset}; is it an AnnData file?")
+            names = h5_names(file["var"]) if annotated and "var" in file else None
         source = array_source(_StoredRows(path, file, dataset))
+    read = partial(_read_hdf5, path, dataset)
     return replace(source, read=read, names=names, stamp=[*stamp_of(path), dataset])
 
 

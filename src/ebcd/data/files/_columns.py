@@ -116,7 +116,11 @@ def _matching(names: Sequence[str], patterns: Sequence[str], option: str) -> lis
             continue
         some = [j for j, name in enumerate(names) if fnmatch.fnmatchcase(name, part)]
         if not some:
-            raise _unknown_column(part, names, option)
+            message = str(unknown_name("column", part, list(names)))
+            if len(names) > 20:  # too many to list
+                message = message.split(" Available: ")[0]
+                message += f" There are {len(names)} columns, the first {names[0]!r}"
+            raise FileError(f"{option}: {message}")
         found += some
     return found
 
@@ -125,14 +129,6 @@ def split_names(patterns: Sequence[str], known: Collection[str]) -> list[str]:
     """Split names at commas, unless a whole one is known."""
     parts = ([one] if one in known else one.split(",") for one in patterns)
     return [part for some in parts for part in some]
-
-
-def _unknown_column(name: str, names: Sequence[str], option: str) -> FileError:
-    message = str(unknown_name("column", name, list(names)))
-    if len(names) > 20:  # too many to list
-        message = message.split(" Available: ")[0]
-        message += f" There are {len(names)} columns, the first {names[0]!r}"
-    return FileError(f"{option}: {message}")
 
 
 def unique_names(names: Sequence[str]) -> tuple[list[str], list[str]]:
@@ -161,11 +157,6 @@ def split_sign(cell: str) -> tuple[str, str]:
     if found is None or bool(found["before"]) == bool(found["after"]):
         return cell, ""
     return found["minus"] + found["number"], found["before"] or found["after"]
-
-
-def mixed_signs(signs: Collection[str]) -> bool:
-    """Whether numbers with these signs (or none) cannot be compared: 5 % and 0.05, or $ and €."""
-    return len(signs) > 1 and ("%" in signs or len(set(signs) - {""}) > 1)
 
 
 def parse_number(cell: str, decimal: str) -> float | None:

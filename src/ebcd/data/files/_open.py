@@ -117,17 +117,13 @@ def guarded(name: Any, kind: str, *others: type[Exception]) -> Iterator[None]:
 
 def check_expanded(expanded: int, size: int) -> None:
     """Refuse a file of a size that claims to hold, or unpacks to, so many bytes."""
-    limit = _limit(size)
+    asked = os.environ.get("EBCD_MAX_EXPANDED", _EXPANDED)
+    limit = max(check_memory(asked, "EBCD_MAX_EXPANDED") or 0, _RATIO * size)
     if expanded > limit:
         raise FileError(
             f"its {readable(size)} unpack to {readable(expanded)} or more, beyond the limit of "
             f"{readable(limit)}; if you trust it, set the environment variable EBCD_MAX_EXPANDED"
         )
-
-
-def _limit(size: int) -> int:
-    asked = os.environ.get("EBCD_MAX_EXPANDED", _EXPANDED)
-    return max(check_memory(asked, "EBCD_MAX_EXPANDED") or 0, _RATIO * size)
 
 
 def unpacked(stream: Any, size: int) -> Any:

@@ -20,7 +20,6 @@ from ebcd.data.files._columns import (
     as_number,
     cell_text,
     look_like_groups,
-    mixed_signs,
     parse_number,
     split_names,
     split_sign,
@@ -71,9 +70,14 @@ class Table:
             return self.row_names
         return [str(number) for number in self.row_numbers]
 
-    def groups_of(self, rows: Sequence[int]) -> dict[str, list[Any]]:
-        """Return the columns beside the data for some rows."""
-        return {name: [column[i] for i in rows] for name, column in self.groups.items()}
+    def taking(self, rows: Sequence[int]) -> Table:
+        """Return some rows, in the order of their numbers here."""
+        return replace(
+            self,
+            values=self.values[rows],
+            row_names=self.row_names and [self.row_names[i] for i in rows],
+            groups={name: [column[i] for i in rows] for name, column in self.groups.items()},
+        )
 
     def transposed(self) -> Table:
         """Exchange rows and columns."""
@@ -96,17 +100,13 @@ def read_table(path: Path, **options: Any) -> Table:
     """
     asked = ReadOptions(**options)
     with open_file(path) as file:
-        _check_options(file, asked)
+        for option, kind in _OPTIONS_OF.items():
+            if getattr(asked, option) is not None and file.kind != kind:
+                files = "h5ad" if kind == "HDF5" else kind
+                raise FileError(f"--{option} is for {files} files, but {file.name} is not; omit it")
         table = _chosen(file, READERS[file.kind](file, asked), asked)
         table = _without_total(replace(table, notes=file.notes + table.notes))
         return _without_missing(file.name, table, asked)
-
-
-def _check_options(file: DataFile, options: ReadOptions) -> None:
-    for option, kind in _OPTIONS_OF.items():
-        if getattr(options, option) is not None and file.kind != kind:
-            files = "h5ad" if kind == "HDF5" else kind
-            raise FileError(f"--{option} is for {files} files, but {file.name} is not; omit it")
 
 
 def _chosen(file: DataFile, cells: Cells, options: ReadOptions) -> Table:
@@ -133,7 +133,10 @@ def _chosen(file: DataFile, cells: Cells, options: ReadOptions) -> Table:
     columns = [names[keep[j]] for j in numeric]
     if text:
         values = np.ascontiguousarray(values[:, numeric])
-    groups = {names[j]: _group(cells, j) for j in options.beside(names)}
+    groups = {
+        names[j]: _as_group(cells.values.iloc[:, j].tolist(), cells.decimal or ".")
+        for j in options.beside(names)
+    }
     table = Table(values, columns, labels, label_name, cells.notes, groups=groups)
     if found and not options.numeric_only:
         raise FileError(_problems(name, table, found, options))
@@ -212,24 +215,11 @@ def _without_total(table: Table) -> Table:
     if not near.all() or np.count_nonzero(total) < 2:
         return table
     note = "the last row is the sum of the others and was left out"
-    return replace(_some_rows(table, range(len(above))), notes=[*table.notes, note])
-
-
-def _some_rows(table: Table, rows: Sequence[int]) -> Table:
-    return replace(
-        table,
-        values=table.values[rows],
-        row_names=table.row_names and [table.row_names[i] for i in rows],
-        groups=table.groups_of(rows),
-    )
-
-
-def _group(cells: Cells, column: int) -> list[Any]:
-    """Return the cells of a column as numbers or, if any of them is none, as texts."""
-    return _as_group(cells.values.iloc[:, column].tolist(), cells.decimal or ".")
+    return replace(table.taking(range(len(above))), notes=[*table.notes, note])
 
 
 def _as_group(entries: list[Any], decimal: str | None) -> list[Any]:
+    """Return cells as numbers or, if any of them is none, as texts."""
     found = [as_number(cell, decimal) for cell in entries]
     texts = [cell_text(cell).strip() for cell in entries]
     return texts if any(number is None for number in found) else found
@@ -276,8 +266,8 @@ def _differently_signed(entries: list[Any], values: np.ndarray) -> list[Any]:
     """Return the cells with another sign (%, $) than the first, if these cannot be compared."""
     known = [cell for cell, value in zip(entries, values, strict=True) if not np.isnan(value)]
     signs = [split_sign(cell)[1] if isinstance(cell, str) else "" for cell in known]
-    if not mixed_signs(set(signs)):
-        return []
+    if len(set(signs)) < 2 or ("%" not in signs and len(set(signs) - {""}) < 2):
+        return []  # either $ or nothing; not 5 % and 0.05, or $ and €
     return [cell for cell, sign in zip(known, signs, strict=True) if sign != signs[0]]
 
 
@@ -374,9 +364,14 @@ def _without_missing(name: str, table: Table, options: ReadOptions) -> Table:
             f"{name}: all {drop} have missing cells; try --drop-missing {other}, or leave out "
             "the columns with the most missing cells with --drop"
         )
-    notes = [*table.notes, _left_out_note(table, drop, gone, kept.size)]
+    what, verb = (drop[:-1], "was") if gone.size == 1 else (drop, "were")
+    which = "" if drop == "rows" else f" ({_some([table.column_names[j] for j in gone])})"
+    notes = [
+        *table.notes,
+        f"{gone.size} {what} with missing cells{which} {verb} left out, {kept.size} remain",
+    ]
     if drop == "rows":
-        left = _some_rows(table, kept.tolist())
+        left = table.taking(kept.tolist())
         return replace(left, row_numbers=kept.tolist(), notes=notes)
     names = [table.column_names[j] for j in kept]
     return replace(table, values=values[:, kept], column_names=names, notes=notes)
@@ -408,14 +403,6 @@ def describe_missing(table: Table) -> str:
     """Say which cells are missing, and how to go on without them."""
     places = bad_places(table.values)
     return f"{_missing_words(table, places)}; {_missing_advice(table, places)}"
-
-
-def _left_out_note(table: Table, drop: str, gone: np.ndarray, left: int) -> str:
-    if gone.size == 1:
-        drop = drop.removesuffix("s")
-    verb = "was" if gone.size == 1 else "were"
-    which = "" if drop.startswith("row") else f" ({_some([table.column_names[j] for j in gone])})"
-    return f"{gone.size} {drop} with missing cells{which} {verb} left out, {left} remain"
 
 
 def _missing_words(table: Table, places: np.ndarray) -> str:
