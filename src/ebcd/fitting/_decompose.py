@@ -31,7 +31,8 @@ from ebcd.fitting._scores import (
     with_solved_priors,
     with_unit_scores,
 )
-from ebcd.fitting._search import SearchSettings, look_around, principal_coordinates, search
+from ebcd.fitting._search import SETTINGS as SEARCH
+from ebcd.fitting._search import look_around, principal_coordinates, search
 from ebcd.fitting._shrinkers import (
     AbstractShrinker,
     NormalMeansShrinker,
@@ -55,7 +56,6 @@ class SizeSettings:
     components: int = 15  # to search for on those; with more, varimax on all features ends higher
     stepwise_up_to: int = 8_000  # features: beyond, solved normal means cost less than one step
     coarse_tol: float = 3.0  # nats: where the fit to the whole covariance takes over
-    rounding: float = 1e-12  # share of the largest eigenvalue below which there is nothing else
     worth_climbing: float = 0.01  # nats that exact priors may gain before states climb again
 
 
@@ -304,7 +304,7 @@ def factor_of(matrix: Array, variances: Array) -> Array:
     size = np.sqrt(variances)
     inverse = 1 / np.where(size > 0, size, 1.0)
     values, vectors = np.linalg.eigh(matrix * inverse * inverse[:, None])
-    kept = values > SIZES.rounding * max(values[-1], 0.0)
+    kept = values > NEGLIGIBLE * max(values[-1], 0.0)
     return np.asarray((vectors[:, kept] * np.sqrt(values[kept])).T * size)
 
 
@@ -378,9 +378,8 @@ def _with_oblique(states: Any) -> Point:
 
 def _better(model: Model, scores: AbstractScores, states: States, callback: Callback) -> States:
     """Return the start that is the better one for a score model, a little further on."""
-    settings = SearchSettings()
     settled = settle(
-        model, scores, _with_oblique(states), callback, tol=settings.tol, max_iter=settings.max_iter
+        model, scores, _with_oblique(states), callback, tol=SEARCH.tol, max_iter=SEARCH.max_iter
     )
     best: ScoredStates = settled.states.take(slice(1))
     directions = best.shrunk.mean * best.precision[:, None]

@@ -272,7 +272,7 @@ class SpikeSlabShrinker(AbstractShrinker):
 
     def next_priors(self, states: Any, change: Any, radius: Array) -> Any:
         """Take the step, shortened in proportion to that of the scores, within bounds."""
-        at, b, noise = PriorSettings(), states.b, states.noise
+        at, b, noise = PriorSettings, states.b, states.noise
         longest = at.longest * radius[:, None, None] * np.array([2.0, 1.0])
         step = np.minimum(np.maximum(states.shrunk.step + change, -longest), longest)
         priors = states.shrunk.priors + step
