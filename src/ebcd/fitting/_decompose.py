@@ -116,8 +116,6 @@ class Problem:
     monitor : Monitor
     scores : AbstractScores, optional
         The score model; None is the paper's.
-    rival : UncorrelatedScores, optional
-        What to take instead where the objective is hardly higher with correlations.
     """
 
     covariance: AbstractCovariance
@@ -127,7 +125,6 @@ class Problem:
     max_iter: int
     monitor: Monitor
     scores: AbstractScores | None = None
-    rival: UncorrelatedScores | None = None
 
 
 def decompose(
@@ -170,7 +167,9 @@ def decompose(
 
 def resumed(problem: Problem, saved: dict[str, Any]) -> Problem:
     """Return the problem with the score model that an interrupted fit had come to."""
-    return replace(problem, scores=problem.rival, rival=None) if saved.get("rival") else problem
+    if problem.scores is None or not saved.get("rival"):
+        return problem
+    return replace(problem, scores=problem.scores.rival)
 
 
 def _principal(model: Model, k: int, rotated: bool) -> States:
@@ -198,8 +197,7 @@ def _fit_from(problem: Problem, begin: Begin, start: Any, spread: Array | None =
     if begin.fitted is None:
         return finished(problem, model, exact, model.start(coordinates), start)
     model = replace(model, shrinker=NormalMeansShrinker(problem.priors))
-    fitted = np.empty((1, len(problem.priors)), dtype=object)
-    fitted[0] = begin.fitted[: len(problem.priors)]
+    fitted = model.shrinker.begun(begin.fitted[: len(problem.priors)])
     if spread is not None:
         none = np.empty((1, 0))
         point = Point(begin.loadings[None], spread[None], begin.precision[None], fitted, none)
@@ -218,7 +216,7 @@ def decompose_near(problems: Sequence[Problem], begins: Sequence[Begin]) -> Iter
     alike = all(exact and model.factor.shape == first.factor.shape for _, model, exact, _ in starts)
     if not alike or first.shrinker.cost > 1:
         for problem, model, exact, begun in starts:
-            yield finished(problem, model, exact, model.at(*begun), "auto")
+            yield finished(problem, model, exact, model.at(*begun), None)
         return
     stack = Model(
         np.stack([model.factor for _, model, _, _ in starts]),
@@ -244,7 +242,7 @@ def decompose_near(problems: Sequence[Problem], begins: Sequence[Begin]) -> Iter
         if missed[i]:  # stepwise priors have missed something
             before = settled.take(slice(i, i + 1))
             before = before if problem.scores is None else point_of(before)
-            yield finished(problem, model, True, before, "auto")
+            yield finished(problem, model, True, before, None)
         else:
             state = _state_of(states.take(slice(i, i + 1)), problem.priors)
             yield Fit(state, [state.value], 1, bool(rests[i]), None, problem.priors)
@@ -413,7 +411,7 @@ class _Orthogonal:
         self._problem, self._exact, self.scores = problem, exact, None
         greedy, auto = (isinstance(start, str) and start == name for name in ("greedy", "auto"))
         self._settings = SMALL_STEPS if greedy else ClimbSettings()
-        self._looks = not (greedy or auto)
+        self._looks = not (greedy or auto or start is None)
 
     def climb(self, model: Model, states: States, max_iter: int) -> tuple[Climbed, Model]:
         """Climb as far as the number of iterations allows; the factor may grow."""
@@ -464,6 +462,7 @@ class _Scored:
     def __init__(self, problem: Problem, exact: bool, scores: AbstractScores, start: Any) -> None:
         self._problem, self._exact, self.scores = problem, exact, scores
         self._searched = exact and isinstance(start, str) and start == "auto"
+        self._compares = start is not None
         self._begun: Point | None = None
 
     def climb(
@@ -504,15 +503,16 @@ class _Scored:
         (mean angle of the second .56 -> .71), so a component that was asked for is kept while it is
         at an optimum.
         """
-        rival, k = self._problem.rival, states.shrunk.mean.shape[1]
-        if rival is None or self.scores is rival or k == 1:
+        rival, k = self.scores.rival, states.shrunk.mean.shape[1]
+        if rival is None or k == 1 or not self._compares or model.incomplete is not None:
             return None
         monitor, goal, reached = self._problem.monitor, states.value[0] - rival.worth(k), -np.inf
 
         def stops(new: Any) -> bool:
             nonlocal reached
             gain, reached = new.value[0] - reached, new.value[0]
-            return monitor(new) or bool(goal - reached > SETTINGS.behind + SETTINGS.hope * gain)
+            short = goal - reached - SETTINGS.behind
+            return monitor(new) or bool(short > ClimbSettings.hope * gain)
 
         monitor.stage("comparing with uncorrelated scores")
         begun = point_of(states) if self._begun is None else self._begun

@@ -20,7 +20,7 @@ import numpy as np
 from ebcd._numerics import Array
 from ebcd.data import AbstractCovariance
 from ebcd.fitting._climb import Callback, Climbed, ClimbSettings, climb
-from ebcd.fitting._rotation import inverse_root
+from ebcd.fitting._rotation import NEGLIGIBLE, inverse_root
 from ebcd.fitting._states import Model, States
 
 
@@ -28,10 +28,12 @@ from ebcd.fitting._states import Model, States
 class GrowthSettings:
     """How a factor grows."""
 
-    new: float = 1e-12  # variance of a direction, as a share of the trace: less is rounding
     most: int = 300  # rows
     inner_tol: float = 0.3  # of the tolerance: where a climb within the factor stops,
     inner_gain: float = 0.003  # or of what the plain iteration gained
+
+
+SETTINGS = GrowthSettings()
 
 
 def climb_growing(
@@ -42,7 +44,6 @@ def climb_growing(
     *,
     tol: float,
     max_iter: int,
-    settings: GrowthSettings = GrowthSettings(),
     climb_settings: ClimbSettings = ClimbSettings(),
 ) -> tuple[Climbed, Model]:
     """Climb until a plain iteration with the whole covariance gains less than `tol`.
@@ -63,11 +64,11 @@ def climb_growing(
             break
         if gain < tol:
             return Climbed(states, True, max_iter - left), model
-        model = replace(model, factor=grown(model.factor, directions, product, settings))
+        model = replace(model, factor=grown(model.factor, directions, product))
         # directions that were left out as rounding cost a little, which a climb could not make up
         # for in steps that must not fall, so it starts from the value within the factor
         begun = model.at(model.nearest(directions[None]), states.precision, states.shrunk.priors)
-        inner = max(settings.inner_tol * tol, settings.inner_gain * gain)
+        inner = max(SETTINGS.inner_tol * tol, SETTINGS.inner_gain * gain)
         left -= 1
         climbed, _, n_iter, _ = climb(
             model, begun, callback, tol=inner, max_iter=left, settings=climb_settings
@@ -80,16 +81,14 @@ def climb_growing(
     return Climbed(states, False, max_iter - left), model
 
 
-def grown(
-    factor: Array, directions: Array, product: Array, settings: GrowthSettings = GrowthSettings()
-) -> Array:
+def grown(factor: Array, directions: Array, product: Array) -> Array:
     """Return a factor that is exact for further directions (rows), whose products are known."""
     error = product - (directions @ factor.T) @ factor
     inner = directions @ error.T
     values, vectors = np.linalg.eigh(0.5 * (inner + inner.T))
     size = np.vdot(directions, directions) * np.vdot(factor, factor)
-    new = values > settings.new * size
-    if not new.any() or len(factor) >= settings.most:
+    new = values > NEGLIGIBLE * size
+    if not new.any() or len(factor) >= SETTINGS.most:
         return factor
     rows = (vectors[:, new] / np.sqrt(values[new])).T @ error
     return np.vstack([factor, rows])

@@ -485,7 +485,7 @@ def decompose_observed(
         scores = resumed(problem, saved).scores
         priors, shift = problem.priors[: len(fitted)], saved["shift"]
         mean, variance, precision = saved["loadings"], saved["spread"], saved["precision"]
-    problem = replace(problem, priors=priors, scores=scores or OrthogonalScores(), rival=None)
+    problem = replace(problem, priors=priors, scores=scores or OrthogonalScores())
     model = _model(observed, problem.noise, shrinker_for(priors, observed.counts.size))
     starts = [mean]
     searched = isinstance(start, str) and start == "auto" and saved is None

@@ -41,7 +41,7 @@ from ebcd.fitting._climb import Callback, Climbed, ClimbSettings
 from ebcd.fitting._growth import GrowthSettings, grown
 from ebcd.fitting._rotation import inverse_root
 from ebcd.fitting._shrinkers import Shrunk, Stack
-from ebcd.fitting._states import Model
+from ebcd.fitting._states import AbstractStates, Model
 from ebcd.fitting._trail import Trail
 
 
@@ -84,11 +84,26 @@ class Moments(Stack):
     spread: Array
     seen: Seen | None = None
 
+    def of(self, order: Any, size: Array) -> Moments:
+        """Return those of components of one fit in some order, of scores divided by `size`."""
+        at, pairs, seen = np.ix_(order, order), np.outer(size, size), self.seen
+        if seen is not None:
+            centre = seen.centre[order] / size[:, None]
+            seen = Seen(seen.second[at] / pairs[:, :, None], centre)
+        matrices = (self.second, self.weights, self.spread)
+        second, weights, spread = (matrix[at] / pairs for matrix in matrices)
+        return Moments(second, weights, self.term, spread, seen)
+
 
 class AbstractScores(ABC):
-    """A model of the scores; `uncertain` if they are integrated out, not estimated."""
+    """A model of the scores.
+
+    It is `uncertain` if they are integrated out, not estimated. Its `rival`, if any, is what to
+    take instead where the objective is hardly higher with correlations.
+    """
 
     uncertain: ClassVar[bool] = False
+    rival: ClassVar[UncorrelatedScores | None] = None
 
     @abstractmethod
     def moments(
@@ -128,6 +143,25 @@ class OrthogonalScores(AbstractScores):
         return 0.5 * n_samples * float(np.trace(held))
 
 
+class UncorrelatedScores(OrthogonalScores):
+    """Relaxed scores whose correlations are left at zero, the mean of their prior.
+
+    Let the data know a correlation with variance v, if it has a prior of variance ``1/n``. Then to
+    estimate it raises the objective by ``1 / (2 n v)`` on average. Where that is less than a half,
+    the prior says more than the data, and a small error of the priors of the loadings (dense
+    loadings, say, can look a little sparser when scores are correlated) outweighs what is known.
+    """
+
+    def lengths(self, loadings: Array, precision: Array, moments: Moments) -> Array:
+        """Take out the noise of estimated scores, and give them mean square one."""
+        return np.sqrt(np.diagonal(moments.second)) * shortening(loadings, precision)
+
+    @staticmethod
+    def worth(k: int) -> float:
+        """Return what the correlations of k scores have to raise the objective by."""
+        return 0.25 * k * (k - 1)
+
+
 class RelaxedScores(AbstractScores):
     """Scores are estimated; their covariance has the Wishart law of normal ones.
 
@@ -136,6 +170,9 @@ class RelaxedScores(AbstractScores):
     ``N = Y K`` with ``K = (G + I)^(1/2)`` its maximum has the singular vectors of
     ``A^(1/2) K^(-1) = U diag(d) R'`` and singular values ``y`` with ``d - y + a/y = 0``.
     """
+
+    rival = UncorrelatedScores()
+    lengths = UncorrelatedScores.lengths
 
     def moments(
         self, gram: Array, energy: Array, n_samples: float, missing: float = 0.0
@@ -162,27 +199,6 @@ class RelaxedScores(AbstractScores):
         if not rest.min() > 0:
             return np.inf
         return -0.5 * (n_samples + missing - len(held) - 1) * float(np.log(rest).sum())
-
-    def lengths(self, loadings: Array, precision: Array, moments: Moments) -> Array:
-        """Take out the noise of estimated scores, and give them mean square one."""
-        return np.sqrt(np.diagonal(moments.second)) * shortening(loadings, precision)
-
-
-class UncorrelatedScores(OrthogonalScores):
-    """Relaxed scores whose correlations are left at zero, the mean of their prior.
-
-    Let the data know a correlation with variance v, if it has a prior of variance ``1/n``. Then to
-    estimate it raises the objective by ``1 / (2 n v)`` on average. Where that is less than a half,
-    the prior says more than the data, and a small error of the priors of the loadings (dense
-    loadings, say, can look a little sparser when scores are correlated) outweighs what is known.
-    """
-
-    lengths = RelaxedScores.lengths
-
-    @staticmethod
-    def worth(k: int) -> float:
-        """Return what the correlations of k scores have to raise the objective by."""
-        return 0.25 * k * (k - 1)
 
 
 class IntegratedScores(AbstractScores):
@@ -214,34 +230,11 @@ SCORES: dict[str, AbstractScores | None] = {
 
 
 @dataclass(frozen=True)
-class ScoredStates(Stack):
-    """Where fits from m starts stand; attributes as those of `States`.
-
-    Attributes
-    ----------
-    moments : Moments
-    rotated : array, m x k x p
-        ``B`` of (1).
-    b : array, m x k x p
-        What is observed of the loadings, ``x`` of (3).
-    noise : array, m x k x 1 or p
-        Its noise, ``s`` of (3).
-    shrunk : Shrunk
-    precision : array, m x 1 or p
-    value : array of length m
-        The objective.
-    """
+class ScoredStates(AbstractStates):
+    """Fits with other scores: ``B`` of (1), `rotated`; ``x`` and ``s`` of (3), `b` and `noise`."""
 
     moments: Moments
     rotated: Array
-    b: Array
-    noise: Array
-    shrunk: Shrunk
-    precision: Array
-    value: Array
-
-    def __len__(self) -> int:
-        return len(self.value)
 
 
 class Point(NamedTuple):
@@ -352,7 +345,7 @@ def shrink_given(
     residual = np.maximum(model.diagonal + residual, 0.0)
     precision = model.noise.precision(residual)
     value = model.noise.value(precision, residual) + moments.term + shrunk.objective
-    return ScoredStates(moments, rotated, x, noise, shrunk, precision, value)
+    return ScoredStates(x, noise, shrunk, precision, value, moments, rotated)
 
 
 def _shrink_one_by_one(
@@ -416,20 +409,14 @@ def with_unit_scores(state: Any, given: Sequence[bool]) -> Any:
     """
     free = [prior.proper and not held for prior, held in zip(state.fitted, given, strict=True)]
     size = np.where(free, 1.0, np.sqrt(np.diagonal(state.moments.second)))
-    rows, pairs, seen = size[:, None], np.outer(size, size), state.moments.seen
-    if seen is not None:
-        seen = Seen(seen.second / pairs[:, :, None], seen.centre / rows)
-    second, weights, spread = (
-        matrix / pairs
-        for matrix in (state.moments.second, state.moments.weights, state.moments.spread)
-    )
+    rows = size[:, None]
     return state._replace(
         b=state.b * rows,
         mean=state.mean * rows,
         variance=state.variance * rows**2,
         noise=state.noise * rows,
         fitted=[g.rescaled(float(f)) for g, f in zip(state.fitted, size, strict=True)],
-        moments=Moments(second, weights, state.moments.term, spread, seen),
+        moments=state.moments.of(np.arange(len(size)), size),
     )
 
 
@@ -472,8 +459,7 @@ class ScoreSettings:
     """How fits with other score models go on."""
 
     rounding: float = 1e-12  # share of the objective by which it may seem to fall
-    behind: float = 0.02  # nats: a start that is behind the best by more than this,
-    hope: float = 5.0  # and so many times what it gained last, is given up
+    behind: float = 0.02  # as in `ClimbSettings`, where starts of a search differ by far more
 
 
 SETTINGS = ScoreSettings()
@@ -573,7 +559,7 @@ def settle(
         converged = bool((going.quiet >= patience).all())
         if n_iter > 2 and len(going.states) > 1:
             behind = going.states.value.max() - going.states.value
-            lost = (behind > SETTINGS.behind + SETTINGS.hope * gain) | _repeats(going.states)
+            lost = (behind > SETTINGS.behind + ClimbSettings.hope * gain) | _repeats(going.states)
             if lost.any():
                 going.keep(~lost)
     best_first = np.argsort(-going.states.value, kind="stable")
@@ -615,7 +601,6 @@ def settle_growing(
     tol: float,
     max_iter: int,
     first_tol: float,
-    settings: GrowthSettings = GrowthSettings(),
 ) -> tuple[Climbed, Model]:
     """Settle on a factor that grows, until an iteration with the whole covariance gains nothing.
 
@@ -640,13 +625,13 @@ def settle_growing(
             break
         if gain < tol or reached - before < tol:  # the factor is exact but for rounding
             return Climbed(states, True, used), model
-        model = replace(model, factor=grown(model.factor, directions, product, settings))
+        model = replace(model, factor=grown(model.factor, directions, product))
         states, _, n_iter, ended = settle(
             model,
             scores,
             point_of(states),
             callback,
-            tol=max(settings.inner_tol * tol, settings.inner_gain * gain),
+            tol=max(GrowthSettings.inner_tol * tol, GrowthSettings.inner_gain * gain),
             max_iter=max_iter - used,
             least=states.value,
             patience=1,

@@ -98,14 +98,10 @@ class Shrunk(Stack):
         """Join what was found for several components."""
         columns = zip(*(vars(item).values() for item in items), strict=True)
         mean, variance, fit, objective, *rest = columns
-        joined: list[Any] = [None if c[0] is None else np.concatenate(c, axis=1) for c in rest]
-        return Shrunk(
-            np.concatenate(mean, axis=1),
-            np.concatenate(variance, axis=1),
-            sum(fit),
-            sum(objective),
-            *joined,
-        )
+        joined: list[Any] = [
+            None if c[0] is None else np.concatenate(c, axis=1) for c in (mean, variance, *rest)
+        ]
+        return Shrunk(joined[0], joined[1], sum(fit), sum(objective), *joined[2:])
 
 
 class AbstractShrinker(ABC):
@@ -349,10 +345,9 @@ class NormalMeansShrinker(AbstractShrinker):
 
     def _solved(self, rows: Array, noise: Array, starts: list[Any]) -> Fits:
         """Solve the normal-means problems of one start, k x p; noise is 1 or k x 1 or p."""
-        if noise.shape == (1, 1):
-            return solve_columns(rows, noise[0, 0], self.priors, starts)
         if len(noise) == 1:
-            return solve_columns(rows, noise[0], self.priors, starts)
+            s = noise[0, 0] if noise.size == 1 else noise[0]
+            return solve_columns(rows, s, self.priors, starts)
         # in units of the noise of its component each has the same noise, if entries are complete
         units = [float(unit) for unit in np.sqrt((noise**2).mean(axis=1))]
         shared = noise[0] / units[0]
