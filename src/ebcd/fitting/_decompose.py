@@ -13,7 +13,7 @@ from ebcd.data import AbstractCovariance
 from ebcd.fitting._climb import Callback, Climbed, ClimbSettings, climb
 from ebcd.fitting._components import Standardized
 from ebcd.fitting._greedy import Begin, greedy_components
-from ebcd.fitting._growth import climb_growing, grown
+from ebcd.fitting._growth import Climber, climb_growing, grown
 from ebcd.fitting._noise import AbstractNoise
 from ebcd.fitting._progress import Monitor
 from ebcd.fitting._rotation import NEGLIGIBLE
@@ -27,7 +27,7 @@ from ebcd.fitting._scores import (
     point_of,
     settle,
     settle_apart,
-    settle_growing,
+    upwards,
     with_solved_priors,
     with_unit_scores,
 )
@@ -399,7 +399,7 @@ def _with_exact_priors(model: Model, states: Any, priors: Sequence[Prior]) -> An
     return states if solved and not found.value[0] >= states.value[0] else found
 
 
-class _Orthogonal:
+class _Orthogonal(Climber):
     """How fits with the paper's scores go on.
 
     Whoever asks for the start of the paper wants to see where its algorithm ends, so that from
@@ -408,28 +408,17 @@ class _Orthogonal:
     """
 
     def __init__(self, problem: Problem, exact: bool, start: Any) -> None:
-        self._problem, self._exact, self.scores = problem, exact, None
         greedy, auto = (isinstance(start, str) and start == name for name in ("greedy", "auto"))
-        self._settings = SMALL_STEPS if greedy else ClimbSettings()
+        super().__init__(problem.monitor, SMALL_STEPS if greedy else ClimbSettings())
+        self._problem, self._exact, self.scores = problem, exact, None
         self._looks = not (greedy or auto or start is None)
 
     def climb(self, model: Model, states: States, max_iter: int) -> tuple[Climbed, Model]:
         """Climb as far as the number of iterations allows; the factor may grow."""
-        problem, tol = self._problem, self._problem.tol
+        left: Any = {"tol": self._problem.tol, "max_iter": max_iter}
         if self._exact:
-            climbed = climb(
-                model, states, problem.monitor, tol=tol, max_iter=max_iter, settings=self._settings
-            )
-            return climbed, model
-        return climb_growing(
-            problem.covariance,
-            model,
-            states,
-            problem.monitor,
-            tol=tol,
-            max_iter=max_iter,
-            climb_settings=self._settings,
-        )
+            return climb(model, states, self.callback, settings=self.settings, **left), model
+        return climb_growing(self._problem.covariance, model, states, self, **left)
 
     def only(self, model: Model, states: States, alive: Array) -> States:
         """Go on with some of the components."""
@@ -459,36 +448,54 @@ class _Orthogonal:
 class _Scored:
     """How fits with other score models go on."""
 
-    def __init__(self, problem: Problem, exact: bool, scores: AbstractScores, start: Any) -> None:
+    def __init__(
+        self,
+        problem: Problem,
+        exact: bool,
+        scores: AbstractScores,
+        start: Any,
+        callback: Callback | None = None,
+    ) -> None:
         self._problem, self._exact, self.scores = problem, exact, scores
+        self.callback = callback or problem.monitor
         self._searched = exact and isinstance(start, str) and start == "auto"
         self._compares = start is not None
         self._begun: Point | None = None
 
-    def climb(
-        self, model: Model, states: Any, max_iter: int, callback: Callback | None = None
-    ) -> tuple[Climbed, Model]:
-        """Iterate as far as the number of iterations allows."""
-        problem, scores = self._problem, self.scores
+    def climb(self, model: Model, states: Any, max_iter: int) -> tuple[Climbed, Model]:
+        """Iterate as far as the number of iterations allows; the factor may grow."""
         point = states if isinstance(states, Point) else _with_oblique(states)
         if isinstance(states, States) and self._searched:
             self._begun = point.take(slice(1))
-        callback = callback or problem.monitor
-        left: Any = {"tol": problem.tol, "max_iter": max_iter}
-        if self._exact:
-            climbed = settle(model, scores, point, callback, **left)
-        else:
-            climbed, grown = settle_growing(
-                problem.covariance,
-                model,
-                scores,
-                point,
-                callback,
-                first_tol=SIZES.coarse_tol,
-                **left,
+        tol = self._problem.tol if self._exact else SIZES.coarse_tol
+        climbed = settle(
+            model,
+            self.scores,
+            point,
+            self.callback,
+            tol=tol,
+            max_iter=max_iter,
+            patience=2 if self._exact else 1,
+        )
+        if not self._exact:
+            left = 0 if climbed.ended else max_iter - climbed.n_iter
+            problem, found = self._problem, climbed.states
+            climbed, model = climb_growing(
+                problem.covariance, model, found, self, tol=problem.tol, max_iter=left
             )
-            model = replace(model, factor=grown.factor)
         return climbed._replace(states=climbed.states.take(slice(1))), model
+
+    def iterated(self, model: Model, states: Any, directions: Array, product: Array) -> Any:
+        """Do a plain iteration, given ``L T`` and ``L T S``, unless it loses."""
+        new = upwards(model, self.scores, point_of(states), states.value, product[None])
+        return new if new.value[0] >= states.value[0] else states
+
+    def within(
+        self, model: Model, states: Any, directions: Array, tol: float, max_iter: int
+    ) -> Climbed:
+        """Settle in a factor."""
+        limits: Any = {"tol": tol, "max_iter": max_iter, "least": states.value, "patience": 1}
+        return settle(model, self.scores, point_of(states), self.callback, **limits)
 
     def only(self, model: Model, states: Any, alive: Array) -> Point:
         """Go on with some of the components."""
@@ -516,8 +523,8 @@ class _Scored:
 
         monitor.stage("comparing with uncorrelated scores")
         begun = point_of(states) if self._begun is None else self._begun
-        other = _Scored(self._problem, self._exact, rival, None)
-        found = other.climb(model, begun, self._problem.max_iter, stops)[0].states
+        other = _Scored(self._problem, self._exact, rival, None, stops)
+        found = other.climb(model, begun, self._problem.max_iter)[0].states
         monitor.stage("fitting", self._problem.tol)
         if found.value[0] <= goal:
             return None

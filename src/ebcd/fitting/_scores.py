@@ -30,7 +30,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -38,7 +38,6 @@ import numpy as np
 from ebcd._numerics import Array
 from ebcd.data import AbstractCovariance
 from ebcd.fitting._climb import Callback, Climbed, ClimbSettings
-from ebcd.fitting._growth import GrowthSettings, grown
 from ebcd.fitting._rotation import inverse_root
 from ebcd.fitting._shrinkers import Shrunk, Stack
 from ebcd.fitting._states import AbstractStates, Model
@@ -465,7 +464,7 @@ class ScoreSettings:
 SETTINGS = ScoreSettings()
 
 
-def _upwards(
+def upwards(
     model: Model, scores: AbstractScores, start: Point, least: Any, product: Array | None = None
 ) -> ScoredStates:
     """Iterate; components one by one where the objective would fall below `least` otherwise."""
@@ -489,7 +488,7 @@ class _Going:
         self._model, self._scores = model, scores
         self.quiet = np.zeros(len(start.loadings), dtype=int)  # iterations that gained nothing
         self._radii = np.full(len(start.loadings), ClimbSettings.radius)  # of steps of the priors
-        self._stand_at(_upwards(model, scores, start, least))
+        self._stand_at(upwards(model, scores, start, least))
         self._trail = Trail(self._vectors, start.loadings[0].size)
 
     def _stand_at(self, states: ScoredStates) -> None:
@@ -589,55 +588,6 @@ def settle_apart(
     else:
         found.fill(moving, going.states)
     return found, ~np.isin(np.arange(len(found)), moving)
-
-
-def settle_growing(
-    covariance: AbstractCovariance,
-    model: Model,
-    scores: AbstractScores,
-    start: Point,
-    callback: Callback,
-    *,
-    tol: float,
-    max_iter: int,
-    first_tol: float,
-) -> tuple[Climbed, Model]:
-    """Settle on a factor that grows, until an iteration with the whole covariance gains nothing.
-
-    Returned beside the states is the model with the factor that it has grown to.
-    """
-    states, _, used, ended = settle(
-        model, scores, start, callback, tol=first_tol, max_iter=max_iter, patience=1
-    )
-    reached = -np.inf
-    while used < max_iter and not ended:
-        states = states.take(slice(1))
-        point = point_of(states)
-        directions = point.loadings[0] * point.precision[0]
-        if not directions.any():
-            return Climbed(states, True, used), model
-        product = np.ascontiguousarray(covariance.matmul(directions.T).T)
-        new = _upwards(model, scores, point, states.value, product[None])
-        new = new if new.value[0] >= states.value[0] else states
-        gain, before = float(new.value[0] - states.value[0]), reached
-        states, used, reached = new, used + 1, float(new.value[0])
-        if callback(states):
-            break
-        if gain < tol or reached - before < tol:  # the factor is exact but for rounding
-            return Climbed(states, True, used), model
-        model = replace(model, factor=grown(model.factor, directions, product))
-        states, _, n_iter, ended = settle(
-            model,
-            scores,
-            point_of(states),
-            callback,
-            tol=max(GrowthSettings.inner_tol * tol, GrowthSettings.inner_gain * gain),
-            max_iter=max_iter - used,
-            least=states.value,
-            patience=1,
-        )
-        used += n_iter
-    return Climbed(states, False, used), model
 
 
 def with_solved_priors(model: Model, states: ScoredStates, fitted: Any) -> ScoredStates:
