@@ -223,7 +223,9 @@ class SpikeSlabShrinker(AbstractShrinker):
         change = _change(b, mean, variance)
         fit = change.sum(axis=1)
         parts = fit[:, None] if noise.shape[1] == 1 else change
-        objective = at.value.reshape(m, k).sum(axis=1) + 0.5 * _in_units_of(noise, parts)
+        parts = parts.sum(axis=-1, keepdims=True) if noise.shape[-1] == 1 else parts
+        in_units_of_noise = (parts / noise**2).sum(axis=(1, 2))
+        objective = at.value.reshape(m, k).sum(axis=1) + 0.5 * in_units_of_noise
         step, spread = self._newton(at.gradient, at.hessian, log_weight)
         return Shrunk(
             mean,
@@ -311,7 +313,9 @@ class NormalMeansShrinker(AbstractShrinker):
 
     def begun(self, fitted: Sequence[FittedPrior]) -> Any:
         """Start from them."""
-        return _as_row(fitted)
+        row = np.empty((1, len(fitted)), dtype=object)
+        row[0] = list(fitted)
+        return row
 
     def shrink(self, b: Array, noise: Array, priors: Any, slopes: bool = False) -> Shrunk:
         """Solve a normal-means problem for each row."""
@@ -415,13 +419,6 @@ def side_of(prior: Prior) -> int:
     return PRIORS[prior.family if isinstance(prior, FittedPrior) else prior.name].side
 
 
-def _as_row(fitted: Sequence[FittedPrior]) -> Any:
-    """Return an array (1 x k) of objects."""
-    row = np.empty((1, len(fitted)), dtype=object)
-    row[0] = list(fitted)
-    return row
-
-
 def _change(b: Array, mean: Array, variance: Array) -> Array:
     """Return ``mean^2 - 2 b mean + variance``."""
     change = b * -2
@@ -429,9 +426,3 @@ def _change(b: Array, mean: Array, variance: Array) -> Array:
     change *= mean
     change += variance
     return np.asarray(change)
-
-
-def _in_units_of(noise: Array, change: Array) -> Array:
-    """Sum changes up over components and features, in units of the noise."""
-    change = change.sum(axis=-1, keepdims=True) if noise.shape[-1] == 1 else change
-    return np.asarray((change / noise**2).sum(axis=(1, 2)))

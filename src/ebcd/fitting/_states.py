@@ -124,11 +124,8 @@ class Model:
         b = coordinates @ self.factor
         signs = self.shrinker.oriented(b)
         coordinates, b = signs * coordinates, signs * b
-        return self.shrink(coordinates, b, self.unexplained(b), priors)
-
-    def unexplained(self, b: Array) -> Array:
-        """Return the precision of what scores leave of the data, if nothing is shrunk."""
-        return self.noise.precision(np.maximum(self.diagonal - (b * b).sum(axis=1), 0.0))
+        unexplained = np.maximum(self.diagonal - (b * b).sum(axis=1), 0.0)
+        return self.shrink(coordinates, b, self.noise.precision(unexplained), priors)
 
 
 def _times(rows: Array, factor: Array) -> Array:
