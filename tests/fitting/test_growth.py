@@ -10,7 +10,7 @@ from ebcd.data import CovarianceMatrix
 from ebcd.fitting import _decompose
 from ebcd.fitting._climb import climb
 from ebcd.fitting._decompose import SizeSettings, factor_of
-from ebcd.fitting._growth import climb_growing, grown
+from ebcd.fitting._growth import Climber, climb_growing, grown
 from ebcd.fitting._noise import NOISES
 from ebcd.fitting._shrinkers import SpikeSlabShrinker
 from ebcd.fitting._states import Model
@@ -67,7 +67,7 @@ def test_ends_where_the_whole_covariance_leads(noise, seed):
         covariance,
         part,
         begin,
-        lambda states: path.append(states.value[0]),
+        Climber(lambda states: path.append(states.value[0])),
         tol=tol,
         max_iter=500,
     )

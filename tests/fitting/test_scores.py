@@ -396,4 +396,4 @@ class TestCorrelationsOfRelaxedScores:
         for one in (model, ebcd.load(tmp_path / "model.npz")):
             problem = _problem(one, from_matrix(X, True, False).covariance)
             assert isinstance(problem.scores, UncorrelatedScores)
-            assert problem.rival is None
+            assert problem.scores.rival is None

@@ -26,7 +26,7 @@ from ebcd.fitting._decompose import Problem, decompose_near
 from ebcd.fitting._greedy import Begin
 from ebcd.fitting._methods import unit_rows
 from ebcd.fitting._progress import SECONDS_BETWEEN_LINES, Monitor, now
-from ebcd.fitting._scores import SCORES, shortening
+from ebcd.fitting._scores import SCORES, UncorrelatedScores, shortening
 from ebcd.fitting._threads import threads_for
 from ebcd.priors._family import as_priors
 from ebcd.priors._fitted import FittedPrior
@@ -293,9 +293,9 @@ def _problem(model: Any, covariance: AbstractCovariance) -> Problem:
     """Return the problem of a draw: components, families and scores as those of the model."""
     given = max(model.n_components_, len(as_priors(model.prior)))
     problem: Problem = model._problem(covariance, given, Monitor())
-    kept = getattr(model, "_uncorrelated", False)  # files of older versions lack it
-    scores = problem.rival if kept else problem.scores
-    return replace(problem, priors=_kept(model, problem.priors), scores=scores, rival=None)
+    problem = replace(problem, priors=_kept(model, problem.priors))
+    uncorrelated = getattr(model, "_uncorrelated", False)  # files of older versions lack it
+    return replace(problem, scores=UncorrelatedScores()) if uncorrelated else problem
 
 
 def _kept(model: Any, priors: Iterable[Prior]) -> list[Prior]:

@@ -40,15 +40,8 @@ from ebcd.fitting._decompose import Fit, Problem, State, decompose, nothing
 from ebcd.fitting._missing import IncompleteRows, count_observed, decompose_observed, shift_of
 from ebcd.fitting._noise import NOISES
 from ebcd.fitting._progress import Monitor, Printer
-from ebcd.fitting._rotation import score_map
-from ebcd.fitting._scores import (
-    SCORES,
-    Moments,
-    Seen,
-    UncorrelatedScores,
-    population,
-    score_weights,
-)
+from ebcd.fitting._rotation import rotate
+from ebcd.fitting._scores import SCORES, UncorrelatedScores, population, score_weights
 from ebcd.fitting._shrinkers import in_working_units, side_of
 from ebcd.fitting._starts import given_start
 from ebcd.priors._family import as_priors
@@ -316,8 +309,7 @@ class EBCD(Readable):
         entries = covariance.n_samples * covariance.n_features
         tol = max(_TOLERANCE, _TOLERANCE_PER_ENTRY * entries) if self.tol is None else self.tol
         scores = SCORES[self.scores]
-        rival = UncorrelatedScores() if self.scores == "relaxed" else None
-        return Problem(covariance, noise, rows, tol, self.max_iter, monitor, scores, rival)
+        return Problem(covariance, noise, rows, tol, self.max_iter, monitor, scores)
 
     def _how_many(self, data: Input, monitor: Monitor) -> int:
         covariance = data.covariance
@@ -408,7 +400,7 @@ class EBCD(Readable):
             assert data.mean is not None  # rows have one, if only zero
             data = replace(data, mean=data.mean + shift_of(fitted) * back)
         elif fit.scores is None or not len(state.mean):
-            maps, _ = score_map(covariance, fitted.mean, fitted.precision)
+            maps = rotate(covariance, fitted.mean * fitted.precision)[0].T
         else:
             maps = score_weights(covariance, fit.scores, fitted)
         self._uncorrelated = isinstance(fit.scores, UncorrelatedScores)
@@ -621,14 +613,7 @@ def _ordered(state: State, order: Any, signs: Array) -> State:
     ]
     noise, moments = state.noise, state.moments
     if moments is not None:
-        noise, pairs, both = noise[order], np.ix_(order, order), signs * signs.T
-        seen = moments.seen
-        if seen is not None:
-            seen = Seen(both[:, :, None] * seen.second[pairs], signs * seen.centre[order])
-        second, weights, spread = (
-            both * matrix[pairs] for matrix in (moments.second, moments.weights, moments.spread)
-        )
-        moments = Moments(second, weights, moments.term, spread, seen)
+        noise, moments = noise[order], moments.of(order, signs[:, 0])
     return state._replace(
         b=signs * state.b[order],
         mean=signs * state.mean[order],

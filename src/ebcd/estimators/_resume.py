@@ -25,7 +25,9 @@ _MOMENTS = ("count", "mean", "scatter", "unit")
 
 def checkpoint_of(model: BaseEstimator) -> Checkpoint:
     """Return the file of a fit, which goes on from it if there is one."""
-    return Checkpoint(Path(model.checkpoint), settings_of(model), model.max_iter)
+    parameters = model.get_params(deep=False)
+    settings = {name: _said(name, value) for name, value in parameters.items() if name not in _FREE}
+    return Checkpoint(Path(model.checkpoint), settings, model.max_iter)
 
 
 def gather(monitor: Monitor, rows: AbstractRows) -> Moments:
@@ -43,13 +45,8 @@ def gather(monitor: Monitor, rows: AbstractRows) -> Moments:
     return found
 
 
-def settings_of(model: BaseEstimator) -> dict[str, str]:
-    """Say the settings on which the result depends; the same settings in the same words."""
-    parameters = model.get_params(deep=False)
-    return {name: _said(name, value) for name, value in parameters.items() if name not in _FREE}
-
-
 def _said(name: str, value: Any) -> str:
+    """Say what a parameter is; the same value in the same words."""
     if name == "prior":
         given = value if isinstance(value, list | tuple) else [value]
         said = ", ".join(_said_prior(as_prior(prior)) for prior in given)

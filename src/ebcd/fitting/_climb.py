@@ -165,7 +165,8 @@ def _newton_step(
         q = model.projected(slopes.reshape(m, k * 2, -1)).reshape(m, k, 2, r)
         kq = shrunk.spread @ q
         residual += (shrunk.step[:, :, None] @ q)[:, :, 0]
-    plain = _symmetric(c @ residual.swapaxes(1, 2))
+    plain = c @ residual.swapaxes(1, 2)
+    plain = 0.5 * (plain + plain.swapaxes(1, 2))
     values, axes = np.linalg.eigh(plain)
     safe = np.maximum(values, settings.least_curvature * np.maximum(values[:, -1:], _NO_CURVATURE))
     # components are turned to the axes of Lambda, on which the preconditioner is diagonal
@@ -217,10 +218,6 @@ def _newton_step(
 
 def _inner(a: Array, b: Array) -> Array:
     return np.asarray(np.vecdot(a.reshape(len(a), -1), b.reshape(len(b), -1)))
-
-
-def _symmetric(matrices: Array) -> Array:
-    return np.asarray(0.5 * (matrices + matrices.swapaxes(1, 2)))
 
 
 def _to_border(step: Array, direction: Array, radii: Array) -> Array:

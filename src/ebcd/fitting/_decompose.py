@@ -13,7 +13,7 @@ from ebcd.data import AbstractCovariance
 from ebcd.fitting._climb import Callback, Climbed, ClimbSettings, climb
 from ebcd.fitting._components import Standardized
 from ebcd.fitting._greedy import Begin, greedy_components
-from ebcd.fitting._growth import climb_growing, grown
+from ebcd.fitting._growth import Climber, climb_growing, grown
 from ebcd.fitting._noise import AbstractNoise
 from ebcd.fitting._progress import Monitor
 from ebcd.fitting._rotation import NEGLIGIBLE
@@ -27,11 +27,12 @@ from ebcd.fitting._scores import (
     point_of,
     settle,
     settle_apart,
-    settle_growing,
+    upwards,
     with_solved_priors,
     with_unit_scores,
 )
-from ebcd.fitting._search import SearchSettings, look_around, principal_coordinates, search
+from ebcd.fitting._search import SETTINGS as SEARCH
+from ebcd.fitting._search import look_around, principal_coordinates, search
 from ebcd.fitting._shrinkers import (
     AbstractShrinker,
     NormalMeansShrinker,
@@ -55,7 +56,6 @@ class SizeSettings:
     components: int = 15  # to search for on those; with more, varimax on all features ends higher
     stepwise_up_to: int = 8_000  # features: beyond, solved normal means cost less than one step
     coarse_tol: float = 3.0  # nats: where the fit to the whole covariance takes over
-    rounding: float = 1e-12  # share of the largest eigenvalue below which there is nothing else
     worth_climbing: float = 0.01  # nats that exact priors may gain before states climb again
 
 
@@ -116,8 +116,6 @@ class Problem:
     monitor : Monitor
     scores : AbstractScores, optional
         The score model; None is the paper's.
-    rival : UncorrelatedScores, optional
-        What to take instead where the objective is hardly higher with correlations.
     """
 
     covariance: AbstractCovariance
@@ -127,7 +125,6 @@ class Problem:
     max_iter: int
     monitor: Monitor
     scores: AbstractScores | None = None
-    rival: UncorrelatedScores | None = None
 
 
 def decompose(
@@ -170,7 +167,9 @@ def decompose(
 
 def resumed(problem: Problem, saved: dict[str, Any]) -> Problem:
     """Return the problem with the score model that an interrupted fit had come to."""
-    return replace(problem, scores=problem.rival, rival=None) if saved.get("rival") else problem
+    if problem.scores is None or not saved.get("rival"):
+        return problem
+    return replace(problem, scores=problem.scores.rival)
 
 
 def _principal(model: Model, k: int, rotated: bool) -> States:
@@ -198,8 +197,7 @@ def _fit_from(problem: Problem, begin: Begin, start: Any, spread: Array | None =
     if begin.fitted is None:
         return finished(problem, model, exact, model.start(coordinates), start)
     model = replace(model, shrinker=NormalMeansShrinker(problem.priors))
-    fitted = np.empty((1, len(problem.priors)), dtype=object)
-    fitted[0] = begin.fitted[: len(problem.priors)]
+    fitted = model.shrinker.begun(begin.fitted[: len(problem.priors)])
     if spread is not None:
         none = np.empty((1, 0))
         point = Point(begin.loadings[None], spread[None], begin.precision[None], fitted, none)
@@ -218,7 +216,7 @@ def decompose_near(problems: Sequence[Problem], begins: Sequence[Begin]) -> Iter
     alike = all(exact and model.factor.shape == first.factor.shape for _, model, exact, _ in starts)
     if not alike or first.shrinker.cost > 1:
         for problem, model, exact, begun in starts:
-            yield finished(problem, model, exact, model.at(*begun), "auto")
+            yield finished(problem, model, exact, model.at(*begun), None)
         return
     stack = Model(
         np.stack([model.factor for _, model, _, _ in starts]),
@@ -244,7 +242,7 @@ def decompose_near(problems: Sequence[Problem], begins: Sequence[Begin]) -> Iter
         if missed[i]:  # stepwise priors have missed something
             before = settled.take(slice(i, i + 1))
             before = before if problem.scores is None else point_of(before)
-            yield finished(problem, model, True, before, "auto")
+            yield finished(problem, model, True, before, None)
         else:
             state = _state_of(states.take(slice(i, i + 1)), problem.priors)
             yield Fit(state, [state.value], 1, bool(rests[i]), None, problem.priors)
@@ -304,7 +302,7 @@ def factor_of(matrix: Array, variances: Array) -> Array:
     size = np.sqrt(variances)
     inverse = 1 / np.where(size > 0, size, 1.0)
     values, vectors = np.linalg.eigh(matrix * inverse * inverse[:, None])
-    kept = values > SIZES.rounding * max(values[-1], 0.0)
+    kept = values > NEGLIGIBLE * max(values[-1], 0.0)
     return np.asarray((vectors[:, kept] * np.sqrt(values[kept])).T * size)
 
 
@@ -378,9 +376,8 @@ def _with_oblique(states: Any) -> Point:
 
 def _better(model: Model, scores: AbstractScores, states: States, callback: Callback) -> States:
     """Return the start that is the better one for a score model, a little further on."""
-    settings = SearchSettings()
     settled = settle(
-        model, scores, _with_oblique(states), callback, tol=settings.tol, max_iter=settings.max_iter
+        model, scores, _with_oblique(states), callback, tol=SEARCH.tol, max_iter=SEARCH.max_iter
     )
     best: ScoredStates = settled.states.take(slice(1))
     directions = best.shrunk.mean * best.precision[:, None]
@@ -402,7 +399,7 @@ def _with_exact_priors(model: Model, states: Any, priors: Sequence[Prior]) -> An
     return states if solved and not found.value[0] >= states.value[0] else found
 
 
-class _Orthogonal:
+class _Orthogonal(Climber):
     """How fits with the paper's scores go on.
 
     Whoever asks for the start of the paper wants to see where its algorithm ends, so that from
@@ -411,28 +408,17 @@ class _Orthogonal:
     """
 
     def __init__(self, problem: Problem, exact: bool, start: Any) -> None:
-        self._problem, self._exact, self.scores = problem, exact, None
         greedy, auto = (isinstance(start, str) and start == name for name in ("greedy", "auto"))
-        self._settings = SMALL_STEPS if greedy else ClimbSettings()
-        self._looks = not (greedy or auto)
+        super().__init__(problem.monitor, SMALL_STEPS if greedy else ClimbSettings())
+        self._problem, self._exact, self.scores = problem, exact, None
+        self._looks = not (greedy or auto or start is None)
 
     def climb(self, model: Model, states: States, max_iter: int) -> tuple[Climbed, Model]:
         """Climb as far as the number of iterations allows; the factor may grow."""
-        problem, tol = self._problem, self._problem.tol
+        left: Any = {"tol": self._problem.tol, "max_iter": max_iter}
         if self._exact:
-            climbed = climb(
-                model, states, problem.monitor, tol=tol, max_iter=max_iter, settings=self._settings
-            )
-            return climbed, model
-        return climb_growing(
-            problem.covariance,
-            model,
-            states,
-            problem.monitor,
-            tol=tol,
-            max_iter=max_iter,
-            climb_settings=self._settings,
-        )
+            return climb(model, states, self.callback, settings=self.settings, **left), model
+        return climb_growing(self._problem.covariance, model, states, self, **left)
 
     def only(self, model: Model, states: States, alive: Array) -> States:
         """Go on with some of the components."""
@@ -462,35 +448,54 @@ class _Orthogonal:
 class _Scored:
     """How fits with other score models go on."""
 
-    def __init__(self, problem: Problem, exact: bool, scores: AbstractScores, start: Any) -> None:
+    def __init__(
+        self,
+        problem: Problem,
+        exact: bool,
+        scores: AbstractScores,
+        start: Any,
+        callback: Callback | None = None,
+    ) -> None:
         self._problem, self._exact, self.scores = problem, exact, scores
+        self.callback = callback or problem.monitor
         self._searched = exact and isinstance(start, str) and start == "auto"
+        self._compares = start is not None
         self._begun: Point | None = None
 
-    def climb(
-        self, model: Model, states: Any, max_iter: int, callback: Callback | None = None
-    ) -> tuple[Climbed, Model]:
-        """Iterate as far as the number of iterations allows."""
-        problem, scores = self._problem, self.scores
+    def climb(self, model: Model, states: Any, max_iter: int) -> tuple[Climbed, Model]:
+        """Iterate as far as the number of iterations allows; the factor may grow."""
         point = states if isinstance(states, Point) else _with_oblique(states)
         if isinstance(states, States) and self._searched:
             self._begun = point.take(slice(1))
-        callback = callback or problem.monitor
-        left: Any = {"tol": problem.tol, "max_iter": max_iter}
-        if self._exact:
-            climbed = settle(model, scores, point, callback, **left)
-        else:
-            climbed, grown = settle_growing(
-                problem.covariance,
-                model,
-                scores,
-                point,
-                callback,
-                first_tol=SIZES.coarse_tol,
-                **left,
+        tol = self._problem.tol if self._exact else SIZES.coarse_tol
+        climbed = settle(
+            model,
+            self.scores,
+            point,
+            self.callback,
+            tol=tol,
+            max_iter=max_iter,
+            patience=2 if self._exact else 1,
+        )
+        if not self._exact:
+            left = 0 if climbed.ended else max_iter - climbed.n_iter
+            problem, found = self._problem, climbed.states
+            climbed, model = climb_growing(
+                problem.covariance, model, found, self, tol=problem.tol, max_iter=left
             )
-            model = replace(model, factor=grown.factor)
         return climbed._replace(states=climbed.states.take(slice(1))), model
+
+    def iterated(self, model: Model, states: Any, directions: Array, product: Array) -> Any:
+        """Do a plain iteration, given ``L T`` and ``L T S``, unless it loses."""
+        new = upwards(model, self.scores, point_of(states), states.value, product[None])
+        return new if new.value[0] >= states.value[0] else states
+
+    def within(
+        self, model: Model, states: Any, directions: Array, tol: float, max_iter: int
+    ) -> Climbed:
+        """Settle in a factor."""
+        limits: Any = {"tol": tol, "max_iter": max_iter, "least": states.value, "patience": 1}
+        return settle(model, self.scores, point_of(states), self.callback, **limits)
 
     def only(self, model: Model, states: Any, alive: Array) -> Point:
         """Go on with some of the components."""
@@ -505,20 +510,21 @@ class _Scored:
         (mean angle of the second .56 -> .71), so a component that was asked for is kept while it is
         at an optimum.
         """
-        rival, k = self._problem.rival, states.shrunk.mean.shape[1]
-        if rival is None or self.scores is rival or k == 1:
+        rival, k = self.scores.rival, states.shrunk.mean.shape[1]
+        if rival is None or k == 1 or not self._compares or model.incomplete is not None:
             return None
         monitor, goal, reached = self._problem.monitor, states.value[0] - rival.worth(k), -np.inf
 
         def stops(new: Any) -> bool:
             nonlocal reached
             gain, reached = new.value[0] - reached, new.value[0]
-            return monitor(new) or bool(goal - reached > SETTINGS.behind + SETTINGS.hope * gain)
+            short = goal - reached - SETTINGS.behind
+            return monitor(new) or bool(short > ClimbSettings.hope * gain)
 
         monitor.stage("comparing with uncorrelated scores")
         begun = point_of(states) if self._begun is None else self._begun
-        other = _Scored(self._problem, self._exact, rival, None)
-        found = other.climb(model, begun, self._problem.max_iter, stops)[0].states
+        other = _Scored(self._problem, self._exact, rival, None, stops)
+        found = other.climb(model, begun, self._problem.max_iter)[0].states
         monitor.stage("fitting", self._problem.tol)
         if found.value[0] <= goal:
             return None

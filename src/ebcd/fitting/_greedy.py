@@ -33,6 +33,9 @@ class GreedySettings:
     largest_share: float = 0.8  # of a loading that is posterior variance: bounds over-relaxation
 
 
+SETTINGS = GreedySettings()
+
+
 class Begin(NamedTuple):
     """Components to begin with."""
 
@@ -47,7 +50,6 @@ def greedy_components(
     priors: Sequence[Prior],
     noise: AbstractNoise,
     stop: Callable[[int, int], bool],
-    settings: GreedySettings = GreedySettings(),
 ) -> Begin:
     """Add a component for each prior, until one is empty or `stop` says so.
 
@@ -56,7 +58,7 @@ def greedy_components(
     loadings, fitted = np.empty((0, covariance.n_features)), list[Any]()
     precision = noise.precision(covariance.diagonal())
     for prior in priors:
-        found = _next_component(covariance, loadings, precision, prior, noise, stop, settings)
+        found = _next_component(covariance, loadings, precision, prior, noise, stop)
         if found is None:
             break
         mean, prior_found, precision = found
@@ -73,7 +75,6 @@ def _next_component(
     prior: Prior,
     noise: AbstractNoise,
     stop: Callable[[int, int], bool],
-    settings: GreedySettings,
 ) -> tuple[Array, Any, Array] | None:
     """Return loadings, prior and precision after another component; None if it is empty."""
     shrinker = NormalMeansShrinker([prior])
@@ -82,7 +83,7 @@ def _next_component(
     loading = svd_start(left, 1)[0] / left.scale
     loading = loading * shrinker.oriented(loading[None])[0]
     fitted, value = np.full((1, 1), None, dtype=object), -np.inf
-    for step in range(settings.steps):
+    for step in range(SETTINGS.steps):
         b = _rotated(covariance, loading * precision, b_found)
         s = np.sqrt(1 / (noise.n_samples * precision))
         shrunk = shrinker.shrink(b[None, None], s[None, None], fitted)
@@ -92,11 +93,11 @@ def _next_component(
         residual = np.maximum(left.variances + shrunk.fit[0], 0.0)
         precision = noise.precision(residual)
         old, value = value, float(noise.value(precision, residual) + shrunk.objective[0])
-        if value - old < settings.tol or stop(step + 1, len(loadings) + 1):
+        if value - old < SETTINGS.tol or stop(step + 1, len(loadings) + 1):
             break
         # near the end each step covers the same share of what is left
         share = float(shrunk.variance.sum() / max(b @ mean, 1e-300))
-        stretch = 1 / (1 - min(share, settings.largest_share)) if value - old < 1 else 1.0
+        stretch = 1 / (1 - min(share, SETTINGS.largest_share)) if value - old < 1 else 1.0
         loading = loading + stretch * (mean - loading)
     return mean, fitted[0, 0], precision
 

@@ -14,13 +14,14 @@ When the plain iteration gains nothing any more, nothing is left to gain.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from ebcd._numerics import Array
 from ebcd.data import AbstractCovariance
 from ebcd.fitting._climb import Callback, Climbed, ClimbSettings, climb
-from ebcd.fitting._rotation import inverse_root
+from ebcd.fitting._rotation import NEGLIGIBLE, inverse_root
 from ebcd.fitting._states import Model, States
 
 
@@ -28,68 +29,88 @@ from ebcd.fitting._states import Model, States
 class GrowthSettings:
     """How a factor grows."""
 
-    new: float = 1e-12  # variance of a direction, as a share of the trace: less is rounding
     most: int = 300  # rows
     inner_tol: float = 0.3  # of the tolerance: where a climb within the factor stops,
     inner_gain: float = 0.003  # or of what the plain iteration gained
 
 
+SETTINGS = GrowthSettings()
+
+
+class Climber:
+    """How fits with the paper's scores go on; see `climb_growing`."""
+
+    def __init__(self, callback: Callback, settings: ClimbSettings = ClimbSettings()) -> None:
+        self.callback, self.settings = callback, settings
+
+    def iterated(self, model: Model, states: States, directions: Array, product: Array) -> States:
+        """Do a plain iteration, given ``L T`` and ``L T S``."""
+        b = inverse_root(directions @ product.T) @ product
+        priors = states.shrunk.priors
+        return model.shrink(states.coordinates, b[None], states.precision, priors)
+
+    def within(
+        self, model: Model, states: States, directions: Array, tol: float, max_iter: int
+    ) -> Climbed:
+        """Climb in a factor that is exact for the directions that an iteration began with."""
+        # directions that were left out as rounding cost a little, which a climb could not make up
+        # for in steps that must not fall, so it starts from the value within the factor
+        begun = model.at(model.nearest(directions[None]), states.precision, states.shrunk.priors)
+        found = climb(
+            model, begun, self.callback, tol=tol, max_iter=max_iter, settings=self.settings
+        )
+        if found.states.value[0] >= states.value[0]:
+            return found
+        return found._replace(states=replace(states, coordinates=begun.coordinates))
+
+
 def climb_growing(
     covariance: AbstractCovariance,
     model: Model,
-    states: States,
-    callback: Callback,
+    states: Any,
+    route: Any,
     *,
     tol: float,
     max_iter: int,
-    settings: GrowthSettings = GrowthSettings(),
-    climb_settings: ClimbSettings = ClimbSettings(),
 ) -> tuple[Climbed, Model]:
     """Climb until a plain iteration with the whole covariance gains less than `tol`.
 
-    Returned beside the states is the model in whose factor their coordinates are.
+    The `route` is a `Climber`, or its like for other scores. Returned beside the states is the
+    model whose factor has grown.
     """
-    left = max_iter
+    left, reached = max_iter, -np.inf
     while left > 0:
+        states = states.take(slice(1))
         directions = states.shrunk.mean[0] * states.precision[0]
         if not directions.any():
             return Climbed(states, True, max_iter - left), model
         product = np.ascontiguousarray(covariance.matmul(directions.T).T)
-        b = inverse_root(directions @ product.T) @ product
-        new = model.shrink(states.coordinates, b[None], states.precision, states.shrunk.priors)
-        gain = float(new.value[0] - states.value[0])
-        states = new
-        if callback(states):
+        before, last = states, reached
+        states = route.iterated(model, states, directions, product)
+        reached = float(states.value[0])
+        gain = float(reached - before.value[0])
+        if route.callback(states):
             break
-        if gain < tol:
+        if gain < tol or reached - last < tol:  # the factor is exact but for rounding
             return Climbed(states, True, max_iter - left), model
-        model = replace(model, factor=grown(model.factor, directions, product, settings))
-        # directions that were left out as rounding cost a little, which a climb could not make up
-        # for in steps that must not fall, so it starts from the value within the factor
-        begun = model.at(model.nearest(directions[None]), states.precision, states.shrunk.priors)
-        inner = max(settings.inner_tol * tol, settings.inner_gain * gain)
+        model = replace(model, factor=grown(model.factor, directions, product))
         left -= 1
-        climbed, _, n_iter, _ = climb(
-            model, begun, callback, tol=inner, max_iter=left, settings=climb_settings
-        )
+        inner = max(SETTINGS.inner_tol * tol, SETTINGS.inner_gain * gain)
+        states, _, n_iter, ended = route.within(model, states, directions, inner, left)
         left -= n_iter
-        if climbed.value[0] >= states.value[0]:
-            states = climbed
-        else:
-            states = replace(states, coordinates=begun.coordinates)
+        if ended:
+            break
     return Climbed(states, False, max_iter - left), model
 
 
-def grown(
-    factor: Array, directions: Array, product: Array, settings: GrowthSettings = GrowthSettings()
-) -> Array:
+def grown(factor: Array, directions: Array, product: Array) -> Array:
     """Return a factor that is exact for further directions (rows), whose products are known."""
     error = product - (directions @ factor.T) @ factor
     inner = directions @ error.T
     values, vectors = np.linalg.eigh(0.5 * (inner + inner.T))
     size = np.vdot(directions, directions) * np.vdot(factor, factor)
-    new = values > settings.new * size
-    if not new.any() or len(factor) >= settings.most:
+    new = values > NEGLIGIBLE * size
+    if not new.any() or len(factor) >= SETTINGS.most:
         return factor
     rows = (vectors[:, new] / np.sqrt(values[new])).T @ error
     return np.vstack([factor, rows])

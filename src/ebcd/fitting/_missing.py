@@ -92,7 +92,7 @@ from ebcd.fitting._scores import (
     point_of,
     settle,
 )
-from ebcd.fitting._search import SearchSettings
+from ebcd.fitting._search import SETTINGS as SEARCH
 from ebcd.fitting._shrinkers import SpikeSlabShrinker
 from ebcd.fitting._starts import promax, varimax_start
 from ebcd.fitting._states import Model
@@ -108,7 +108,7 @@ class MissingSettings:
     accuracy: float = 1e-10  # of scores, whose mean square is about one
 
 
-SETTINGS, SEARCH = MissingSettings(), SearchSettings()
+SETTINGS = MissingSettings()
 
 
 class Information(NamedTuple):
@@ -485,7 +485,7 @@ def decompose_observed(
         scores = resumed(problem, saved).scores
         priors, shift = problem.priors[: len(fitted)], saved["shift"]
         mean, variance, precision = saved["loadings"], saved["spread"], saved["precision"]
-    problem = replace(problem, priors=priors, scores=scores or OrthogonalScores(), rival=None)
+    problem = replace(problem, priors=priors, scores=scores or OrthogonalScores())
     model = _model(observed, problem.noise, shrinker_for(priors, observed.counts.size))
     starts = [mean]
     searched = isinstance(start, str) and start == "auto" and saved is None

@@ -15,6 +15,7 @@ from ebcd.data import AbstractCovariance
 from ebcd.fitting._alternate import Fit, Progress, alternate
 from ebcd.fitting._methods import METHODS, Components, Strength, best_of, unit_rows
 from ebcd.fitting._rotation import inverse_root, rotate
+from ebcd.fitting._search import SETTINGS as SEARCH
 from ebcd.penalties import AbstractPenalty
 
 
@@ -22,7 +23,6 @@ from ebcd.penalties import AbstractPenalty
 class PenalizedSettings:
     """How far penalised PCA searches, and with how much memory."""
 
-    overlap: float = 0.05  # angle between components (radians) that may be handed over
     turn: float = 0.3  # radians, enough to leave the neighbourhood of a saddle
     largest_stack: int = 4_000_000  # entries of loadings that are held at once
 
@@ -89,7 +89,7 @@ def _neighbours(loadings: Array) -> Iterator[Array]:
     gram = loadings @ loadings.T
     angles = np.arctan2(gram, np.diag(gram))
     np.fill_diagonal(angles, 0.0)
-    for i, j in zip(*np.nonzero(np.abs(angles) > SETTINGS.overlap), strict=True):
+    for i, j in zip(*np.nonzero(np.abs(angles) > SEARCH.overlap), strict=True):
         yield _turned(loadings, int(i), int(j), float(angles[i, j]))
     alive = np.flatnonzero(loadings.any(axis=1))  # what is empty stays so
     for i, j in combinations(alive.tolist(), 2):

@@ -33,17 +33,6 @@ def inverse_root(gram: Array) -> Array:
     return np.asarray((vectors * scale[..., None, :]) @ vectors.swapaxes(-1, -2))
 
 
-def score_map(
-    covariance: AbstractCovariance, loadings: Array, precision: Array
-) -> tuple[Array, Array]:
-    """Return ``W`` (p x k, scores are ``X W``) and ``B = S W`` as rows (k x p).
-
-    ``B = S T L (L' T S T L)^(-1/2)`` with the precisions ``T``, which cancel if they are equal.
-    """
-    weights, b = rotate(covariance, loadings * precision)
-    return weights.T, b
-
-
 def rotate(covariance: AbstractCovariance, directions: Array) -> tuple[Array, Array]:
     """Return ``W = (D S D')^(-1/2) D`` and ``W S``: the scores ``X W'`` are nearest ``X D'``."""
     product = multiply(covariance, directions)

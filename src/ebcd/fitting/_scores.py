@@ -30,7 +30,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -38,10 +38,9 @@ import numpy as np
 from ebcd._numerics import Array
 from ebcd.data import AbstractCovariance
 from ebcd.fitting._climb import Callback, Climbed, ClimbSettings
-from ebcd.fitting._growth import GrowthSettings, grown
 from ebcd.fitting._rotation import inverse_root
 from ebcd.fitting._shrinkers import Shrunk, Stack
-from ebcd.fitting._states import Model
+from ebcd.fitting._states import AbstractStates, Model
 from ebcd.fitting._trail import Trail
 
 
@@ -84,11 +83,26 @@ class Moments(Stack):
     spread: Array
     seen: Seen | None = None
 
+    def of(self, order: Any, size: Array) -> Moments:
+        """Return those of components of one fit in some order, of scores divided by `size`."""
+        at, pairs, seen = np.ix_(order, order), np.outer(size, size), self.seen
+        if seen is not None:
+            centre = seen.centre[order] / size[:, None]
+            seen = Seen(seen.second[at] / pairs[:, :, None], centre)
+        matrices = (self.second, self.weights, self.spread)
+        second, weights, spread = (matrix[at] / pairs for matrix in matrices)
+        return Moments(second, weights, self.term, spread, seen)
+
 
 class AbstractScores(ABC):
-    """A model of the scores; `uncertain` if they are integrated out, not estimated."""
+    """A model of the scores.
+
+    It is `uncertain` if they are integrated out, not estimated. Its `rival`, if any, is what to
+    take instead where the objective is hardly higher with correlations.
+    """
 
     uncertain: ClassVar[bool] = False
+    rival: ClassVar[UncorrelatedScores | None] = None
 
     @abstractmethod
     def moments(
@@ -128,6 +142,25 @@ class OrthogonalScores(AbstractScores):
         return 0.5 * n_samples * float(np.trace(held))
 
 
+class UncorrelatedScores(OrthogonalScores):
+    """Relaxed scores whose correlations are left at zero, the mean of their prior.
+
+    Let the data know a correlation with variance v, if it has a prior of variance ``1/n``. Then to
+    estimate it raises the objective by ``1 / (2 n v)`` on average. Where that is less than a half,
+    the prior says more than the data, and a small error of the priors of the loadings (dense
+    loadings, say, can look a little sparser when scores are correlated) outweighs what is known.
+    """
+
+    def lengths(self, loadings: Array, precision: Array, moments: Moments) -> Array:
+        """Take out the noise of estimated scores, and give them mean square one."""
+        return np.sqrt(np.diagonal(moments.second)) * shortening(loadings, precision)
+
+    @staticmethod
+    def worth(k: int) -> float:
+        """Return what the correlations of k scores have to raise the objective by."""
+        return 0.25 * k * (k - 1)
+
+
 class RelaxedScores(AbstractScores):
     """Scores are estimated; their covariance has the Wishart law of normal ones.
 
@@ -136,6 +169,9 @@ class RelaxedScores(AbstractScores):
     ``N = Y K`` with ``K = (G + I)^(1/2)`` its maximum has the singular vectors of
     ``A^(1/2) K^(-1) = U diag(d) R'`` and singular values ``y`` with ``d - y + a/y = 0``.
     """
+
+    rival = UncorrelatedScores()
+    lengths = UncorrelatedScores.lengths
 
     def moments(
         self, gram: Array, energy: Array, n_samples: float, missing: float = 0.0
@@ -162,27 +198,6 @@ class RelaxedScores(AbstractScores):
         if not rest.min() > 0:
             return np.inf
         return -0.5 * (n_samples + missing - len(held) - 1) * float(np.log(rest).sum())
-
-    def lengths(self, loadings: Array, precision: Array, moments: Moments) -> Array:
-        """Take out the noise of estimated scores, and give them mean square one."""
-        return np.sqrt(np.diagonal(moments.second)) * shortening(loadings, precision)
-
-
-class UncorrelatedScores(OrthogonalScores):
-    """Relaxed scores whose correlations are left at zero, the mean of their prior.
-
-    Let the data know a correlation with variance v, if it has a prior of variance ``1/n``. Then to
-    estimate it raises the objective by ``1 / (2 n v)`` on average. Where that is less than a half,
-    the prior says more than the data, and a small error of the priors of the loadings (dense
-    loadings, say, can look a little sparser when scores are correlated) outweighs what is known.
-    """
-
-    lengths = RelaxedScores.lengths
-
-    @staticmethod
-    def worth(k: int) -> float:
-        """Return what the correlations of k scores have to raise the objective by."""
-        return 0.25 * k * (k - 1)
 
 
 class IntegratedScores(AbstractScores):
@@ -214,34 +229,11 @@ SCORES: dict[str, AbstractScores | None] = {
 
 
 @dataclass(frozen=True)
-class ScoredStates(Stack):
-    """Where fits from m starts stand; attributes as those of `States`.
-
-    Attributes
-    ----------
-    moments : Moments
-    rotated : array, m x k x p
-        ``B`` of (1).
-    b : array, m x k x p
-        What is observed of the loadings, ``x`` of (3).
-    noise : array, m x k x 1 or p
-        Its noise, ``s`` of (3).
-    shrunk : Shrunk
-    precision : array, m x 1 or p
-    value : array of length m
-        The objective.
-    """
+class ScoredStates(AbstractStates):
+    """Fits with other scores: ``B`` of (1), `rotated`; ``x`` and ``s`` of (3), `b` and `noise`."""
 
     moments: Moments
     rotated: Array
-    b: Array
-    noise: Array
-    shrunk: Shrunk
-    precision: Array
-    value: Array
-
-    def __len__(self) -> int:
-        return len(self.value)
 
 
 class Point(NamedTuple):
@@ -352,7 +344,7 @@ def shrink_given(
     residual = np.maximum(model.diagonal + residual, 0.0)
     precision = model.noise.precision(residual)
     value = model.noise.value(precision, residual) + moments.term + shrunk.objective
-    return ScoredStates(moments, rotated, x, noise, shrunk, precision, value)
+    return ScoredStates(x, noise, shrunk, precision, value, moments, rotated)
 
 
 def _shrink_one_by_one(
@@ -416,20 +408,14 @@ def with_unit_scores(state: Any, given: Sequence[bool]) -> Any:
     """
     free = [prior.proper and not held for prior, held in zip(state.fitted, given, strict=True)]
     size = np.where(free, 1.0, np.sqrt(np.diagonal(state.moments.second)))
-    rows, pairs, seen = size[:, None], np.outer(size, size), state.moments.seen
-    if seen is not None:
-        seen = Seen(seen.second / pairs[:, :, None], seen.centre / rows)
-    second, weights, spread = (
-        matrix / pairs
-        for matrix in (state.moments.second, state.moments.weights, state.moments.spread)
-    )
+    rows = size[:, None]
     return state._replace(
         b=state.b * rows,
         mean=state.mean * rows,
         variance=state.variance * rows**2,
         noise=state.noise * rows,
         fitted=[g.rescaled(float(f)) for g, f in zip(state.fitted, size, strict=True)],
-        moments=Moments(second, weights, state.moments.term, spread, seen),
+        moments=state.moments.of(np.arange(len(size)), size),
     )
 
 
@@ -472,14 +458,13 @@ class ScoreSettings:
     """How fits with other score models go on."""
 
     rounding: float = 1e-12  # share of the objective by which it may seem to fall
-    behind: float = 0.02  # nats: a start that is behind the best by more than this,
-    hope: float = 5.0  # and so many times what it gained last, is given up
+    behind: float = 0.02  # as in `ClimbSettings`, where starts of a search differ by far more
 
 
 SETTINGS = ScoreSettings()
 
 
-def _upwards(
+def upwards(
     model: Model, scores: AbstractScores, start: Point, least: Any, product: Array | None = None
 ) -> ScoredStates:
     """Iterate; components one by one where the objective would fall below `least` otherwise."""
@@ -503,7 +488,7 @@ class _Going:
         self._model, self._scores = model, scores
         self.quiet = np.zeros(len(start.loadings), dtype=int)  # iterations that gained nothing
         self._radii = np.full(len(start.loadings), ClimbSettings.radius)  # of steps of the priors
-        self._stand_at(_upwards(model, scores, start, least))
+        self._stand_at(upwards(model, scores, start, least))
         self._trail = Trail(self._vectors, start.loadings[0].size)
 
     def _stand_at(self, states: ScoredStates) -> None:
@@ -573,7 +558,7 @@ def settle(
         converged = bool((going.quiet >= patience).all())
         if n_iter > 2 and len(going.states) > 1:
             behind = going.states.value.max() - going.states.value
-            lost = (behind > SETTINGS.behind + SETTINGS.hope * gain) | _repeats(going.states)
+            lost = (behind > SETTINGS.behind + ClimbSettings.hope * gain) | _repeats(going.states)
             if lost.any():
                 going.keep(~lost)
     best_first = np.argsort(-going.states.value, kind="stable")
@@ -603,56 +588,6 @@ def settle_apart(
     else:
         found.fill(moving, going.states)
     return found, ~np.isin(np.arange(len(found)), moving)
-
-
-def settle_growing(
-    covariance: AbstractCovariance,
-    model: Model,
-    scores: AbstractScores,
-    start: Point,
-    callback: Callback,
-    *,
-    tol: float,
-    max_iter: int,
-    first_tol: float,
-    settings: GrowthSettings = GrowthSettings(),
-) -> tuple[Climbed, Model]:
-    """Settle on a factor that grows, until an iteration with the whole covariance gains nothing.
-
-    Returned beside the states is the model with the factor that it has grown to.
-    """
-    states, _, used, ended = settle(
-        model, scores, start, callback, tol=first_tol, max_iter=max_iter, patience=1
-    )
-    reached = -np.inf
-    while used < max_iter and not ended:
-        states = states.take(slice(1))
-        point = point_of(states)
-        directions = point.loadings[0] * point.precision[0]
-        if not directions.any():
-            return Climbed(states, True, used), model
-        product = np.ascontiguousarray(covariance.matmul(directions.T).T)
-        new = _upwards(model, scores, point, states.value, product[None])
-        new = new if new.value[0] >= states.value[0] else states
-        gain, before = float(new.value[0] - states.value[0]), reached
-        states, used, reached = new, used + 1, float(new.value[0])
-        if callback(states):
-            break
-        if gain < tol or reached - before < tol:  # the factor is exact but for rounding
-            return Climbed(states, True, used), model
-        model = replace(model, factor=grown(model.factor, directions, product, settings))
-        states, _, n_iter, ended = settle(
-            model,
-            scores,
-            point_of(states),
-            callback,
-            tol=max(settings.inner_tol * tol, settings.inner_gain * gain),
-            max_iter=max_iter - used,
-            least=states.value,
-            patience=1,
-        )
-        used += n_iter
-    return Climbed(states, False, used), model
 
 
 def with_solved_priors(model: Model, states: ScoredStates, fitted: Any) -> ScoredStates:

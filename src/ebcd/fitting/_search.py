@@ -46,19 +46,17 @@ class SearchSettings:
     overlap: float = 0.05  # radians between components whose mirrored optimum is tried
 
 
+SETTINGS = SearchSettings()
+
+
 def search(
-    model: Model,
-    k: int,
-    rng: np.random.Generator,
-    tol: float,
-    callback: Callback,
-    settings: SearchSettings = SearchSettings(),
+    model: Model, k: int, rng: np.random.Generator, tol: float, callback: Callback
 ) -> States:
     """Return the best state that many starts lead to, roughly converged."""
     if k > 1 and model.shrinker.stand_in is not None:
         # a search with a cheap family; starts turn to the side of their priors
         cheap = replace(model, shrinker=SpikeSlabShrinker(make_family(model.shrinker.stand_in)))
-        found = search(cheap, k, rng, tol, callback, settings)
+        found = search(cheap, k, rng, tol, callback)
         starts = found.coordinates
         if not model.shrinker.sides.any():  # tails may be light, and loadings of even size
             principal = principal_coordinates(model, k)
@@ -67,47 +65,42 @@ def search(
             starts = np.concatenate([starts, [*turned, principal]])
         states = model.start(starts)
     else:
-        states = _screened(model, model.start(_starts(model, k, rng, settings)), k, settings)
-    best = look_around(model, states, tol, callback, settings)
+        states = model.start(_starts(model, k, rng))
+        if model.shrinker.light_tails:  # one iteration says which of them lead high
+            order = np.argsort(-states.value, kind="stable")
+            states = states.take(order[: _n_starts(model, k)])
+    best = look_around(model, states, tol, callback)
     # of several parents only a few pairs were tried; with one sign, others lead on, too
-    return look_around(model, best, tol, callback, settings) if _one_sign(model) else best
+    return look_around(model, best, tol, callback) if _one_sign(model) else best
 
 
-def _screened(model: Model, states: States, k: int, settings: SearchSettings) -> States:
-    """Keep the best starts if each costs much: one iteration says which of them lead high."""
-    if not model.shrinker.light_tails:
-        return states
-    order = np.argsort(-states.value, kind="stable")
-    return states.take(order[: _n_starts(model, k, settings)])
-
-
-def _starts(model: Model, k: int, rng: np.random.Generator, settings: SearchSettings) -> Array:
+def _starts(model: Model, k: int, rng: np.random.Generator) -> Array:
     """Return coordinates of starts: rotations of principal components; if k is 1, each of them."""
-    n_starts = _n_starts(model, k, settings)
+    n_starts = _n_starts(model, k)
     if k == 1:
         return principal_coordinates(model, min(n_starts, len(model.factor)))[:, None]
     principal = principal_coordinates(model, k)
     loadings = principal @ model.factor
-    starts = np.array(_rotations(model, loadings, n_starts, rng, settings)) @ principal
+    starts = np.array(_rotations(model, loadings, n_starts, rng)) @ principal
     if not _one_sign(model):
         return starts
-    return np.concatenate([starts, _one_sided(model, loadings, rng, settings)])
+    return np.concatenate([starts, _one_sided(model, loadings, rng)])
 
 
 def _rotations(
-    model: Model, loadings: Array, n_starts: int, rng: np.random.Generator, settings: SearchSettings
+    model: Model, loadings: Array, n_starts: int, rng: np.random.Generator
 ) -> list[Array]:
     """Return rotations of principal components to start from."""
     k = len(loadings)
     found = varimax(loadings)
     if k == 2:  # all rotations are angles, of which a quarter turn only swaps the components
-        return [found, *plane_rotations(min(n_starts - 1, settings.angles))]
+        return [found, *plane_rotations(min(n_starts - 1, SETTINGS.angles))]
     rotations = [np.eye(k), found]
     if model.shrinker.light_tails:
         # where varimax turns loadings of even size the wrong way, the opposite is right
         rotations.append(varimax(loadings, even=True))
-        n_starts *= settings.screened
-    n_random = n_starts - len(rotations) - (settings.one_sided if _one_sign(model) else 0)
+        n_starts *= SETTINGS.screened
+    n_random = n_starts - len(rotations) - (SETTINGS.one_sided if _one_sign(model) else 0)
     return [*rotations, *random_rotations(max(n_random, 0), k, rng)]
 
 
@@ -116,39 +109,31 @@ def _one_sign(model: Model) -> bool:
     return model.shrinker.cost == 1 and bool(model.shrinker.sides.any())
 
 
-def _one_sided(
-    model: Model, loadings: Array, rng: np.random.Generator, settings: SearchSettings
-) -> Array:
+def _one_sided(model: Model, loadings: Array, rng: np.random.Generator) -> Array:
     """Return coordinates of starts with random loadings on the side of their priors.
 
     Numbers are drawn for features in the order of their principal loadings, so that their own order
     makes no difference.
     """
-    draws = np.abs(rng.standard_normal((settings.one_sided, *loadings.shape)))
-    draws *= model.shrinker.sides[:, None] * (rng.random(draws.shape) >= settings.zeros)
+    draws = np.abs(rng.standard_normal((SETTINGS.one_sided, *loadings.shape)))
+    draws *= model.shrinker.sides[:, None] * (rng.random(draws.shape) >= SETTINGS.zeros)
     rows = _in_units_of_noise(model)
     by_size = np.argsort((loadings**2).sum(axis=0), kind="stable")
     return np.asarray(draws @ rows[:, by_size].T)
 
 
-def look_around(
-    model: Model,
-    states: States,
-    tol: float,
-    callback: Callback,
-    settings: SearchSettings = SearchSettings(),
-) -> States:
+def look_around(model: Model, states: States, tol: float, callback: Callback) -> States:
     """Let states climb, and mirrored optima with them, as far as it takes to find the best."""
-    large = states.b[0].size * model.shrinker.cost >= settings.patient_up_to
+    large = states.b[0].size * model.shrinker.cost >= SETTINGS.patient_up_to
     large &= not _one_sign(model)  # whose starts overtake each other late: up to 85 nats are missed
     climbed = climb(
         model,
         states,
         callback,
-        tol=max(settings.tol, settings.tol_ratio * tol),
-        max_iter=settings.max_iter * settings.rounds,
-        settings=ClimbSettings(behind=settings.given_up) if large else ClimbSettings(),
-        more=_Mirrors(model, settings),
+        tol=max(SETTINGS.tol, SETTINGS.tol_ratio * tol),
+        max_iter=SETTINGS.max_iter * SETTINGS.rounds,
+        settings=ClimbSettings(behind=SETTINGS.given_up) if large else ClimbSettings(),
+        more=_Mirrors(model),
     )
     best: States = climbed.states.take(slice(1))
     return best
@@ -160,26 +145,26 @@ class _Mirrors:
     That is when the best state is at rest and few others climb, which need not be waited for.
     """
 
-    def __init__(self, model: Model, settings: SearchSettings) -> None:
-        self._model, self._settings, self._rounds = model, settings, settings.rounds
+    def __init__(self, model: Model) -> None:
+        self._model, self._rounds = model, SETTINGS.rounds
         self._best, self._tried = -np.inf, list[Array]()
 
     def __call__(self, resting: list[States], climbing: States) -> States | None:
         """Return states that join in, if it is time for them."""
-        at, best = self._settings, max((rest.value.max() for rest in resting), default=-np.inf)
-        room = _n_starts(self._model, climbing.b.shape[1], at) // at.room
-        if self._rounds == 0 or best < self._best + at.tol or len(climbing) > room:
+        best = max((rest.value.max() for rest in resting), default=-np.inf)
+        room = _n_starts(self._model, climbing.b.shape[1]) // SETTINGS.room
+        if self._rounds == 0 or best < self._best + SETTINGS.tol or len(climbing) > room:
             return None
         if climbing.value.max(initial=-np.inf) > best:
             return None
         self._best, self._rounds = best, self._rounds - 1
         states = together(resting)
-        near = states.take(states.value > best - at.behind)
+        near = states.take(states.value > best - SETTINGS.behind)
         for tried in self._tried:
             near = near.take(~alike(near.coordinates, tried).any(axis=1))
-        near = near.take(slice(at.parents))
+        near = near.take(slice(SETTINGS.parents))
         self._tried.append(near.coordinates)
-        return _mirrored(self._model, near, at)
+        return _mirrored(self._model, near)
 
 
 def principal_coordinates(model: Model, k: int) -> Array:
@@ -209,22 +194,21 @@ def _in_units_of_noise(model: Model) -> Array:
     return np.asarray(model.factor / size)
 
 
-def _n_starts(model: Model, k: int, settings: SearchSettings) -> int:
+def _n_starts(model: Model, k: int) -> int:
     """Return how many states the size of the problem allows to climb together."""
     cost = k * model.factor.shape[1] * model.shrinker.cost
-    allowed = int(min(max(settings.entries // cost, settings.fewest), settings.most))
-    return allowed + settings.one_sided * _one_sign(model)
+    allowed = int(min(max(SETTINGS.entries // cost, SETTINGS.fewest), SETTINGS.most))
+    return allowed + SETTINGS.one_sided * _one_sign(model)
 
 
-def _mirrored(model: Model, states: States, settings: SearchSettings) -> States | None:
+def _mirrored(model: Model, states: States) -> States | None:
     """Hand the overlap of pairs of components from one to the other, the largest overlaps first."""
     means = states.shrunk.mean
     gram = means @ means.swapaxes(1, 2)
     angles = np.arctan2(gram, np.diagonal(gram, axis1=1, axis2=2)[:, None, :])
     angles *= 1 - np.eye(means.shape[1])
-    count = min(
-        int((np.abs(angles) > settings.overlap).sum()), _n_starts(model, means.shape[1], settings)
-    )
+    overlaps = int((np.abs(angles) > SETTINGS.overlap).sum())
+    count = min(overlaps, _n_starts(model, means.shape[1]))
     if count == 0:
         return None
     largest = np.argsort(-np.abs(angles), axis=None, kind="stable")[:count]

@@ -98,14 +98,10 @@ class Shrunk(Stack):
         """Join what was found for several components."""
         columns = zip(*(vars(item).values() for item in items), strict=True)
         mean, variance, fit, objective, *rest = columns
-        joined: list[Any] = [None if c[0] is None else np.concatenate(c, axis=1) for c in rest]
-        return Shrunk(
-            np.concatenate(mean, axis=1),
-            np.concatenate(variance, axis=1),
-            sum(fit),
-            sum(objective),
-            *joined,
-        )
+        joined: list[Any] = [
+            None if c[0] is None else np.concatenate(c, axis=1) for c in (mean, variance, *rest)
+        ]
+        return Shrunk(joined[0], joined[1], sum(fit), sum(objective), *joined[2:])
 
 
 class AbstractShrinker(ABC):
@@ -227,7 +223,9 @@ class SpikeSlabShrinker(AbstractShrinker):
         change = _change(b, mean, variance)
         fit = change.sum(axis=1)
         parts = fit[:, None] if noise.shape[1] == 1 else change
-        objective = at.value.reshape(m, k).sum(axis=1) + 0.5 * _in_units_of(noise, parts)
+        parts = parts.sum(axis=-1, keepdims=True) if noise.shape[-1] == 1 else parts
+        in_units_of_noise = (parts / noise**2).sum(axis=(1, 2))
+        objective = at.value.reshape(m, k).sum(axis=1) + 0.5 * in_units_of_noise
         step, spread = self._newton(at.gradient, at.hessian, log_weight)
         return Shrunk(
             mean,
@@ -272,7 +270,7 @@ class SpikeSlabShrinker(AbstractShrinker):
 
     def next_priors(self, states: Any, change: Any, radius: Array) -> Any:
         """Take the step, shortened in proportion to that of the scores, within bounds."""
-        at, b, noise = PriorSettings(), states.b, states.noise
+        at, b, noise = PriorSettings, states.b, states.noise
         longest = at.longest * radius[:, None, None] * np.array([2.0, 1.0])
         step = np.minimum(np.maximum(states.shrunk.step + change, -longest), longest)
         priors = states.shrunk.priors + step
@@ -315,7 +313,9 @@ class NormalMeansShrinker(AbstractShrinker):
 
     def begun(self, fitted: Sequence[FittedPrior]) -> Any:
         """Start from them."""
-        return _as_row(fitted)
+        row = np.empty((1, len(fitted)), dtype=object)
+        row[0] = list(fitted)
+        return row
 
     def shrink(self, b: Array, noise: Array, priors: Any, slopes: bool = False) -> Shrunk:
         """Solve a normal-means problem for each row."""
@@ -349,10 +349,9 @@ class NormalMeansShrinker(AbstractShrinker):
 
     def _solved(self, rows: Array, noise: Array, starts: list[Any]) -> Fits:
         """Solve the normal-means problems of one start, k x p; noise is 1 or k x 1 or p."""
-        if noise.shape == (1, 1):
-            return solve_columns(rows, noise[0, 0], self.priors, starts)
         if len(noise) == 1:
-            return solve_columns(rows, noise[0], self.priors, starts)
+            s = noise[0, 0] if noise.size == 1 else noise[0]
+            return solve_columns(rows, s, self.priors, starts)
         # in units of the noise of its component each has the same noise, if entries are complete
         units = [float(unit) for unit in np.sqrt((noise**2).mean(axis=1))]
         shared = noise[0] / units[0]
@@ -420,13 +419,6 @@ def side_of(prior: Prior) -> int:
     return PRIORS[prior.family if isinstance(prior, FittedPrior) else prior.name].side
 
 
-def _as_row(fitted: Sequence[FittedPrior]) -> Any:
-    """Return an array (1 x k) of objects."""
-    row = np.empty((1, len(fitted)), dtype=object)
-    row[0] = list(fitted)
-    return row
-
-
 def _change(b: Array, mean: Array, variance: Array) -> Array:
     """Return ``mean^2 - 2 b mean + variance``."""
     change = b * -2
@@ -434,9 +426,3 @@ def _change(b: Array, mean: Array, variance: Array) -> Array:
     change *= mean
     change += variance
     return np.asarray(change)
-
-
-def _in_units_of(noise: Array, change: Array) -> Array:
-    """Sum changes up over components and features, in units of the noise."""
-    change = change.sum(axis=-1, keepdims=True) if noise.shape[-1] == 1 else change
-    return np.asarray((change / noise**2).sum(axis=(1, 2)))

@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from ebcd._numerics import Array
 from ebcd.data import AbstractCovariance
 
-
-@dataclass(frozen=True)
-class VarimaxSettings:
-    """When the varimax rotation is found."""
-
-    steps: int = 200  # far more than it takes
-    accuracy: float = 1e-3  # of the rotation's entries: a climb follows
+_VARIMAX_STEPS = 200  # far more than it takes
+_VARIMAX_ACCURACY = 1e-3  # of the rotation's entries: a climb follows
 
 
 def given_start(loadings: Array, unit: Array) -> Array:
@@ -40,9 +33,7 @@ def varimax_start(loadings: Array) -> Array:
     return np.asarray(varimax(loadings) @ loadings)
 
 
-def varimax(
-    loadings: Array, settings: VarimaxSettings = VarimaxSettings(), *, even: bool = False
-) -> Array:
+def varimax(loadings: Array, *, even: bool = False) -> Array:
     """Return the rotation of loadings after which each has few large entries.
 
     With `even`, the criterion is minimised: entries are as even in size as can be. Three times the
@@ -51,7 +42,7 @@ def varimax(
     """
     rotation = np.eye(loadings.shape[0])
     largest = (loadings**2).sum(axis=0).max()
-    for _ in range(settings.steps):
+    for _ in range(_VARIMAX_STEPS):
         rotated = rotation @ loadings
         square = rotated**2
         target = rotated * (square - square.mean(axis=1, keepdims=True))
@@ -59,7 +50,7 @@ def varimax(
             target = 3 * largest * rotated - target
         left, _, right = np.linalg.svd(target @ loadings.T)
         last, rotation = rotation, left @ right
-        if np.abs(last - rotation).max() < settings.accuracy:
+        if np.abs(last - rotation).max() < _VARIMAX_ACCURACY:
             break
     return rotation
 

@@ -19,26 +19,23 @@ from ebcd.fitting._shrinkers import AbstractShrinker, Shrunk, Stack
 
 
 @dataclass(frozen=True)
-class States(Stack):
+class AbstractStates(Stack):
     """Where the fits from m starts stand, after the shrinkage and precision steps.
 
     Attributes
     ----------
-    coordinates : array, m x k x r
-        The scores.
     b : array, m x k x p
-        The data rotated to them.
-    noise : array, m x 1 x 1 or m x 1 x p
+        What is observed of the loadings: for the paper's scores, the data rotated to them.
+    noise : array, m x 1 or k x 1 or p
         Standard deviation of the noise of ``b`` that the shrinkage assumed.
     shrunk : Shrunk
         Posterior moments of the loadings, and the priors.
     precision : array, m x 1 or m x p
         Precision of the data that fits the residuals.
     value : array of length m
-        The ELBO.
+        The objective, which is the ELBO for the paper's scores.
     """
 
-    coordinates: Array
     b: Array
     noise: Array
     shrunk: Shrunk
@@ -47,6 +44,13 @@ class States(Stack):
 
     def __len__(self) -> int:
         return len(self.value)
+
+
+@dataclass(frozen=True)
+class States(AbstractStates):
+    """Fits with the paper's scores, as `coordinates` (m x k x r)."""
+
+    coordinates: Array
 
 
 @dataclass(frozen=True)
@@ -108,7 +112,7 @@ class Model:
         residual = np.maximum(self.diagonal + shrunk.fit, 0.0)
         new = self.noise.precision(residual)
         value = self.noise.value(new, residual) + shrunk.objective
-        return States(coordinates, b, noise, shrunk, new, value)
+        return States(b, noise, shrunk, new, value, coordinates)
 
     def nearest(self, directions: Array) -> Array:
         """Return coordinates of the scores ``X directions'``, which are not orthonormal yet."""
@@ -120,11 +124,8 @@ class Model:
         b = coordinates @ self.factor
         signs = self.shrinker.oriented(b)
         coordinates, b = signs * coordinates, signs * b
-        return self.shrink(coordinates, b, self.unexplained(b), priors)
-
-    def unexplained(self, b: Array) -> Array:
-        """Return the precision of what scores leave of the data, if nothing is shrunk."""
-        return self.noise.precision(np.maximum(self.diagonal - (b * b).sum(axis=1), 0.0))
+        unexplained = np.maximum(self.diagonal - (b * b).sum(axis=1), 0.0)
+        return self.shrink(coordinates, b, self.noise.precision(unexplained), priors)
 
 
 def _times(rows: Array, factor: Array) -> Array:

@@ -6,20 +6,14 @@ if the iteration were linear.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from ebcd._numerics import Array
 
-
-@dataclass(frozen=True)
-class TrailSettings:
-    """How iterations are combined."""
-
-    memory: int = 6  # iterations
-    ridge: float = 1e-10  # share of the changes: keeps the weights of the combination finite
+_MEMORY = 6  # iterations
+_RIDGE = 1e-10  # share of the changes: keeps the weights of their combination finite
 
 
 class Trail:
@@ -33,10 +27,10 @@ class Trail:
         How many entries of a vector have to come to rest, the first ones; the others follow.
     """
 
-    def __init__(self, like: Array, size: int, settings: TrailSettings = TrailSettings()) -> None:
-        shape = (len(like), settings.memory)
+    def __init__(self, like: Array, size: int) -> None:
+        shape = (len(like), _MEMORY)
         self._changes, self._results = np.empty((*shape, size)), np.empty((*shape, like.shape[1]))
-        self._count, self._ridge = 0, settings.ridge
+        self._count = 0
 
     def add(self, before: Array, after: Array, anew: Any) -> None:
         """Note an iteration, in place of the oldest; some of the starts begin `anew`."""
@@ -65,7 +59,7 @@ class Trail:
         gram = changes @ changes.swapaxes(1, 2)
         gram /= np.maximum(np.trace(gram, axis1=1, axis2=2), 1e-300)[:, None, None]
         h = gram.shape[1]
-        weights = np.linalg.solve(gram + self._ridge * np.eye(h), np.ones((h, 1)))
+        weights = np.linalg.solve(gram + _RIDGE * np.eye(h), np.ones((h, 1)))
         weights /= weights.sum(axis=1, keepdims=True)
         found = (weights.swapaxes(1, 2) @ results)[:, 0]
         change, result = changes[:, last], results[:, last]
