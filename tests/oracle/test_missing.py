@@ -178,3 +178,16 @@ def test_uncertainty_of_one_hole_is_nearly_that_of_none(scores):
     before, after = (EBCD(1, scores=scores).fit(data) for data in (X, hole))
     np.testing.assert_allclose(after.components_, before.components_, rtol=0.02, atol=0.005)
     np.testing.assert_allclose(after.components_sd_, before.components_sd_, rtol=0.03)
+
+
+@pytest.mark.parametrize("scores", SCORES)
+def test_one_hole_hardly_moves_weak_components_that_overlap(scores):
+    loadings = np.zeros((3, 40))
+    loadings[0, :20], loadings[1, 15:25], loadings[2, 32:36] = 1.0, [1.3, -1.3] * 5, 1.5
+    rng = np.random.default_rng(2)
+    X = rng.normal(size=(60, 3)) @ loadings + 1.5 * rng.normal(size=(60, 40))
+    hole = X.copy()
+    hole[0, 0] = np.nan
+    before, after = (EBCD(3, scores=scores).fit(data) for data in (X, hole))
+    np.testing.assert_allclose(after.components_, before.components_, rtol=0, atol=0.04)
+    np.testing.assert_allclose(after.explained_variance_, before.explained_variance_, rtol=0.01)

@@ -105,3 +105,14 @@ class TestBadInput:
     def test_fewer_than_components(self):
         with pytest.raises(ValueError, match="n_nonzero is 2, fewer than one for each of 3 comp"):
             USLPCA(3, n_nonzero=2).fit(draw())
+
+
+def test_without_zeros_they_are_principal_components_whatever_the_rounding():
+    X = draw(n=100, p=30)
+    model = USLPCA(2).fit(X)
+    _, d, right = np.linalg.svd(X / 10, full_matrices=False)
+    np.testing.assert_allclose(
+        np.abs(model.components_), np.abs(d[:2, None] * right[:2]), atol=1e-8
+    )
+    other = USLPCA(2).fit_covariance(X.T @ X / 100, n_samples=100)
+    np.testing.assert_allclose(other.components_, model.components_, atol=1e-8)

@@ -43,8 +43,8 @@ those of the fit, and further steps take up what the first has moved. A sample o
 ``sum_k l_kj^2 / (2 N)`` to the noise of the population (see `population` in `_scores`); it is all
 rows that fix lengths and rotation, so that this does not depend on ``n_j``. Estimated scores have
 the noise of complete data, plus what holes add to that of integrated ones. Fits to complete data do
-not go the step (4); ``x`` goes as much less far as there are rows without holes, so that it is that
-of complete data where hardly anything is missing.
+not go the step (4); loadings and ``x`` go as much less far as there are rows without holes, so that
+they are those of complete data where hardly anything is missing.
 
 What is known has to be that of the rows at hand. With ``I - E_j`` for ``K_j``, which it is on
 average, steps of the few rows of a feature are too short or too long by chance, and ``x`` is pulled
@@ -308,12 +308,14 @@ class IncompleteRows:
         fitted = [g.rescaled(float(f)) for g, f in zip(state.fitted, lengths, strict=True)]
         mean, variance = lengths[:, None] * state.mean, lengths[:, None] ** 2 * state.variance
         longer, shift = np.sqrt(1 + 1 / (mean**2 * precision).sum(axis=1)), shift_of(state)
+        whole = 1 - self.observed.holed.size / n
         for _ in range(3):  # two stay short of the truth, five go beyond
             before = mean
             x, noise, centre = self._scored(_point(mean, variance, precision, shift))
             rows = zip(fitted, x, np.sqrt(noise), strict=True)
             found = [prior.posterior(values, s) for prior, values, s in rows]
-            mean = np.array([posterior.mean for posterior in found])
+            step = np.array([posterior.mean for posterior in found]) - before
+            mean = before + (1 - whole) * step
             variance = np.array([posterior.sd**2 for posterior in found])
             shift = -(centre * mean).sum(axis=0)
         chance = 0.5 * (before**2).sum(axis=0)
@@ -321,7 +323,6 @@ class IncompleteRows:
         unknown = (before * (error @ before)).sum(axis=0)
         known = np.maximum(1 - np.diagonal(error), SETTINGS.accuracy)[:, None]
         complete = (1 / precision + unknown) / known
-        whole = 1 - self.observed.holed.size / n
         x = before + (x - before) * (1 - whole + whole / (complete * precision))
         if estimated:
             noise = np.maximum(noise - complete / n, 0.0)

@@ -31,7 +31,7 @@ class USLPCA(SparseDecomposition):
         Number of components.
     n_nonzero : int or None, default None
         Total number of non-zero loadings: at least one for each component, at most all of them
-        (None).
+        (None), which leads to the principal components.
     n_starts : int or "auto", default "auto"
         Number of starts, of which the best is kept: 50 for up to 100 features and 8 for more if
         "auto". They are features of large variance, principal components, also rotated, and random
@@ -109,7 +109,9 @@ class USLPCA(SparseDecomposition):
         method = METHODS["USLPCA"]
         number = min(self.n_nonzero or principal.size, principal.size)
         rng = as_generator(self.random_state, default=0)
-        starts = joint_starts(covariance, principal, self.n_starts, rng)
+        starts = principal[None]  # the best without zeros, as are all of its rotations
+        if number < principal.size:
+            starts = joint_starts(covariance, principal, self.n_starts, rng)
         fit = method.fit(covariance, (number,), starts, tol=self.tol, max_iter=self.max_iter)
         weights, b = rotate(covariance, fit.loadings)
         loadings = np.where(fit.loadings != 0, b, 0.0)
