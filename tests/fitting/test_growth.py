@@ -8,9 +8,9 @@ import pytest
 from ebcd import EBCD
 from ebcd.data import CovarianceMatrix
 from ebcd.fitting import _decompose
-from ebcd.fitting._climb import climb
+from ebcd.fitting._climb import Climber, climb
 from ebcd.fitting._decompose import SizeSettings, factor_of
-from ebcd.fitting._growth import Climber, climb_growing, grown
+from ebcd.fitting._growth import climb_growing, grown
 from ebcd.fitting._noise import NOISES
 from ebcd.fitting._shrinkers import SpikeSlabShrinker
 from ebcd.fitting._states import Model

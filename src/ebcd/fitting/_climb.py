@@ -20,12 +20,13 @@ model curves upwards they go to its border.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ebcd._numerics import Array
+from ebcd.fitting._rotation import inverse_root
 from ebcd.fitting._states import Model, States, together
 
 _NO_CURVATURE = 1e-30  # of a state all of whose components are empty: not to divide by zero
@@ -122,6 +123,33 @@ def climb(
     climbing = [states] if len(states) else []
     found = together(resting + climbing, np.concatenate([*at_rest, places]) if apart else None)
     return Climbed(found, not climbing, iteration + 1)
+
+
+class Climber:
+    """How fits with the paper's scores go on; see `_growth`."""
+
+    def __init__(self, callback: Callback, settings: ClimbSettings = ClimbSettings()) -> None:
+        self.callback, self.settings = callback, settings
+
+    def iterated(self, model: Model, states: States, directions: Array, product: Array) -> States:
+        """Do a plain iteration, given ``L T`` and ``L T S``."""
+        b = inverse_root(directions @ product.T) @ product
+        priors = states.shrunk.priors
+        return model.shrink(states.coordinates, b[None], states.precision, priors)
+
+    def within(
+        self, model: Model, states: States, directions: Array, tol: float, max_iter: int
+    ) -> Climbed:
+        """Climb in a factor that is exact for the directions that an iteration began with."""
+        # directions that were left out as rounding cost a little, which a climb could not make up
+        # for in steps that must not fall, so it starts from the value within the factor
+        begun = model.at(model.nearest(directions[None]), states.precision, states.shrunk.priors)
+        found = climb(
+            model, begun, self.callback, tol=tol, max_iter=max_iter, settings=self.settings
+        )
+        if found.states.value[0] >= states.value[0]:
+            return found
+        return found._replace(states=replace(states, coordinates=begun.coordinates))
 
 
 def _repeats(states: States, resting: list[States], same: float) -> Any:

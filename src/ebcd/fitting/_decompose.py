@@ -10,10 +10,10 @@ import numpy as np
 
 from ebcd._numerics import Array
 from ebcd.data import AbstractCovariance
-from ebcd.fitting._climb import Callback, Climbed, ClimbSettings, climb
+from ebcd.fitting._climb import Callback, Climbed, Climber, ClimbSettings, climb
 from ebcd.fitting._components import Standardized
 from ebcd.fitting._greedy import Begin, greedy_components
-from ebcd.fitting._growth import Climber, climb_growing, grown
+from ebcd.fitting._growth import climb_growing, grown
 from ebcd.fitting._noise import AbstractNoise
 from ebcd.fitting._progress import Monitor
 from ebcd.fitting._rotation import NEGLIGIBLE

@@ -20,9 +20,9 @@ import numpy as np
 
 from ebcd._numerics import Array
 from ebcd.data import AbstractCovariance
-from ebcd.fitting._climb import Callback, Climbed, ClimbSettings, climb
-from ebcd.fitting._rotation import NEGLIGIBLE, inverse_root
-from ebcd.fitting._states import Model, States
+from ebcd.fitting._climb import Climbed
+from ebcd.fitting._rotation import NEGLIGIBLE
+from ebcd.fitting._states import Model
 
 
 @dataclass(frozen=True)
@@ -35,33 +35,6 @@ class GrowthSettings:
 
 
 SETTINGS = GrowthSettings()
-
-
-class Climber:
-    """How fits with the paper's scores go on; see `climb_growing`."""
-
-    def __init__(self, callback: Callback, settings: ClimbSettings = ClimbSettings()) -> None:
-        self.callback, self.settings = callback, settings
-
-    def iterated(self, model: Model, states: States, directions: Array, product: Array) -> States:
-        """Do a plain iteration, given ``L T`` and ``L T S``."""
-        b = inverse_root(directions @ product.T) @ product
-        priors = states.shrunk.priors
-        return model.shrink(states.coordinates, b[None], states.precision, priors)
-
-    def within(
-        self, model: Model, states: States, directions: Array, tol: float, max_iter: int
-    ) -> Climbed:
-        """Climb in a factor that is exact for the directions that an iteration began with."""
-        # directions that were left out as rounding cost a little, which a climb could not make up
-        # for in steps that must not fall, so it starts from the value within the factor
-        begun = model.at(model.nearest(directions[None]), states.precision, states.shrunk.priors)
-        found = climb(
-            model, begun, self.callback, tol=tol, max_iter=max_iter, settings=self.settings
-        )
-        if found.states.value[0] >= states.value[0]:
-            return found
-        return found._replace(states=replace(states, coordinates=begun.coordinates))
 
 
 def climb_growing(
