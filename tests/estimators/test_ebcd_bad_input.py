@@ -1,5 +1,6 @@
 """Bad input gives clear errors; legal degenerate input gives finite results."""
 
+import datetime as dt
 import warnings
 
 import numpy as np
@@ -177,6 +178,12 @@ WAYS_IN = {
 def test_dates_are_no_numbers(way, dates):
     with pytest.raises((ValueError, TypeError), match=r"dates or times|real numbers|datetime"):
         WAYS_IN[way](dates)
+
+
+def test_dates_of_python_are_named():
+    rows = [[dt.date(2020, 1, day), 1.0] for day in range(1, 9)]
+    with pytest.raises(ValueError, match="dates or times"):
+        EBCD(1).fit(rows)
 
 
 class TestColumns:

@@ -83,6 +83,7 @@ def real_matrix(x: Any) -> Any:
         columns = (np.asarray(x[name], dtype=object) for name in x.columns) if is_frame else ()
         if is_frame and (odd := first_text(x.columns, columns)) is not None:
             raise _not_numbers(odd[0], repr(odd[1])) from None
+        refuse_times(x)
         raise
     refuse_times(x)
     return matrix

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from datetime import date, timedelta
 from typing import Any, Self
 
 import numpy as np
@@ -52,10 +53,8 @@ def refuse_times(x: Any, name: str = "X") -> None:
     """Refuse dates and times, of which NumPy would make numbers."""
     cells = np.asarray(x) if isinstance(x, list | tuple) else x
     kind = getattr(getattr(cells, "dtype", None), "kind", None)
-    if kind in ("m", "M") or (
-        kind == "O"
-        and any(isinstance(cell, np.datetime64 | np.timedelta64) for cell in np.ravel(cells))
-    ):
+    times = np.datetime64 | np.timedelta64 | date | timedelta
+    if kind in ("m", "M") or (kind == "O" and any(isinstance(c, times) for c in np.ravel(cells))):
         raise ValueError(
             f"{name} must hold numbers, but holds dates or times; drop them, or encode them as "
             "numbers"
