@@ -53,9 +53,9 @@ class ClimbSettings:
 
 
 class Climbed(NamedTuple):
-    """States after a climb, the best first; whether all came to rest; after how long; was it ended.
+    """States after a climb, the best first; whether all came to rest; after how many iterations.
 
-    That is what a callback does.
+    `ended` is whether the callback ended it.
     """
 
     states: Any

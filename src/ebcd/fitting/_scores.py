@@ -145,10 +145,10 @@ class OrthogonalScores(AbstractScores):
 class UncorrelatedScores(OrthogonalScores):
     """Relaxed scores whose correlations are left at zero, the mean of their prior.
 
-    Let the data know a correlation with variance v, if it has a prior of variance ``1/n``. Then to
-    estimate it raises the objective by ``1 / (2 n v)`` on average. Where that is less than a half,
-    the prior says more than the data, and a small error of the priors of the loadings (dense
-    loadings, say, can look a little sparser when scores are correlated) outweighs what is known.
+    Suppose the data determine a correlation with variance v, and its prior has variance ``1/n``.
+    Estimating it then raises the objective by ``1 / (2 n v)`` on average. Where that is below half
+    a nat, the prior says more than the data, and small errors of the priors for the loadings decide
+    (dense loadings, for example, look a little sparser if scores are correlated).
     """
 
     def lengths(self, loadings: Array, precision: Array, moments: Moments) -> Array:
