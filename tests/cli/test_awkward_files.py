@@ -247,7 +247,7 @@ def test_missing_cells(tmp_path):
     assert (summary["n_samples"], len(names), summary["n_missing"]) == (ROWS, 6, 3)
     report = (tmp_path / "out" / "report.md").read_text(encoding="utf-8")
     assert report.count(" missing") == 1
-    assert "3 cells (1.2%) missing: gamma (2), epsilon (1)." in report
+    assert "3 cells (1.2%) are missing: gamma (2), epsilon (1)." in report
     again = run("fit", path, "-o", tmp_path / "again", "-k", 2, "--start", "svd")
     assert "note: 3 cells are missing (1.2% of all); the others are used" in again.stderr
     scores = run("transform", tmp_path / "out", path)

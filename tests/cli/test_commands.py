@@ -575,7 +575,7 @@ def test_bootstrap_intervals(bootstrapped):
 def test_report_says_that_intervals_are_from_a_bootstrap(bootstrapped):
     out, _ = bootstrapped
     text = (out / "report.md").read_text(encoding="utf-8")
-    assert "are 95% bootstrap intervals of the population" in text
+    assert "are 95% bootstrap intervals for the population" in text
     assert "shorter than these" in text  # with the scores of the paper
     page = (out / "report.html").read_text(encoding="utf-8")
     assert '"interval": "95% bootstrap interval"' in page

@@ -313,7 +313,7 @@ def test_bootstrap_intervals_and_a_weak_component(page, tmp_path, employment):
     page.open(
         write_report(weak, tmp_path / "r.html", feature_names=names, bootstrap_intervals=ends)
     )
-    assert "95% bootstrap interval of the population" in page.one("#bar-legend").text
+    assert "95% bootstrap interval for the population" in page.one("#bar-legend").text
     notes = [caption.text for caption in page.all("#bars figcaption")]
     assert ["does not stand out from noise" in note for note in notes] == [False, False, True]
     faint = "return getComputedStyle(arguments[0]).fillOpacity"

@@ -130,7 +130,7 @@ def test_the_data_come_first(tmp_path):
     page = write_report(EBCD(1).fit(X), tmp_path / "a.html", X=X, feature_names=list("abcdef"))
     text = page.with_suffix(".md").read_text("utf-8")
     assert text.index("## The data") < text.index("## What was fitted")
-    assert "- 200 rows of 6 features, no cell is missing.\n" in text
+    assert "- 200 rows of 6 features; no cell is missing.\n" in text
     assert "- Constant, so not part of any component: d.\n" in text
     assert "so a few extreme values have a large influence: e (+" in text
     assert re.search(r"Largest correlations: [abc] and [abc] \(0\.9", text)
@@ -143,7 +143,7 @@ def test_missing_cells_are_counted(tmp_path, X):
     holes[3, 4] = holes[:2, 7] = np.nan
     page = write_report(EBMF(1).fit(holes), tmp_path / "a.html", X=holes)
     text = page.with_suffix(".md").read_text("utf-8")
-    assert "50 rows of 20 features, 3 cells (0.3%) missing: x7 (2), x4 (1)." in text
+    assert "50 rows of 20 features; 3 cells (0.3%) are missing: x7 (2), x4 (1)." in text
     pairs = Background.of(EBMF(1).fit(holes), holes)
     both = ~np.isnan(holes[:, [4, 7]]).any(axis=1)
     i, j = (int(np.flatnonzero(pairs.chosen == k)[0]) for k in (4, 7))

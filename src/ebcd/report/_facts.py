@@ -121,7 +121,7 @@ class Facts:
         if scope is None:
             return ""
         population = self.drawn or scope.words == "about the population"
-        return " of the population" if population else ", given the scores"
+        return " for the population" if population else ", given the scores"
 
     @property
     def settings(self) -> dict[str, str]:
@@ -141,7 +141,7 @@ class Facts:
         noise = float(np.mean(self.model.noise_variance_))
         rows = {**self.settings, "noise variance": f"{noise:.4g}"}
         if self.path is not None:
-            rows[self.path_name] = f"{self.path[-1]:.8g}"
+            rows[self.path_name] = f"{self.path[-1]:.8g}".replace("-", "−")
         return rows
 
     @property

@@ -158,9 +158,8 @@ def _end(facts: Facts) -> str:
 def data(facts: Facts) -> list[str]:
     """Describe the data: their size, and columns that stand out."""
     known, names = facts.background, facts.names
-    lines = [f"{count(facts.model.n_samples_, 'row')} of {count(len(names), 'feature')}."]
-    if known.missing.size:
-        lines[0] = f"{lines[0][:-1]}, {_missing(known.missing, facts.model.n_samples_, names)}."
+    both = f"{count(facts.model.n_samples_, 'row')} of {count(len(names), 'feature')}"
+    lines = [f"{both}{_missing(known.missing, facts.model.n_samples_, names)}."]
     if facts.model.center and hasattr(facts.model, "mean_"):
         scaled = getattr(facts.model, "scale", False)
         also = ", and features were divided by their standard deviations" if scaled else ""
@@ -182,13 +181,16 @@ def data(facts: Facts) -> list[str]:
 
 
 def _missing(missing: Array, rows: int, names: list[str]) -> str:
+    if not missing.size:
+        return ""
     if not missing.any():
-        return "no cell is missing"
+        return "; no cell is missing"
     most = np.argsort(-missing, kind="stable")[: np.count_nonzero(missing)]
     cells = count(int(missing.sum()), "cell")
+    verb = "is" if missing.sum() == 1 else "are"
     share = percent(missing.sum() / (rows * len(names)))
     few = listed([f"{names[j]} ({int(missing[j]):,})" for j in most])
-    return f"{cells} ({share}) missing: {few}"
+    return f"; {cells} ({share}) {verb} missing: {few}"
 
 
 def _correlated(facts: Facts) -> list[str]:

@@ -3,13 +3,11 @@
 const HEAD = 40;
 
 function drawCorrelations() {
-  const made = figure({
-    title: "Correlations",
-    note: `${data.correlated.length} of ${counted(header.features.all)} features`,
-    file: "correlations",
-  });
-  byId("correlations").replaceChildren(made.frame);
   const count = data.correlated.length;
+  const all = header.features.all;
+  const note = `${count < all ? `${count} of ` : ""}${counted(all)} features`;
+  const made = figure({ title: "Correlations", note, file: "correlations" });
+  byId("correlations").replaceChildren(made.frame);
   const width = widthOf(made.plot);
   const named = count <= 20;
   const widest = Math.max(...data.correlated.map((name) => textWidth(name)));

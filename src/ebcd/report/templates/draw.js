@@ -56,6 +56,7 @@ function ticks(from, to, count) {
   const step = power * [1, 2, 5, 10].find((nice) => nice * power >= rough * 0.999);
   const first = Math.ceil(from / step - 1e-9);
   const last = Math.floor(to / step + 1e-9);
+  if (last <= first && count < 4) return ticks(from, to, count + 1); // one mark is no scale
   return range(Math.max(last - first + 1, 0)).map((i) =>
     Number(((first + i) * step).toPrecision(12)),
   );
@@ -106,7 +107,8 @@ function table(kind, heads, count, cells, rowKind = () => null) {
   const head = html("tr", {}, ...heads.map((text) => html("th", { scope: "col" }, text)));
   const rows = range(count).map((k) => {
     const numbers = cells(k).map((text) => html("td", {}, text));
-    return html("tr", { class: rowKind(k) }, html("th", { scope: "row" }, called(k)), ...numbers);
+    const name = called(k).replace("component ", ""); // as the column is called
+    return html("tr", { class: rowKind(k) }, html("th", { scope: "row" }, name), ...numbers);
   });
   return html("table", { class: kind }, html("thead", {}, head), html("tbody", {}, ...rows));
 }
