@@ -7,6 +7,12 @@ from matplotlib.colors import to_hex
 from matplotlib.text import Text
 
 
+def drawn(model):
+    """Loadings of the scaled data: in its own units one feature may hide all the others."""
+    scaled = "scale" in model.get_params() and model.scale
+    return model.components_ / model.scale_ if scaled else model.components_
+
+
 def texts(figure):
     """Return every text that is drawn, with its box in pixels."""
     figure.canvas.draw()

@@ -80,6 +80,18 @@ def test_bars_and_order(data):
     assert_readable(plots.compare(long)[0, 0].figure)
 
 
+def test_features_in_other_units(data):
+    seen = []
+    for units in (1.0, np.geomspace(1e6, 1, data.shape[1])):
+        models = [EBCD(2, scale=True).fit(data * units), SPC(2, scale=True).fit(data * units)]
+        axes = plots.compare(models)
+        assert axes[1, 0].get_xlabel() == "loading (of the scaled data)"
+        cosines = [ax.get_title()[-4:] for ax in axes.ravel()]
+        sizes = [float(f"{np.abs(bars(ax)[0]).max():.4g}") for ax in axes.ravel()]
+        seen.append(sorted(zip(cosines, sizes, strict=True)))  # their order is another one
+    assert seen[0] == seen[1]
+
+
 def test_fewer_components_and_equal_names(data):
     axes = plots.compare([EBCD(2).fit(data), EBCD(1).fit(data), EBCD(2).fit(data)])
     assert [ax.get_title().split("\n")[0] for ax in axes[0]] == ["EBCD", "EBCD 2", "EBCD 3"]

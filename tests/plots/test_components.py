@@ -6,7 +6,7 @@ import pytest
 pytest.importorskip("matplotlib")
 
 from matplotlib import pyplot as plt
-from pictures import assert_readable, bars, labels
+from pictures import assert_readable, bars, drawn, labels
 
 from ebcd import EBCD, PenalizedPCA, plots
 
@@ -20,7 +20,7 @@ def intervals(ax):
 
 
 def expected(model, k, n):
-    loadings = model.components_[k]
+    loadings = drawn(model)[k]
     chosen = sorted(range(loadings.size), key=lambda j: -abs(loadings[j]))[:n]
     return sorted((j for j in chosen if loadings[j] != 0), key=lambda j: -loadings[j])
 
@@ -32,7 +32,7 @@ class TestBars:
         for k, ax in enumerate(axes):
             chosen = expected(model, k, 20)
             lengths, _ = bars(ax)
-            np.testing.assert_array_equal(lengths, model.components_[k, chosen])
+            np.testing.assert_array_equal(lengths, drawn(model)[k, chosen])
             assert labels(ax) == [f"x{j}" for j in chosen]
             share = f"{100 * model.explained_variance_ratio_[k]:.1f}%"
             assert ax.get_title() == f"component {k} ({share} of variance)"
@@ -72,8 +72,9 @@ class TestIntervals:
         if not hasattr(model, "lfsr_"):
             assert len(ax.collections) == 0
             return
-        ends = model.credible_intervals(probability)[:, 0, expected(model, 0, 20)].T
-        np.testing.assert_allclose(intervals(ax), ends, rtol=1e-9, atol=1e-12)
+        units = model.components_[0] / drawn(model)[0]
+        ends = (model.credible_intervals(probability)[:, 0] / units)[:, expected(model, 0, 20)]
+        np.testing.assert_allclose(intervals(ax), ends.T, rtol=1e-9, atol=1e-12)
         about = ", given the scores" if isinstance(model, EBCD) else ""
         assert f"{100 * probability:g}% credible intervals{about}" in ax.get_xlabel()
 

@@ -11,7 +11,7 @@ pytest.importorskip("matplotlib")
 
 import matplotlib as mpl
 from matplotlib import pyplot as plt
-from pictures import assert_readable, labels
+from pictures import assert_readable, drawn, labels
 
 import ebcd
 from ebcd import EBCD, PenalizedPCA, plots
@@ -148,20 +148,20 @@ class TestHeatmap:
 
     def test_small(self, model):
         ax = plots.heatmap(model, sort=False)
-        np.testing.assert_array_equal(self.image(ax), model.components_.T)
+        np.testing.assert_array_equal(self.image(ax), drawn(model).T)
         assert labels(ax) == [f"x{j}" for j in range(15)]
         low, high = ax.images[0].get_clim()
-        assert high == -low == np.abs(model.components_).max()
+        assert high == -low == np.abs(drawn(model)).max()
 
     def test_sorted(self, ebcd_model):
         model, ax = ebcd_model, plots.heatmap(ebcd_model)
         assert_readable(ax.figure)
         order = [int(label[1:]) for label in labels(ax)]
         assert sorted(order) == list(range(15))
-        np.testing.assert_array_equal(self.image(ax), model.components_.T[order])
-        home = np.abs(model.components_).argmax(axis=0)[order]
+        np.testing.assert_array_equal(self.image(ax), drawn(model).T[order])
+        home = np.abs(drawn(model)).argmax(axis=0)[order]
         assert (np.diff(home) >= 0).all()
-        values = model.components_[home, order]
+        values = drawn(model)[home, order]
         assert (np.diff(values)[np.diff(home) == 0] <= 0).all()
 
     def test_no_used_loading_is_lost(self, wide):

@@ -142,7 +142,7 @@ def shrinkage(model: Any, *, components: Sequence[int] | None = None, ax: Any = 
         return style.say_nothing_found(axes, model)
     curves = {f"component {k}": model._shrinkage(k) for k in which}
     limit = max(map(_limit, curves.values()))
-    axes.set_xlabel("observed loading" + (" (scaled data)" if getattr(model, "scale", 0) else ""))
+    axes.set_xlabel(f"observed loading{model._of_scaled()}")
     _draw_curves(axes, curves, -limit, limit)
     return axes
 
@@ -253,7 +253,7 @@ def stability(model: Any, shares: Any, *, ax: Any = None) -> Axes:
     often = heights >= OFTEN
     axes.bar(range(heights.size), 100 * heights, color=np.where(often, style.BLUE, style.GREY))
     axes.axhline(100 * OFTEN, color=style.INK, linewidth=0.8, linestyle=":")
-    axes.set(ylabel="% of halves of the rows", ylim=(0, 102))
+    axes.set(ylabel="found again (% of halves)", ylim=(0, 102))
     axes.set_xlim(-0.6, max(heights.size, 3) - 0.4)
     axes.set_title(f"{often.sum()} of {heights.size} found again in {OFTEN:.0%} or more")
     axes.title.set_fontsize("medium")

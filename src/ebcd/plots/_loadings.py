@@ -35,8 +35,9 @@ def components(
     """Draw the largest loadings of components as bars, with credible intervals.
 
     Bars are sorted from the most positive to the most negative; grey ones have no clear sign.
-    Loadings that are exactly zero are omitted. Methods without uncertainties (penalised PCA and
-    most peers) have neither intervals nor grey bars.
+    Loadings that are exactly zero are omitted. With ``scale=True`` loadings are those of the scaled
+    data; otherwise features with large units would hide the others. Methods without uncertainties
+    (penalised PCA and most peers) have neither intervals nor grey bars.
 
     Parameters
     ----------
@@ -75,7 +76,8 @@ def components(
     names = model._feature_names(feature_names)
     several = component is None or bool(np.ndim(component))
     which = style.checked_components(model, component if several else [component])
-    chosen = [_largest(np.abs(row), row, n) for row in model.components_[which]]
+    loadings = style.loadings(model)
+    chosen = [_largest(np.abs(row), row, n) for row in loadings[which]]
     height = 1.1 + 0.23 * max([6, *(features.size for features in chosen)])
     width = 3.3 + 0.09 * style.longest(names[j] for features in chosen for j in features)
     if several:
@@ -86,9 +88,9 @@ def components(
         style.say_nothing_found(axes[0], model)
     for k, features, panel in zip(which, chosen, np.ravel(axes), strict=False):
         if hasattr(model, "lfsr_"):
-            ends = model._intervals(k, features, probability)
-            _draw_intervals(panel, *ends)
-        _draw_bars(panel, model.components_[k], features, _unclear(model, k, level))
+            units = np.broadcast_to(model._units, loadings[k].shape)[features]
+            _draw_intervals(panel, *np.divide(model._intervals(k, features, probability), units))
+        _draw_bars(panel, loadings[k], features, _unclear(model, k, level))
         style.name_features(panel, names, features)
         panel.set_ylim(features.size - 0.4, -0.6)
         panel.set_title(style.share(model, k), fontsize="medium")
@@ -116,7 +118,7 @@ def _caption(
     if _unclear(model, k, level)[features].any():
         notes.append(f"grey: lfsr > {level:g}")
     lines = ";\n".join(notes)  # narrow panels have no room for one line
-    return f"loading\n({lines})" if notes else "loading"
+    return f"loading{model._of_scaled()}" + (f"\n({lines})" if notes else "")
 
 
 def _unclear(model: Any, k: int, level: float) -> NDArray[np.bool_]:
@@ -169,7 +171,8 @@ def compare(
     Each row is a component of the first estimator, each column an estimator. Components of the
     others are matched to those of the first so that the sum of absolute cosines is largest, and
     take the same sign. All methods scale scores to a mean square of one, so that loadings are
-    comparable.
+    comparable. If the first estimator has ``scale=True``, loadings of all are those of the data
+    that it scaled.
 
     Parameters
     ----------
@@ -226,7 +229,7 @@ def compare(
         title = f"{fill(style.short(name), 24)}\n{panel.get_title()}"
         panel.set_title(title, fontsize="medium", parse_math=False)
     for panel in axes[-1]:
-        panel.set_xlabel("loading", fontsize="small")
+        panel.set_xlabel(f"loading{first._of_scaled()}", fontsize="small")
     return axes
 
 
@@ -256,11 +259,12 @@ def _matched(first: Any, model: Any) -> tuple[NDArray[np.intp], Array, Array]:
 
     That is: its number, -1 if there is none; its loadings, with the same sign; and its cosine.
     """
-    cosines = unit_rows(first.components_) @ unit_rows(model.components_).T
+    ours, found = (one.components_ / first._units for one in (first, model))
+    cosines = unit_rows(ours) @ unit_rows(found).T
     mine, theirs = linear_sum_assignment(-np.abs(cosines))
-    numbers, loadings = np.full(len(cosines), -1), np.zeros(first.components_.shape)
+    numbers, loadings = np.full(len(cosines), -1), np.zeros(ours.shape)
     numbers[mine], signs = theirs, np.where(cosines[mine, theirs] < 0, -1.0, 1.0)
-    loadings[mine] = signs[:, None] * model.components_[theirs]
+    loadings[mine] = signs[:, None] * found[theirs]
     nearest = np.zeros(len(cosines))
     nearest[mine] = np.abs(cosines[mine, theirs])
     return numbers, loadings, nearest
@@ -290,6 +294,8 @@ def heatmap(
 ) -> Axes:
     """Draw the loadings of all components as a heat map, one feature per row.
 
+    With ``scale=True`` loadings are those of the scaled data.
+
     Up to 60 features are all drawn, with their names. If there are more, only those used by some
     component are drawn (local false sign rate at most `level`, or not zero if a method has no such
     rate). If they outnumber the pixels, neighbours share a row, which shows the largest of their
@@ -317,7 +323,8 @@ def heatmap(
     """
     style.check_model(model)
     names = model._feature_names(feature_names)
-    rows = _heatmap_rows(model, sort, level)
+    loadings = style.loadings(model)
+    rows = _heatmap_rows(model, loadings, sort, level)
     labelled = model.n_features_in_ <= style.NAMED
     width = 2.6 + 0.45 * min(model.n_components_, 20) + 1.4 * labelled
     axes = style.one_axes(ax, width, max(1.2 + 0.22 * rows.size, 3.0) if labelled else 6.0)
@@ -325,10 +332,11 @@ def heatmap(
         return style.say_nothing_found(axes, model)
     if rows.size == 0:
         return style.say(axes, f"no loading with lfsr <= {level:g}")
-    image, together = _strongest(model.components_.T[rows], axes.get_window_extent().height)
+    image, together = _strongest(loadings.T[rows], axes.get_window_extent().height)
     # a few loadings of many features may be beyond the end of the colours
     limit = np.quantile(np.abs(image[image != 0]), 1.0 if labelled else 0.98)
-    _draw_image(axes, image, -limit, limit, ("negative", "middle", "positive"), "loading", labelled)
+    label, colours = f"loading{model._of_scaled()}", ("negative", "middle", "positive")
+    _draw_image(axes, image, -limit, limit, colours, label, labelled)
     if labelled:
         style.name_features(axes, names, rows)
     else:
@@ -353,7 +361,7 @@ def _draw_image(
     ax.tick_params(length=0)
 
 
-def _heatmap_rows(model: Any, sort: bool, level: float) -> NDArray[np.intp]:
+def _heatmap_rows(model: Any, loadings: Array, sort: bool, level: float) -> NDArray[np.intp]:
     """Return the features to draw, in order."""
     rows = np.arange(model.n_features_in_)
     if model.n_components_ == 0:
@@ -362,8 +370,8 @@ def _heatmap_rows(model: Any, sort: bool, level: float) -> NDArray[np.intp]:
         used = model.lfsr_ <= level if hasattr(model, "lfsr_") else model.components_ != 0
         rows = rows[used.any(axis=0)]
     if sort:
-        home = np.abs(model.components_[:, rows]).argmax(axis=0)
-        rows = rows[np.lexsort((-model.components_[home, rows], home))]
+        home = np.abs(loadings[:, rows]).argmax(axis=0)
+        rows = rows[np.lexsort((-loadings[home, rows], home))]
     return rows
 
 

@@ -140,7 +140,7 @@ def biplot(
     names = model._feature_names(feature_names)
     values = _scores(model, X)[:, which]
     axes = _scatter(style.one_axes(ax, 7.0, 5.4), model, which, values, color_by, "color_by")
-    arrows = (model.components_ / model._units)[which].T
+    arrows = style.loadings(model)[which].T
     size = np.linalg.norm(arrows, axis=1)
     longest = np.argsort(-size, kind="stable")[: min(n, np.count_nonzero(size))]
     most = np.abs(arrows).max(axis=0, initial=1e-300)

@@ -79,6 +79,11 @@ def row_of_panels(ax: Any, count: int, width: float, height: float) -> NDArray[A
     return axes[:count]
 
 
+def loadings(model: Any) -> Array:
+    """Return the loadings to draw, in units in which features can be compared."""
+    return np.asarray(model.components_ / model._units)
+
+
 def share(model: Any, k: int) -> str:
     """Return the title of a component: its number and its share of the variance."""
     return f"component {k} ({100 * model.explained_variance_ratio_[k]:.1f}% of variance)"
