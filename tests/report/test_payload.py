@@ -173,7 +173,7 @@ def test_uncertainties_of_many_loadings(tmp_path, monkeypatch, settings):
 
 
 def test_too_many_features_leave_the_largest(tmp_path, model, data, monkeypatch):
-    monkeypatch.setattr(_page, "SETTINGS", PageSettings(loadings=20, scores=20))
+    monkeypatch.setattr(_page, "SETTINGS", PageSettings(numbers=20))
     page = write_report(model, tmp_path / "report.html", X=data).read_text(encoding="utf-8")
     header, found = unpack(page)
     share = np.abs(model.components_ / np.linalg.norm(model.components_, axis=1)[:, None])
@@ -266,7 +266,7 @@ def test_groups_to_colour_by(tmp_path, model, data):
 
 
 def test_groups_follow_the_rows_that_are_kept(tmp_path, model, data, monkeypatch):
-    monkeypatch.setattr(_page, "SETTINGS", PageSettings(scores=20))
+    monkeypatch.setattr(_page, "SETTINGS", PageSettings(numbers=20))
     page = write_report(model, tmp_path / "a.html", X=data, color_by=np.arange(40))
     header, found = unpack(page.read_text(encoding="utf-8"))
     assert header["groups"] == [{"name": "group", "categories": None}]

@@ -8,7 +8,9 @@ from typing import Any
 
 from ebcd._parameters import printable
 
-LISTED, _ROWS, _NAME_LENGTH = 6, 20, 40  # what fits on a screen; the first in summaries, too
+AT_ONCE = 6  # features, or components, that a person can take in at a glance
+LABELLED = 20  # components up to which each has a row of its own, or a label in a plot
+_NAME_LENGTH = 40
 _CELL = "text-align:left;vertical-align:top;padding:.2em .8em .2em 0"
 
 
@@ -18,11 +20,11 @@ def components_table(model: Any, title: str, notes: Sequence[str]) -> str:
     counted = "lfsr &lt; 0.05" if hasattr(model, "lfsr_") else "not zero"
     head = ["", "variance", f"loadings,<br>{counted}", "largest"]
     head += ["prior"] if hasattr(model, "priors_") else []
-    rows = [_row(model, k) for k in range(min(count, _ROWS))]
+    rows = [_row(model, k) for k in range(min(count, LABELLED))]
     body = "".join(f"<tr>{row}</tr>" for row in [_cells("th", head), *rows])
     table = f'<table style="border-collapse:collapse">{body}</table>' if rows else ""
     lines = [] if count else [model._why_nothing()]
-    lines += [*notes, *([f"{count - _ROWS} more components"] if count > _ROWS else [])]
+    lines += [*notes, *([f"{count - LABELLED} more components"] if count > LABELLED else [])]
     return (
         '<div style="font-size:90%">'
         f"<p><strong>{escape(title)}</strong></p>"
@@ -48,7 +50,7 @@ def _row(model: Any, k: int) -> str:
         f"<strong>{k}</strong>",
         f"{100 * model.explained_variance_ratio_[k]:.1f}%",
         f"{used.sum()} of {used.size}",
-        "<br>".join(_feature(feature) for feature in model._largest_used(k, LISTED)),
+        "<br>".join(_feature(feature) for feature in model._largest_used(k, AT_ONCE)),
     ]
     if hasattr(model, "priors_"):
         cells.append(escape(model.priors_[k].describe() + model._of_scaled()))

@@ -15,7 +15,7 @@ from ebcd._numerics import Array
 from ebcd._parameters import N_DRAWS, PROBABILITY, as_generator, integer, real
 from ebcd.data import Input
 from ebcd.estimators._base import Decomposition
-from ebcd.estimators._html import LISTED, components_table, one_line
+from ebcd.estimators._html import AT_ONCE, components_table, one_line
 from ebcd.estimators._stability import stability
 from ebcd.priors._intervals import posterior_interval
 
@@ -433,7 +433,7 @@ class Readable(Decomposition):
         lines = [f"\n  component {k}: {share}, {used.sum()} of {used.size} loadings {what}"]
         if hasattr(self, "priors_"):
             lines.append(f"    prior: {self.priors_[k].describe()}{self._of_scaled()}")
-        listed = self._largest_used(k, LISTED, feature_names)
+        listed = self._largest_used(k, AT_ONCE, feature_names)
         values = _aligned([feature.loading for feature in listed])
         errors = [  # with two digits, as 160 rather than 1.6e+02
             "" if feature.sd is None else f" +- {float(f'{feature.sd:.2g}'):g}"

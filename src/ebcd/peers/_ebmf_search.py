@@ -16,12 +16,11 @@ import numpy as np
 from ebcd._numerics import Array
 from ebcd.data import AbstractCovariance
 from ebcd.fitting._deflation import ACCURATE
+from ebcd.fitting._rotation import NEGLIGIBLE
 from ebcd.fitting._starts import varimax_start
 from ebcd.peers._ebmf_model import Model, Noise, Observations, moments_of, started
 
 _ROUGH = 1e-2  # tolerance of a factor that is worth having: it is fitted again with the others
-_LONGEST = 1e4  # times the last step: without a maximum of the ELBO steps would grow for ever
-_SETTLED = 1e-11  # relative change of the scores of fixed loadings at which they are final
 
 
 class Search:
@@ -98,7 +97,8 @@ class Search:
                 new = model.copy()
                 gain = new.iterate(which)
             elif stretch == longest:
-                longest = min(2 * longest, _LONGEST)
+                # without a maximum of the ELBO steps would grow forever
+                longest = min(2 * longest, self._max_iter)
             if gain < 0:  # rounding, which precisions at their limit magnify
                 break
             ratio = np.sqrt(gain / last) if 0 < last < np.inf else 0.0
@@ -277,7 +277,7 @@ def improve_scores(model: Model, max_iter: int) -> None:
         if model.noise.side == 0:
             model.settle()
         change = np.abs(scores.mean - before).max() / np.abs(scores.mean).max(initial=1e-300)
-        if max(change, np.abs(model.precision / precision - 1).max()) <= _SETTLED:
+        if max(change, np.abs(model.precision / precision - 1).max()) <= NEGLIGIBLE:
             break
 
 

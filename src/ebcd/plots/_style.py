@@ -11,19 +11,18 @@ from sklearn.utils.validation import check_is_fitted
 
 from ebcd._axes import BLUE, COLOURS, GREY, INK, one_axes, pyplot, tidy
 from ebcd._numerics import Array
-from ebcd.estimators._html import short
+from ebcd.estimators._html import LABELLED, short
 from ebcd.estimators._readable import Readable
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.text import Text
 
-__all__ = ["BLUE", "GREY", "INK", "one_axes", "short", "tidy"]  # re-exported from `_axes`
+__all__ = ["BLUE", "GREY", "INK", "LABELLED", "one_axes", "short", "tidy"]  # from elsewhere
 
 POSITIVE, NEGATIVE = COLOURS["positive"], COLOURS["negative"]
 PALETTE = tuple(COLOURS[f"g{i}"] for i in range(9))
 NAMED = 60  # features or samples up to which each has its name; more would cover each other
-LABELLED = 16  # components up to which each has a label of its own
 
 
 def colour_map(*names: str) -> Any:

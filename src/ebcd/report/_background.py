@@ -16,8 +16,7 @@ from ebcd.data.files._columns import cell_text
 from ebcd.estimators._bootstrap import matched
 from ebcd.estimators._readable import Readable
 from ebcd.fitting._starts import svd_start, varimax_start
-
-_CORRELATED = 40  # features in the picture of correlations, which is small
+from ebcd.plots._style import NAMED
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,7 +40,7 @@ class Background:
         if data is None and X is not None:
             data = as_input(X, bool(model.center), bool(getattr(model, "scale", False)))
         loadings = np.abs(model.components_ / model._units)
-        chosen = np.argsort(-loadings.max(axis=0, initial=0.0), kind="stable")[:_CORRELATED]
+        chosen = np.argsort(-loadings.max(axis=0, initial=0.0), kind="stable")[:NAMED]
         ordered = not all(prior.exchangeable for prior in getattr(model, "priors_", ()))
         keys = chosen if ordered or not len(loadings) else loadings[:, chosen].argmax(axis=0)
         chosen = chosen[np.argsort(keys, kind="stable")]

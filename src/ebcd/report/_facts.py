@@ -12,12 +12,12 @@ from scipy.stats import norm
 
 from ebcd._numerics import Array
 from ebcd._parameters import choice, printable
+from ebcd.estimators._html import AT_ONCE
 from ebcd.estimators._readable import Readable
 from ebcd.plots._fit import OFTEN, checked_shares
 from ebcd.report._background import Background
 from ebcd.report._dates import as_text, days_of
 
-AT_ONCE = 6  # components that a person can look at
 LISTED = 2 * AT_ONCE  # features that a sentence or a table lists
 DRAWN = {  # by methods of `EBCD.bootstrap`
     "parametric": "data drawn from the fitted model",

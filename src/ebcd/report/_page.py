@@ -29,8 +29,7 @@ class PageSettings:
     """How much a page holds, so that it stays below 5 MB and opens within seconds."""
 
     bytes: int = 4_950_000
-    loadings: int = 400_000
-    scores: int = 200_000
+    numbers: int = 400_000  # loadings, and as many scores
     precise: int = 100_000  # numbers up to which they have 7 digits; beyond, 4 digits
 
 
@@ -46,7 +45,7 @@ _SLOT = re.compile(r"\{\{ (\w+) \}\}")
 
 def as_page(facts: Facts) -> str:
     """Fill in the templates, with fewer features until the page is small enough."""
-    n_features = min(len(facts.names), SETTINGS.loadings // max(facts.n_components, 1))
+    n_features = min(len(facts.names), SETTINGS.numbers // max(facts.n_components, 1))
     page = _filled(facts, n_features)
     while len(page.encode()) > SETTINGS.bytes and n_features > 100:
         n_features = int(0.8 * n_features)
@@ -226,7 +225,7 @@ def _largest(components: np.ndarray, n_features: int) -> np.ndarray:
 def _spread(scores: np.ndarray | None, n_components: int) -> np.ndarray:
     """Return the rows to keep: all, or as many as fit, evenly spread."""
     n = 0 if scores is None else len(scores)
-    most = SETTINGS.scores // max(n_components, 1)
+    most = SETTINGS.numbers // max(n_components, 1)
     return np.arange(n) if n <= most else np.linspace(0, n - 1, most).round().astype(int)
 
 

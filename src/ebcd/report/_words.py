@@ -8,9 +8,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ebcd._numerics import Array
+from ebcd.estimators._html import AT_ONCE
 from ebcd.plots._fit import OFTEN
 from ebcd.priors import FittedPrior
-from ebcd.report._facts import AT_ONCE, DRAWN, HALVES, LISTED, Facts
+from ebcd.report._facts import DRAWN, HALVES, LISTED, Facts
 
 _SKEWED = 2.0  # skewness of an exponential distribution
 _FEW = AT_ONCE // 2  # rows that a sentence names at either end; so few do not make a period
