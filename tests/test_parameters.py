@@ -1,10 +1,12 @@
 """Every parameter of every public estimator and of `ebnm` refuses what it cannot be, at once."""
 
 import inspect
+import pickle
 import re
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 
 from ebcd import EBCD, PenalizedPCA, PenalizedPCACV, ebnm, peers
 from ebcd._parameters import (
@@ -232,3 +234,31 @@ def test_functions_and_methods(name):
         else:
             with pytest.raises((TypeError, ValueError), match=rf"^(unknown )?{name}\b"):
                 call(value)
+
+
+class Louder(EBCD):
+    """An estimator of a user, with a parameter of its own and few of ours."""
+
+    def __init__(self, n_components=1, *, factor=1.0, prior="normal"):
+        super().__init__(n_components, prior=prior)
+        self.factor = factor
+
+    def transform(self, X):
+        return self.factor * super().transform(X)
+
+
+def test_subclasses_of_users_may_have_parameters_of_their_own():
+    X = np.random.default_rng(0).normal(size=(30, 4)) * [4.0, 1.0, 1.0, 1.0]
+    model = Louder(factor=2.0).fit(X)
+    plain = EBCD(1, prior="normal").fit(X)
+    np.testing.assert_array_equal(model.transform(X), 2 * plain.transform(X))
+    again = clone(model)
+    assert again.get_params() == {"n_components": 1, "factor": 2.0, "prior": "normal"}
+    assert pickle.loads(pickle.dumps(model)).elbo_ == model.elbo_
+    with pytest.raises(ValueError, match="unknown prior 'norml'"):
+        Louder(prior="norml").fit(X)
+
+
+@pytest.mark.parametrize("kind", ESTIMATORS, ids=lambda kind: kind.__name__)
+def test_every_parameter_is_declared(kind):
+    assert set(inspect.signature(kind).parameters) <= set(kind._declared)

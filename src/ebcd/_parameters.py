@@ -238,10 +238,10 @@ def check_length(name: str, value: Any, n_components: int) -> None:
         )
 
 
-def check_n_components(n_components: int, n_samples: int, n_features: int) -> None:
-    """Refuse more components than the data allow."""
+def check_n_components(n_components: int | str, n_samples: int, n_features: int) -> None:
+    """Refuse more components than the data allow; names of rules that count them will do."""
     most = min(n_samples, n_features)
-    if n_components > most:
+    if not isinstance(n_components, str) and n_components > most:
         raise ValueError(
             f"n_components must be at most {most}, the smaller of {n_samples} samples and "
             f"{n_features} features, got {n_components}"

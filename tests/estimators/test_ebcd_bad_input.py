@@ -285,7 +285,7 @@ class TestParameters:
             EBCD(2, start=start).fit(draw())
 
     def test_start_with_another_number_of_components(self):
-        with pytest.raises(ValueError, match="start has 3 columns, but n_components is 2"):
+        with pytest.raises(ValueError, match=r"= \(15, 2\), got shape \(15, 3\)"):
             EBCD(2, start=np.ones((15, 3))).fit(draw())
 
     def test_component_that_does_not_exist(self):

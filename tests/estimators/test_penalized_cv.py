@@ -258,7 +258,7 @@ class TestBadInput:
             ({"alphas": [1.0, -1.0]}, ValueError, "a list of numbers of at least 0, got"),
             ({"cv": []}, ValueError, "cv must give splits"),
             ({"cv": [([], [1])]}, ValueError, "cv must give"),
-            ({"cv": [([0, 1], [99])]}, ValueError, "outside the 60 rows"),
+            ({"cv": [([0, 1], [99])]}, ValueError, "out of bounds for axis 0 with size 60"),
             ({"cv": [([0.5, 1], [2])]}, ValueError, "pairs .* of row numbers"),
             ({"cv": 100}, ValueError, "n_splits=100"),
             ({"penalty": "l2"}, ValueError, "unknown penalty 'l2'; did you mean"),

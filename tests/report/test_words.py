@@ -114,7 +114,7 @@ def test_the_smallest_components_are_weak_in_any_order():
     model = EBCD(2).fit(X)
     model.components_, model.n_signal_ = model.components_[::-1], 1
     model.explained_variance_ = model.explained_variance_[::-1]
-    assert facts_of(model).weak == [0]
+    assert facts_of(model).model._weak == [0]
 
 
 def test_opposite_signs_are_told_apart():

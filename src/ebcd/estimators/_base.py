@@ -6,7 +6,7 @@ from abc import ABC
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar, Self, TypeVar, dataclass_transform
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar, dataclass_transform
 
 import numpy as np
 from scipy.special import ndtri
@@ -29,7 +29,6 @@ from ebcd._parameters import (
 )
 from ebcd._warnings import warn_user
 from ebcd.data import (
-    AbstractCovariance,
     AbstractRows,
     Input,
     Memory,
@@ -47,6 +46,7 @@ from ebcd.data import (
 )
 from ebcd.estimators._incomplete import log_likelihoods, scores_of
 from ebcd.fitting._progress import AbstractDisplay, Monitor
+from ebcd.fitting._starts import given_start
 from ebcd.fitting._threads import threads_for
 
 Kind = TypeVar("Kind", bound=type)
@@ -66,7 +66,25 @@ def with_parameters(kind: Kind) -> Kind:
     return kind
 
 
-class Decomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, ABC):
+if TYPE_CHECKING:  # scikit-learn has no types; with unknown bases any parameter would be right
+
+    class Transformer:
+        """What type checkers see of scikit-learn: any attribute, and what we extend."""
+
+        def __getattr__(self, name: str) -> Any: ...
+        def __setattr__(self, name: str, value: Any) -> None: ...
+        def __repr__(self, N_CHAR_MAX: int = ...) -> str: ...
+        def __sklearn_tags__(self) -> Any: ...
+        def _repr_html_inner(self) -> str: ...
+        def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]: ...
+
+else:
+
+    class Transformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+        """A transformer of scikit-learn."""
+
+
+class Decomposition(Transformer, ABC):
     """Base of the estimators: input, scores and the covariance that the components imply.
 
     A subclass has the parameters ``center`` and ``scale``, declares what its other parameters may
@@ -116,7 +134,7 @@ class Decomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
             self._set_names(X.feature_names, data.covariance.n_features)
         else:
             data.rows.check_columns(self, reset=True)
-        self._check_n_components(data.covariance)
+        check_n_components(self.n_components, data.covariance.n_samples, data.covariance.n_features)
         with threads_for(data.covariance):
             return self._fit_data(data, monitor)
 
@@ -143,13 +161,13 @@ class Decomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         self._set_names(getattr(S, "columns", None), len(matrix))
         COUNT.check("n_samples", n_samples)
         data = from_covariance(matrix, int(n_samples), self.scale)
-        self._check_n_components(data.covariance)
+        check_n_components(self.n_components, data.covariance.n_samples, data.covariance.n_features)
         with threads_for(data.covariance):
             return self._fit_data(data, monitor)
 
     def __repr__(self, N_CHAR_MAX: int = 700) -> str:
         with np.printoptions(threshold=8, edgeitems=1, precision=3):  # a start may be large
-            return str(super().__repr__(N_CHAR_MAX))
+            return super().__repr__(N_CHAR_MAX)
 
     def _set_names(self, names: Any, n_features: int) -> None:
         self.__dict__.pop("feature_names_in_", None)
@@ -159,16 +177,23 @@ class Decomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
 
     def _check_parameters(self) -> None:
         """Check the parameters, as far as that is possible without data."""
-        check_parameters(self.get_params(deep=False), self._declared)
+        known = self.get_params(deep=False).items()  # a subclass of a user may have others
+        check_parameters({k: v for k, v in known if k in self._declared}, self._declared)
 
-    def _check_n_components(self, covariance: AbstractCovariance) -> None:
-        if not isinstance(self.n_components, str):
-            check_n_components(self.n_components, covariance.n_samples, covariance.n_features)
+    def _given_start(self, unit: Array) -> Array:
+        """Return the loadings given as ``start`` in units of the features, a row per component."""
+        loadings = np.asarray(self.start, dtype=np.float64)
+        k = loadings.shape[1] if isinstance(self.n_components, str) else self.n_components
+        if loadings.shape != (unit.size, k):
+            raise ValueError(
+                f"start must be an array of finite loadings of shape (n_features, n_components) = "
+                f"({unit.size}, {k}), got shape {loadings.shape}"
+            )
+        return given_start(loadings, unit)
 
     def _reading(self, monitor: Monitor) -> Reading:
         """Return how data are to be read."""
-        count = getattr(self, "n_components", None)
-        known = int(count) if isinstance(count, int | np.integer) else None
+        known = None if isinstance(self.n_components, str) else int(self.n_components)
         memory = Memory(check_memory(getattr(self, "max_memory", None)), known)
         progress = PassPrinter() if getattr(self, "verbose", 0) else None
         return Reading(memory, progress, whole=self._needs_rows, holes=self._takes_holes)
@@ -236,21 +261,18 @@ class Decomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         ndarray or Dask array of shape (n, p)
         """
         check_is_fitted(self)
+        wanted = (
+            f"X must have a column of scores for each of the {len(self.components_)} components"
+        )
         if is_dask(X):
             rows = as_rows(X)
             if rows.n_features != len(self.components_):
-                raise ValueError(
-                    f"X must have a column of scores for each of the {len(self.components_)} "
-                    f"components, got {rows.n_features}"
-                )
+                raise ValueError(f"{wanted}, got {rows.n_features}")
             work = partial(_mapped, self.components_, self._mean())
             return rows.map(work, self.components_.shape[1:], np.float64)
         scores = np.asarray(X)
         if scores.dtype.kind not in "biuf" or scores.shape[-1:] != (len(self.components_),):
-            raise ValueError(
-                f"X must have a column of scores for each of the {len(self.components_)} "
-                f"components, got {scores.dtype} of shape {scores.shape}"
-            )
+            raise ValueError(f"{wanted}, got {scores.dtype} of shape {scores.shape}")
         with np.errstate(over="ignore", invalid="ignore"):
             data = np.asarray(scores @ self.components_ + self._mean())
         if not np.isfinite(data).all():

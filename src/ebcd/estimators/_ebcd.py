@@ -43,7 +43,6 @@ from ebcd.fitting._progress import Monitor, Printer
 from ebcd.fitting._rotation import rotate
 from ebcd.fitting._scores import SCORES, UncorrelatedScores, population, score_weights
 from ebcd.fitting._shrinkers import in_working_units, side_of
-from ebcd.fitting._starts import given_start
 from ebcd.priors._family import as_priors
 from ebcd.priors._fitted import FittedPrior
 from ebcd.priors._solve import sign_rates
@@ -316,7 +315,7 @@ class EBCD(Readable):
         if covariance.trace() == 0:
             return 0
         if not isinstance(self.start, str):
-            return len(self._given_start(data))
+            return len(self._given_start(data.scale * covariance.unit))
         if self.n_components == "paper":
             return min(covariance.n_samples, covariance.n_features) - 1
         if self.n_components == "auto":
@@ -365,22 +364,11 @@ class EBCD(Readable):
         most = min(covariance.n_samples, covariance.n_features) if limit is None else limit
         return partial(count_observed, data.observed, count, monitor, most)
 
-    def _given_start(self, data: Input) -> Array:
-        loadings = np.asarray(self.start, dtype=np.float64)
-        p = data.covariance.n_features
-        if len(loadings) != p:
-            raise ValueError(
-                f"start must hold finite loadings of shape (n_features, k) = ({p}, k), got shape "
-                f"{loadings.shape}"
-            )
-        wanted = self.n_components
-        if not isinstance(wanted, str) and loadings.shape[1] != wanted:
-            raise ValueError(f"start has {loadings.shape[1]} columns, but n_components is {wanted}")
-        return given_start(loadings, data.scale * data.covariance.unit)
-
     def _start(self, data: Input) -> tuple[Any, np.random.Generator]:
         """Return where a fit starts, and what turns starts at random."""
-        start = self.start if isinstance(self.start, str) else self._given_start(data)
+        start = self.start
+        if not isinstance(start, str):
+            start = self._given_start(data.scale * data.covariance.unit)
         start = "greedy" if self.n_components == "paper" else start
         return start, as_generator(self.random_state, default=0)
 

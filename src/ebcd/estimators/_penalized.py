@@ -16,7 +16,7 @@ from ebcd.estimators._sparse import SparseDecomposition
 from ebcd.fitting._alternate import Progress
 from ebcd.fitting._methods import Components, Strength
 from ebcd.fitting._penalized import fit_penalized, oriented
-from ebcd.fitting._starts import given_start, varimax_start
+from ebcd.fitting._starts import varimax_start
 from ebcd.penalties import as_penalty
 
 
@@ -51,14 +51,7 @@ class PenalizedDecomposition(SparseDecomposition):
     def _starts(self, principal: Array, unit: Array) -> Array:
         """Return loadings to start from, the first of which serve the folds as well."""
         if not isinstance(self.start, str):
-            shape = (principal.shape[1], int(self.n_components))
-            loadings = np.asarray(self.start, dtype=np.float64)
-            if loadings.shape != shape:
-                raise ValueError(
-                    f"start must hold loadings of shape (n_features, n_components) = {shape}, got "
-                    f"shape {loadings.shape}"
-                )
-            return given_start(loadings, unit)[None]
+            return self._given_start(unit)[None]
         if self.start == "svd" or len(principal) == 1:
             return principal[None]
         rotated = varimax_start(principal)

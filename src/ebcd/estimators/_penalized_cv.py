@@ -161,11 +161,12 @@ class PenalizedPCACV(PenalizedDecomposition):
     def _errors(self, X: Any, penalty: AbstractPenalty) -> Array:
         from sklearn.model_selection import check_cv  # heavy, and only needed here
 
+        rows = np.arange(X.shape[0])
         try:
-            pairs = [(train, test) for train, test in check_cv(self.cv).split(X)]
-        except (TypeError, ValueError) as error:
-            raise type(error)(f"cv must give pairs (train, test) of row numbers: {error}") from None
-        splits = [tuple(_as_rows(rows, X.shape[0]) for rows in pair) for pair in pairs]
+            pairs = [map(np.ravel, pair) for pair in check_cv(self.cv).split(X)]
+            splits = [(rows[train], rows[test]) for train, test in pairs]
+        except (IndexError, TypeError, ValueError) as error:
+            raise ValueError(f"cv must give pairs (train, test) of row numbers: {error}") from None
         if any(train.size == 0 or test.size == 0 for train, test in splits) or not splits:
             raise ValueError("cv must give splits with training and test rows")
         tasks = (delayed(self._fold_errors)(X, train, test, penalty) for train, test in splits)
@@ -200,14 +201,3 @@ class PenalizedPCACV(PenalizedDecomposition):
             f"the best alpha is the {side} of the grid, {self.alpha_:g}; pass alphas that extend "
             f"{where} it",
         )
-
-
-def _as_rows(rows: Any, n_samples: int) -> Index:
-    index = np.asarray(rows)
-    if index.dtype.kind == "b":
-        index = np.flatnonzero(index)
-    if index.dtype.kind not in "iu" or index.ndim != 1:
-        raise ValueError("cv must give pairs (train, test) of row numbers")
-    if index.size and (index.min() < 0 or index.max() >= n_samples):
-        raise ValueError(f"cv gave row numbers outside the {n_samples} rows")
-    return index

@@ -73,7 +73,6 @@ class Readable(Decomposition):
     """Summaries of a decomposition for people, with uncertainties where the method has any."""
 
     mean_: Any
-    scores: Any
     _criterion = "ELBO (nats)"  # what the path of a fit shows
 
     # scikit-learn takes an unfitted estimator with this method for a linear predictor
@@ -371,11 +370,11 @@ class Readable(Decomposition):
     def _repr_html_inner(self) -> str:
         """Return a table of the components; before a fit, scikit-learn's diagram."""
         if not hasattr(self, "components_"):
-            return str(super()._repr_html_inner())
+            return super()._repr_html_inner()
         return components_table(self, self._title(), self._remarks())
 
     def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
-        bundle: dict[str, str] = super()._repr_mimebundle_(**kwargs)
+        bundle = super()._repr_mimebundle_(**kwargs)
         if "text/html" in bundle:
             bundle["text/html"] = self._repr_html_inner()
         return bundle
@@ -399,10 +398,14 @@ class Readable(Decomposition):
             parts.append("NOT CONVERGED")
         return ", ".join(parts)
 
-    def _weak_components(self) -> str:
-        """Name the components that do not stand out from noise, the smallest ones."""
+    @property
+    def _weak(self) -> list[int]:
+        """Components that do not stand out from noise: the smallest ones, if the model knows."""
         order = np.argsort(-self.explained_variance_, kind="stable")
-        weak = sorted(order[getattr(self, "n_signal_", self.n_components_) :].tolist())
+        return sorted(order[getattr(self, "n_signal_", self.n_components_) :].tolist())
+
+    def _weak_components(self) -> str:
+        weak = self._weak
         names, one = ", ".join(map(str, weak)), len(weak) == 1
         words = f"component{'' if one else 's'} {names} {'does' if one else 'do'}"
         return f"{words} not stand out from noise" if weak else ""

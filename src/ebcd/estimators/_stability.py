@@ -41,13 +41,11 @@ def stability(
 
 def _unfitted(model: Any, matrix: Any) -> Any:
     """Return the estimator with the same settings and no memory of the fit."""
-    wanted: Any = model.n_components
-    wanted = model.n_components_ if isinstance(wanted, str) else wanted
-    settings: dict[str, Any] = {"n_components": min(wanted, matrix.shape[0] // 2), "verbose": 0}
+    wanted = model.n_components_ if isinstance(model.n_components, str) else model.n_components
+    settings: dict[str, Any] = {"verbose": 0, "checkpoint": None}
+    settings["n_components"] = min(wanted, matrix.shape[0] // 2)
     if np.ndim(getattr(model, "start", 0)):  # loadings, which may be those of all rows
         settings["start"] = "auto"
-    if hasattr(model, "checkpoint"):
-        settings["checkpoint"] = None
     known = model.get_params(deep=False)
     return clone(model).set_params(**{key: settings[key] for key in settings if key in known})
 

@@ -80,18 +80,12 @@ class Facts:
         return np.asarray((self.tables["loading"] ** 2).sum(axis=1) / (total or 1.0))
 
     @property
-    def weak(self) -> list[int]:
-        """Components that do not stand out from noise: the smallest ones, if the model knows."""
-        order = np.argsort(-self.model.explained_variance_, kind="stable")
-        return sorted(order[getattr(self.model, "n_signal_", self.n_components) :].tolist())
-
-    @property
     def first(self) -> list[int]:
         """Components to look at first, if there are more than a person can look at."""
         everything = list(range(self.n_components))
         if self.n_components <= AT_ONCE:
             return everything
-        clear = [k for k in everything if k not in self.weak]
+        clear = [k for k in everything if k not in self.model._weak]
         if self.stability is not None:
             clear = [k for k in everything if self.stability[k] >= OFTEN]
         return (clear or everything)[:AT_ONCE]

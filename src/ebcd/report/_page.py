@@ -136,7 +136,7 @@ def payload(facts: Facts, n_features: int) -> tuple[dict[str, Any], str]:
     header = {
         "method": facts.method,
         "components": facts.n_components,
-        "weak": facts.weak,
+        "weak": facts.model._weak,
         "features": {"shown": len(kept), "all": len(facts.names)},
         "rows": {"shown": len(rows), "all": 0 if facts.scores is None else len(facts.scores)},
         "digits": digits,
@@ -231,7 +231,7 @@ def _spread(scores: np.ndarray | None, n_components: int) -> np.ndarray:
 
 def _findings(facts: Facts) -> str:
     items = [
-        f"<li{' class=weak' if k in facts.weak else ''}>{_heading(k, heading)}"
+        f"<li{' class=weak' if k in facts.model._weak else ''}>{_heading(k, heading)}"
         f"{''.join(f'<p>{_text(line)}</p>' for line in sentences)}</li>"
         for k, (heading, sentences) in enumerate(_words.findings(facts))
     ]

@@ -98,7 +98,7 @@ def _result(facts: Facts) -> str:
 
 def _weak(facts: Facts) -> str:
     """Name the components that do not stand out from noise."""
-    weak = facts.weak
+    weak = facts.model._weak
     if not weak:
         return ""
     noun, verb = ("component", "does") if len(weak) == 1 else ("components", "do")
@@ -109,7 +109,7 @@ def _where_to_begin(facts: Facts) -> str:
     """Name the components to look at first, if there are many."""
     if len(facts.first) == facts.n_components:
         return ""
-    all_weak = len(facts.weak) == facts.n_components
+    all_weak = len(facts.model._weak) == facts.n_components
     why = f"the largest{'' if all_weak else ' that stand out from noise'}"
     if facts.stability is not None:
         why = "none is found again often, so these are the largest"
@@ -214,7 +214,7 @@ def _correlated(facts: Facts) -> list[str]:
 def findings(facts: Facts) -> Iterator[tuple[str, list[str]]]:
     """Describe each component, in a heading and sentences: which features it moves, and when."""
     for k, share in enumerate(facts.ratio):
-        sure = ["It does not stand out from noise."] if k in facts.weak else []
+        sure = ["It does not stand out from noise."] if k in facts.model._weak else []
         if facts.stability is not None:
             again = percent(facts.stability[k], 0)
             sure.append(f"Found again in {again} of {HALVES[facts.halves]}.")
@@ -324,14 +324,9 @@ def reading(facts: Facts) -> list[str]:
     units = _STANDARD_UNITS if facts.standardized else _UNITS
     lines = [_LOADINGS.format(units=units), _EXPECTED_SCORES if integrated else _SCORES]
     lines = lines if "lfsr" not in facts.tables else [*lines, _GREY, *_uncertainty(facts)]
-    return [*lines, *_halves(facts), _NUMBERS]
-
-
-def _halves(facts: Facts) -> list[str]:
-    """Explain what being found again means."""
-    if facts.stability is None:
-        return []
-    return [_STABILITY.format(halves=HALVES[facts.halves])]
+    if facts.stability is not None:
+        lines.append(_STABILITY.format(halves=HALVES[facts.halves]))
+    return [*lines, _NUMBERS]
 
 
 def _uncertainty(facts: Facts) -> list[str]:

@@ -132,9 +132,8 @@ def write_report(
             if background is None:
                 background = Background.of(model, X)
         rows = None if scores is None else len(scores)
-        background = background or Background()
         if color_by is not None:
-            background = replace(background, groups=checked_groups(color_by, rows))
+            background = replace(background or Background(), groups=checked_groups(color_by, rows))
         facts = gather(
             model,
             scores=scores,

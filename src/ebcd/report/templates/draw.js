@@ -139,12 +139,14 @@ const curve = (kind, count, x, y) => svg("path", { class: kind, d: path(count, x
 
 // Marks of the axis across: lines from top to bottom, with their values below.
 function axisAcross(chart, x, marks, top, bottom) {
+  let free = -Infinity; // where there is room for the next value
   for (const mark of marks) {
-    const kind = mark === 0 ? "axis" : "grid-line";
-    chart.append(
-      line(kind, x(mark), top, x(mark), bottom),
-      label(x(mark), bottom + 17, format(mark, 6), "middle"),
-    );
+    const [kind, text] = [mark === 0 ? "axis" : "grid-line", format(mark, 6)];
+    const half = textWidth(text) / 2;
+    chart.append(line(kind, x(mark), top, x(mark), bottom));
+    if (x(mark) - half < free) continue;
+    chart.append(label(x(mark), bottom + 17, text, "middle"));
+    free = x(mark) + half + 3;
   }
 }
 
