@@ -1,4 +1,4 @@
-"""Axes to draw on, and colours: what everything that draws has in common.
+"""Axes to draw on, and colors: what everything that draws has in common.
 
 Only this module imports matplotlib, and only when something is drawn: `import ebcd` stays light.
 """
@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 # By the names that they have in the report, which takes those of its light theme from here. Groups,
-# g0 and so on, begin with colours that can be told apart with any kind of colour vision.
-COLOURS = {
+# g0 and so on, begin with colors that can be told apart with any kind of color vision.
+COLORS = {
     "text": "#1c2127",
     "positive": "#2b66b1",
     "negative": "#c2570c",
@@ -30,7 +30,7 @@ COLOURS = {
     "g7": "#333333",
     "g8": "#8a5a3c",
 }
-BLUE, INK, GREY = COLOURS["positive"], COLOURS["text"], COLOURS["unclear"]
+BLUE, INK, GRAY = COLORS["positive"], COLORS["text"], COLORS["unclear"]
 
 
 def pyplot() -> Any:

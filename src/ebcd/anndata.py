@@ -42,7 +42,7 @@ def ebcd(
     Parameters
     ----------
     adata : AnnData
-        Annotated data, cells by genes; usually normalised and log-transformed. Dense or sparse, in
+        Annotated data, cells by genes; usually normalized and log-transformed. Dense or sparse, in
         memory or backed by a file, which is read in chunks of rows.
     n_comps : int, "auto" or "paper", default "auto"
         Number of components; see `n_components` of `ebcd.EBCD`.
@@ -55,9 +55,9 @@ def ebcd(
         Name under which the results are stored.
     prior, noise, center, scale
         As in `ebcd.EBCD`. For counts and their logarithms ``prior="point_exponential"`` is
-        recommended: programmes of genes, without negative loadings. In two designs of simulated
-        counts, centred, loadings correlated by 0.94 with those of true programmes, and by 0.67 and
-        0.84 with the default; without centring both reached 0.93 to 0.94.
+        recommended: programs of genes, without negative loadings. In two designs of simulated
+        counts, centered, loadings correlated by 0.94 with those of true programs, and by 0.67 and
+        0.84 with the default; without centering both reached 0.93 to 0.94.
     scores : "integrated", "relaxed" or "orthogonal", default "integrated"
         As in `ebcd.EBCD`, whose own default is "orthogonal", the paper's model. With the other two,
         uncertainties are about the population of cells, not only about these ones; with

@@ -281,7 +281,7 @@ def test_scores_of_training_data_are_a_linear_map(name):
 
 def test_relaxed_scores_need_two_samples_more_than_components():
     X, _ = draw(n=6, p=10)
-    with pytest.raises(ValueError, match=r"two samples more than components, .*n_components=5"):
+    with pytest.raises(ValueError, match=r"two more samples than components, .*n_components=5"):
         EBCD(5, scores="relaxed").fit(X)
 
 

@@ -47,7 +47,7 @@ class TestBars:
             doubt = model.lfsr_[0, chosen] > level
         sure = np.where(lengths > 0, POSITIVE, NEGATIVE)
         assert colours == list(np.where(doubt, UNSURE, sure))
-        assert ("grey" in ax.get_xlabel()) is bool(doubt.any())
+        assert ("gray" in ax.get_xlabel()) is bool(doubt.any())
 
     def test_level_and_number(self, ebcd_model):
         ax = plots.components(ebcd_model, 0, n=5, level=1e-300)

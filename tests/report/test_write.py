@@ -49,7 +49,7 @@ ESTIMATORS = [
 def test_colours_are_those_of_the_plots(tmp_path, model):
     page = write_report(model, tmp_path / "report.html").read_text(encoding="utf-8")
     assert f"--positive: {BLUE};" in page
-    assert "colours of ebcd.plots" not in page
+    assert "colors of ebcd.plots" not in page
 
 
 @pytest.mark.parametrize("estimator", ESTIMATORS, ids=lambda e: str(e)[:40])

@@ -118,7 +118,7 @@ class Decomposition(Transformer, ABC):
         y : None
             Ignored.
         n_samples : int, optional
-            Makes `X` a compact stand-in: a matrix with ``X.T @ X`` equal to that of uncentred
+            Makes `X` a compact stand-in: a matrix with ``X.T @ X`` equal to that of uncentered
             data with this many rows.
 
         Returns
@@ -144,7 +144,7 @@ class Decomposition(Transformer, ABC):
         Parameters
         ----------
         S : array-like of shape (p, p)
-            ``X.T @ X / n`` (divided by n, not by n - 1), of data that are already centred if they
+            ``X.T @ X / n`` (divided by n, not by n - 1), of data that are already centered if they
             should be.
         n_samples : int
             Number n of rows of the data.
@@ -212,7 +212,7 @@ class Decomposition(Transformer, ABC):
         `ebcd.EBCD` with ``scores="integrated"`` returns their posterior means, whose mean square is
         below one, because uncertain scores are shrunk towards zero. It also accepts missing values
         (NaN): the scores of such a row are their expectations given its observed entries. After
-        `fit_covariance` the means are unknown, and `X` must be centred as those data were; a
+        `fit_covariance` the means are unknown, and `X` must be centered as those data were; a
         warning says so if data in memory do not appear to be.
 
         Parameters
@@ -284,7 +284,7 @@ class Decomposition(Transformer, ABC):
         return np.asarray(getattr(self, "mean_", np.zeros(self.components_.shape[1])))
 
     def _warn_of_means(self, rows: AbstractRows) -> None:
-        """Warn if only a covariance is known of centred data, and these data are not centred.
+        """Warn if only a covariance is known of centered data, and these data are not centered.
 
         If they came from the same population, their means would differ from those that were
         subtracted by a standard error of variance ``C_jj (1/n + 1/n_samples_)``.
@@ -295,7 +295,9 @@ class Decomposition(Transformer, ABC):
             means = np.asarray(rows.matrix.mean(axis=0, dtype=np.float64)).ravel()
         variances = (self.components_**2).sum(axis=0) + self._feature_noise()
         errors = np.sqrt(variances * (1 / rows.matrix.shape[0] + 1 / self.n_samples_))
-        largest = -ndtri(0.5e-6 / means.size)  # one of a million centred data sets has a larger one
+        largest = -ndtri(
+            0.5e-6 / means.size
+        )  # one of a million centered data sets has a larger one
         far = np.flatnonzero(np.abs(means) > largest * errors)
         if far.size:
             warn_user(
@@ -323,7 +325,7 @@ class Decomposition(Transformer, ABC):
         """Return the log-likelihood of each sample under the Gaussian that the fit implies.
 
         If entries are missing (NaN, `ebcd.EBCD` only), it is that of the observed entries. After
-        `fit_covariance`, `X` must be centred, as for `transform`.
+        `fit_covariance`, `X` must be centered, as for `transform`.
 
         Parameters
         ----------

@@ -18,9 +18,9 @@ _DECIDED = ("n_components", "prior", "scores", "center", "scale", "start", "chec
 
 
 def gbcd(X: Any, n_components: int | str, *, spread: float = 0.1, **options: Any) -> EBCD:
-    """Find overlapping clusters of samples: generalised binary covariance decomposition.
+    """Find overlapping clusters of samples: generalized binary covariance decomposition.
 
-    A sample may belong to any number of clusters, or programmes, each of which changes some of the
+    A sample may belong to any number of clusters, or programs, each of which changes some of the
     features: ``X = 1 b' + L F' + noise`` with a baseline ``b`` and loadings ``L`` that are nearly
     zero or one, up to scale (Liu and others 2023). The covariance *between samples* is decomposed,
     so `X` is transposed first.
@@ -29,11 +29,11 @@ def gbcd(X: Any, n_components: int | str, *, spread: float = 0.1, **options: Any
     ----------
     X : array-like, sparse matrix or data frame of shape (n_samples, n_features)
         Data, for example cells by genes. Counts should be divided by the size of their sample and
-        log-transformed; otherwise the first component is size. Do not centre them: their mean is
+        log-transformed; otherwise the first component is size. Do not center them: their mean is
         the baseline.
     n_components : int or "auto"
         Number of components before they are split, including the baseline: about the expected
-        number of programmes plus one. "auto" counts those that stand out from noise.
+        number of programs plus one. "auto" counts those that stand out from noise.
     spread : float, default 0.1
         Standard deviation of the memberships in a cluster, in units of their mean. Smaller values
         are closer to a membership that is either full or none.
@@ -58,7 +58,7 @@ def gbcd(X: Any, n_components: int | str, *, spread: float = 0.1, **options: Any
     1. Fit with point-Laplace priors.
     2. Split each component into its positive and its negative part, since a component with two
        signs is two clusters; leave out parts in which no loading has a clear sign.
-    3. Fit again from all parts, with generalised binary priors. The largest is the baseline.
+    3. Fit again from all parts, with generalized binary priors. The largest is the baseline.
     4. Leave out each cluster without which another fit is at least as good, as measured by the ELBO
        plus the gain in log-likelihood if each sample has its own noise: samples that are noisier
        than others, such as cells with few counts, are not a cluster.
@@ -71,7 +71,7 @@ def gbcd(X: Any, n_components: int | str, *, spread: float = 0.1, **options: Any
     Scores are integrated out, because those of two parts are correlated, and because only then can
     numbers of components be compared by the ELBO. The original recipe keeps a point-Laplace prior
     for the baseline, with which a cluster cannot be told from its complement. Step 4 replaces a
-    rule for symmetric factorisations.
+    rule for symmetric factorizations.
 
     References
     ----------

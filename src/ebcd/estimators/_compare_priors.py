@@ -67,8 +67,8 @@ class PriorComparison:
         axes = _axes.one_axes(ax, 5.6, 1.2 + 0.4 * len(self.models))
         elbos = np.array([model.elbo_ for model in self.models.values()])
         below = np.fmax.reduce(elbos) - elbos
-        colours = [_axes.BLUE if name == self.best else _axes.GREY for name in self.models]
-        axes.barh(range(below.size), below, color=colours)
+        colors = [_axes.BLUE if name == self.best else _axes.GRAY for name in self.models]
+        axes.barh(range(below.size), below, color=colors)
         axes.axvline(WORTHWHILE, color=_axes.INK, linewidth=1, linestyle=":")
         axes.set_yticks(range(below.size), list(self.models), parse_math=False)
         axes.invert_yaxis()

@@ -80,8 +80,8 @@ class EBCD(Readable):
     scores : "orthogonal", "relaxed" or "integrated", default "orthogonal"
         Model of the scores. "orthogonal" is the paper's model: scores are estimated and exactly
         uncorrelated in the sample. Uncertainties are given the scores, and are too small if the
-        scores are uncertain. "relaxed" estimates normal scores, which may be correlated by chance,
-        unless the data say next to nothing about their correlations; these then remain zero.
+        scores are uncertain. "relaxed" estimates normally distributed scores. They may be
+        correlated by chance, but stay uncorrelated if the data say next to nothing about that.
         "integrated" integrates normal scores out, and may drop the weakest components. With
         "relaxed" and "integrated", lengths of components and uncertainties are about the
         population.
@@ -99,7 +99,7 @@ class EBCD(Readable):
         Gain of the ELBO in an iteration, in nats, below which the fit stops. By default 1e-5, or
         4e-10 per entry if there are more than 25,000 entries.
     max_iter : int, default 2000
-        Largest number of iterations.
+        Maximum number of iterations.
     max_time : float, optional
         Seconds after which to stop with the best state so far; checked between iterations and
         between starts.
@@ -112,8 +112,7 @@ class EBCD(Readable):
         same data with the same settings resumes from it (`max_time` may differ, and `max_iter` may
         be larger). It is removed when the fit has converged.
     random_state : int, Generator or None, default None
-        Seed of the random rotations among the automatic starts. With None, too, the result is the
-        same every time.
+        Seed of the random rotations among the automatic starts; None stands for a fixed seed.
     verbose : int, default 0
         Whether to print progress: a line for every start that is tried and for every later
         iteration.
@@ -266,7 +265,7 @@ class EBCD(Readable):
             if self.scores == "relaxed":
                 who, what, instead = 'scores="relaxed" needs', "", f"{instead} or other scores"
             raise ValueError(
-                f"{who} two samples more than components, got n_components={k} and {what}"
+                f"{who} at least two more samples than components, got n_components={k} and {what}"
                 f"{most + 2} samples; use {instead}"
             )
         return max(min(k, most), 0)
@@ -282,8 +281,8 @@ class EBCD(Readable):
         if flat and p >= n - (k + 1 if self.scores == "relaxed" else 0):
             raise ValueError(
                 f'prior="flat" with scores="{self.scores}" needs more samples than features and '
-                f"components, got {n} samples of {p} features: nothing else holds the lengths of "
-                'the loadings; use prior="normal", which hardly shrinks, or scores="orthogonal"'
+                f"components, got {n} samples of {p} features: nothing else determines the lengths "
+                'of the loadings; use prior="normal", which hardly shrinks, or scores="orthogonal"'
             )
 
     def _check_parameters(self) -> None:
@@ -348,18 +347,18 @@ class EBCD(Readable):
         known: Any = None,
     ) -> partial[int]:
         """Return what counts components that stand out from noise, in the rows if at hand."""
-        centred = data.mean is not None and bool(self.center)
+        centered = data.mean is not None and bool(self.center)
         unequal = self.noise == "per_feature" or bool(self.scale)  # shares that signal takes
         if data.observed is None:
             if rows is None:
-                return partial(count_components, covariance, centred, unequal, limit, known)
-            return partial(count_in_rows, rows, centred, unequal, limit)
+                return partial(count_components, covariance, centered, unequal, limit, known)
+            return partial(count_in_rows, rows, centered, unequal, limit)
 
         def count(completed: Array) -> int:
             if data.entries <= SETTINGS.compared:
-                return count_in_rows(completed[:, data.variances > 0], centred, unequal, limit)
+                return count_in_rows(completed[:, data.variances > 0], centered, unequal, limit)
             found = from_matrix(completed, False, False).covariance
-            return count_components(found, centred, unequal, limit)
+            return count_components(found, centered, unequal, limit)
 
         most = min(covariance.n_samples, covariance.n_features) if limit is None else limit
         return partial(count_observed, data.observed, count, monitor, most)
@@ -566,7 +565,7 @@ def _warn_of_rows(data: Input, rows: Array | None, found: int) -> None:
             warn_user(
                 "the rows have unequal variances, which may add spurious components; "
                 f'n_components="auto" corrects for that in data of up to {SETTINGS.compared:,} '
-                "entries only; pass a number, or normalise the rows"
+                "entries only; pass a number, or normalize the rows"
             )
     elif copies := len(rows) - (distinct := len(distinct_rows(rows))):
         what = "row is a duplicate" if copies == 1 else "rows are duplicates"

@@ -1,4 +1,4 @@
-"""Fitted components as a table for notebooks: HTML without scripts, colours or outside files."""
+"""Fitted components as a table for notebooks: HTML without scripts, colors or outside files."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from ebcd._parameters import printable
 
 AT_ONCE = 6  # features, or components, that a person can take in at a glance
-LABELLED = 20  # components up to which each has a row of its own, or a label in a plot
+LABELED = 20  # components up to which each has a row of its own, or a label in a plot
 _NAME_LENGTH = 40
 _CELL = "text-align:left;vertical-align:top;padding:.2em .8em .2em 0"
 
@@ -20,11 +20,11 @@ def components_table(model: Any, title: str, notes: Sequence[str]) -> str:
     counted = "lfsr &lt; 0.05" if hasattr(model, "lfsr_") else "not zero"
     head = ["", "variance", f"loadings,<br>{counted}", "largest"]
     head += ["prior"] if hasattr(model, "priors_") else []
-    rows = [_row(model, k) for k in range(min(count, LABELLED))]
+    rows = [_row(model, k) for k in range(min(count, LABELED))]
     body = "".join(f"<tr>{row}</tr>" for row in [_cells("th", head), *rows])
     table = f'<table style="border-collapse:collapse">{body}</table>' if rows else ""
     lines = [] if count else [model._why_nothing()]
-    lines += [*notes, *([f"{count - LABELLED} more components"] if count > LABELLED else [])]
+    lines += [*notes, *([f"{count - LABELED} more components"] if count > LABELED else [])]
     return (
         '<div style="font-size:90%">'
         f"<p><strong>{escape(title)}</strong></p>"

@@ -15,7 +15,7 @@ from ebcd.fitting._missing import Information
 def scores_of(model: Any, rows: AbstractRows) -> Array:
     """Return the scores of rows, given the entries that were observed."""
     matrix = rows.matrix
-    x, gone = _centred(model, rows)
+    x, gone = _centered(model, rows)
     scores = x @ model._score_map
     holed = np.flatnonzero(np.diff(gone.indptr))
     loadings, variances = model._filling
@@ -30,7 +30,7 @@ def scores_of(model: Any, rows: AbstractRows) -> Array:
 
 def log_likelihoods(model: Any, rows: AbstractRows) -> Array:
     """Return the log-likelihood of what was observed of each row."""
-    x, gone = _centred(model, rows)
+    x, gone = _centered(model, rows)
     noise, along, inner, z = _posterior(model, x, gone)
     distance = x**2 @ (1 / noise) - np.einsum("ik,ik->i", along, z)
     logs = np.log(2 * np.pi * noise)
@@ -40,7 +40,7 @@ def log_likelihoods(model: Any, rows: AbstractRows) -> Array:
 
 def imputed(model: Any, X: Any, rows: AbstractRows) -> Any:
     """Return data, of the kind they were given as, with expectations of what is missing."""
-    x, gone = _centred(model, rows)
+    x, gone = _centered(model, rows)
     places = gone.nonzero()
     z = _posterior(model, x, gone)[-1]
     entries = np.einsum("ik,ki->i", z[places[0]], model.components_[:, places[1]])
@@ -64,10 +64,10 @@ def _posterior(model: Any, x: Array, gone: Any) -> tuple[Array, Array, Array, Ar
     return noise, along, inner, np.linalg.solve(inner, along[..., None])[..., 0]
 
 
-def _centred(model: Any, rows: AbstractRows) -> tuple[Array, Any]:
+def _centered(model: Any, rows: AbstractRows) -> tuple[Array, Any]:
     """Return rows less the mean, zero where entries are missing, and where that is."""
     x = as_dense(rows.matrix)
     gone = np.isnan(x)
     check_finite(np.where(gone, 0.0, x), rows.names)
-    centred = np.where(gone, 0.0, x - model._mean())
-    return centred, sparse.csr_array(gone, dtype=np.float64)
+    centered = np.where(gone, 0.0, x - model._mean())
+    return centered, sparse.csr_array(gone, dtype=np.float64)

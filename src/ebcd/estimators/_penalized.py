@@ -1,4 +1,4 @@
-"""Penalised PCA as a scikit-learn estimator."""
+"""Penalized PCA as a scikit-learn estimator."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from ebcd.penalties import as_penalty
 
 
 class PenalizedDecomposition(SparseDecomposition):
-    """What penalised PCA with a given strength and with a chosen one share."""
+    """What penalized PCA with a given strength and with a chosen one share."""
 
     _declared: ClassVar = SparseDecomposition._declared | {
         "penalty": Parsed(as_penalty),
         "start": choice("auto", "svd", "varimax") | LOADINGS,
     }
-    _criterion = "penalised squared error, to be small"
+    _criterion = "penalized squared error, to be small"
     _remedy = "lower alpha"
     _detail = "_strengths"
 
@@ -98,7 +98,7 @@ def _criterion(fall: Array, covariance: AbstractCovariance) -> Array:
 class PenalizedPCA(PenalizedDecomposition):
     r"""Principal components with a penalty on the loadings.
 
-    Minimises ``||X - Z L'||^2 / 2 + sum_k P(l_k; alpha_k)`` over loadings ``L`` and orthonormal
+    Minimizes ``||X - Z L'||^2 / 2 + sum_k P(l_k; alpha_k)`` over loadings ``L`` and orthonormal
     scores, ``Z'Z = I`` (Kang and Stephens, equation 1). Only the covariance of the data matters.
     As everywhere in this package, ``components_`` are for scores of mean square one: they are
     ``L' / sqrt(n)``.
@@ -126,7 +126,7 @@ class PenalizedPCA(PenalizedDecomposition):
         Gain in an iteration, as a share of half the sum of squares of the data, below which the
         fit stops.
     max_iter : int, default 2000
-        Largest number of iterations from a start.
+        Maximum number of iterations from a start.
     max_memory : int, str or None, default None
         Limit on the memory of the fit, in bytes or as a string such as "500MB", not counting data
         in memory and libraries. It determines how much of data in chunks is read at once, and
@@ -145,7 +145,7 @@ class PenalizedPCA(PenalizedDecomposition):
     explained_variance_, explained_variance_ratio_ : ndarray of shape (k,)
         Squared length of each component, and its share of the total variance.
     objective_ : float
-        The criterion, which is minimised; ``objective_path_`` has its values at the start and after
+        The criterion, which is minimized; ``objective_path_`` has its values at the start and after
         every recorded step.
     n_iter_ : int
         Number of iterations.

@@ -1,4 +1,4 @@
-"""Penalised PCA whose strength is chosen by cross-validation."""
+"""Penalized PCA whose strength is chosen by cross-validation."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class PenalizedPCACV(PenalizedDecomposition):
     """Principal components with a penalty whose strength is chosen by cross-validation.
 
     For each of several strengths ``alpha``, common to all components, the model is fitted to the
-    training rows of each fold. The held-out rows, centred and scaled like the training rows, are
+    training rows of each fold. The held-out rows, centered and scaled like the training rows, are
     projected onto the space that the loadings span; the strength with the smallest mean squared
     error is used to fit all rows. By default every strength is fitted from the start, so that its
     error does not depend on the rest of the grid.
@@ -68,7 +68,7 @@ class PenalizedPCACV(PenalizedDecomposition):
     tol : float, default 1e-9
         As in `PenalizedPCA`; ten times as large in folds.
     max_iter : int, default 2000
-        Largest number of iterations from a start.
+        Maximum number of iterations from a start.
     n_jobs : int or None, default None
         Number of processes that share the folds.
     random_state : int, Generator or None, default None

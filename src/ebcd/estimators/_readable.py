@@ -83,8 +83,8 @@ class Readable(Decomposition):
         Posterior means are small where a loading is probably zero, but not exactly zero.
 
         With ``scores="orthogonal"`` false sign rates are given the scores: of the signs below 0.01,
-        2 % were wrong on average over 20 simulated designs, and up to 15 % in one of them. With
-        ``scores="integrated"`` 0.06 % were wrong.
+        2% were wrong on average over 20 simulated designs, and up to 15% in one of them. With
+        ``scores="integrated"`` 0.06% were wrong.
 
         Parameters
         ----------
@@ -130,10 +130,10 @@ class Readable(Decomposition):
         likely, and stays within what the prior allows.
 
         With ``scores="orthogonal"`` intervals are also given the scores, and too short for the
-        population: 90 % intervals of clearly non-zero loadings covered 62 % of the true values on
-        average over 20 simulated designs (30 to 83 %). With "relaxed" and "integrated" scores they
-        are about the population and covered 83 and 85 %, where an oracle that knows the scores
-        covered 88 %.
+        population: 90% intervals of clearly non-zero loadings covered 62% of the true values on
+        average over 20 simulated designs (30 to 83%). With "relaxed" and "integrated" scores they
+        are about the population and covered 83 and 85%, where an oracle that knows the scores
+        covered 88%.
 
         Parameters
         ----------
@@ -289,8 +289,8 @@ class Readable(Decomposition):
         -----
         Half of the rows contain less information than all of them, so a share below one does not
         mean that a component is wrong. But a component that is rarely found again should not be
-        interpreted alone. Components of similar size may mix differently in every half, although
-        together they span the same space. `ebcd.plots.stability` draws the shares.
+        interpreted on its own. Components of similar size may mix differently in every half, and
+        still span the same space together. `ebcd.plots.stability` draws the shares.
 
         Examples
         --------
@@ -330,7 +330,7 @@ class Readable(Decomposition):
         return f"{self.n_components_} component{'s' if self.n_components_ != 1 else ''}"
 
     def summary(self, feature_names: Any = None) -> str:
-        """Summarise the fit in words.
+        """Summarize the fit in words.
 
         Features have the given names, those of the data, or x0, x1 and so on.
         """

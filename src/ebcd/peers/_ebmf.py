@@ -1,4 +1,4 @@
-"""Empirical Bayes matrix factorisation as a scikit-learn estimator."""
+"""Empirical Bayes matrix factorization as a scikit-learn estimator."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from ebcd.priors._fitted import FittedPrior
 
 @with_parameters
 class EBMF(WholeDataDecomposition):
-    """Empirical Bayes matrix factorisation (Wang and Stephens 2021).
+    """Empirical Bayes matrix factorization (Wang and Stephens 2021).
 
     Decomposes data as ``X = mean + F L' + noise``, with priors on the scores ``F`` as well as on
     the loadings ``L``, both learned from the data. Factors are added one by one while the evidence
@@ -43,7 +43,7 @@ class EBMF(WholeDataDecomposition):
     Parameters
     ----------
     n_components : int
-        Largest number of components; ``n_components_`` says how many were kept.
+        Maximum number of components; ``n_components_`` says how many were kept.
     loadings_prior, scores_prior : str, family, fitted prior, or a list of those
         Priors of loadings and scores, by default "point_laplace" and "normal", see
         `ebcd.priors.PRIORS`. A list has one for each component, in the order in which they are
@@ -57,7 +57,7 @@ class EBMF(WholeDataDecomposition):
     tol : float, default 1e-4
         Gain of the ELBO in an iteration, in nats, below which a fit stops.
     max_iter : int, default 2000
-        Largest number of iterations of each fit: of a new component, of all together, or of the
+        Maximum number of iterations of each fit: of a new component, of all together, or of the
         scores of samples.
     random_state : int, Generator or None, default None
         Not used: every start is deterministic.

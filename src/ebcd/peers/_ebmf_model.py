@@ -1,4 +1,4 @@
-"""Empirical Bayes matrix factorisation: coordinate ascent on the ELBO (Wang and Stephens 2021).
+"""Empirical Bayes matrix factorization: coordinate ascent on the ELBO (Wang and Stephens 2021).
 
 The model is ``X = sum_k f_k l_k' + E``, ``f_ik ~ g_k``, ``l_jk ~ h_k``, ``e_ij ~ N(0, 1 / tau_ij)``
 with ``tau`` common, or one for each sample or feature. The posterior is approximated by a product
@@ -41,7 +41,7 @@ NOISE_SIDES: dict[str, int | None] = {"constant": None, "per_sample": 0, "per_fe
 
 
 class Observations:
-    """Centred data in working units, entries near one; dense or sparse, neither copied nor changed.
+    """Centered data in working units, entries near one; dense or sparse, never copied or changed.
 
     Attributes
     ----------
@@ -250,7 +250,7 @@ class Side:
     def solve(self, k: int, b: Array, s: Array) -> None:
         """Solve (1) for a factor, in place; keep the old posterior if the new one is not better.
 
-        Solvers that maximise something else, or start afresh each time, may lower the ELBO.
+        Solvers that maximize something else, or start afresh each time, may lower the ELBO.
         """
         family, start = self.family[k], self.prior[k]
         if isinstance(family, UpToScale):
@@ -310,7 +310,7 @@ class Noise:
         self.floor = FLOOR * size if size > 0 else 1.0
 
     def precision(self, residual: Array) -> Array:
-        """Compute the precisions that maximise the ELBO from sums of expected squared residuals."""
+        """Compute the precisions that maximize the ELBO from sums of expected squared residuals."""
         return np.asarray(1 / np.maximum(residual / self.counts, self.floor))
 
     def value(self, precision: Array, residual: Array) -> float:

@@ -1,6 +1,6 @@
 """The search of `EBMF`: factors added one by one, fitted together, dropped if useless.
 
-Some steps move a factorisation to another place, from which coordinate ascent goes on. The
+Some steps move a factorization to another place, from which coordinate ascent goes on. The
 posteriors that they leave solve no normal means problem, so their divergences from the priors are
 not known: the next iteration replaces them, whatever they are, and shows what they are worth.
 """
@@ -147,7 +147,7 @@ class Search:
 
 
 class _Residual(AbstractCovariance):
-    """Cross-products of the standardised residual, about one side of the data.
+    """Cross-products of the standardized residual, about one side of the data.
 
     Every entry is divided by the standard deviation of its noise, missing ones are zero: otherwise
     the noisiest features or samples would be found first.
@@ -178,7 +178,7 @@ class _Residual(AbstractCovariance):
 
 
 def leading_vectors(model: Model) -> tuple[Array, Array]:
-    """Compute leading singular vectors of the standardised residual, as scores and loadings.
+    """Compute leading singular vectors of the standardized residual, as scores and loadings.
 
     Scores have mean square one.
     """
@@ -282,7 +282,7 @@ def improve_scores(model: Model, max_iter: int) -> None:
 
 
 def scores_of(fitted: Fitted, data: Observations, max_iter: int) -> Array:
-    """Compute posterior means of the scores of samples, k x n, given a fitted factorisation."""
+    """Compute posterior means of the scores of samples, k x n, given a fitted factorization."""
     noise = Noise(data, fitted.side)
     noise.floor = fitted.floor
     precision = fitted.precision
@@ -310,9 +310,9 @@ def _gaussian_scores(model: Model) -> Array:
     own, there = model.weights(0)
     priors = scores.family
     moments = [(0.0, np.inf) if prior.family == "flat" else moments_of(prior) for prior in priors]
-    centre, spread = np.array(moments).T[:, :, None]
+    center, spread = np.array(moments).T[:, :, None]
     information = 1 / np.maximum(spread, 1e-15) ** 2
-    wanted = own * data.product(0, loadings.mean * there) + information * centre
+    wanted = own * data.product(0, loadings.mean * there) + information * center
     matrices = []  # for each sample, or one for all if nothing tells them apart
     for k, row in enumerate(loadings.mean):
         rows = loadings.mean * row

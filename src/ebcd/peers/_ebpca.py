@@ -45,8 +45,8 @@ class EBPCA(WholeDataDecomposition):
     center : bool, default True
         Whether to subtract the mean of every feature.
     random_state : int, Generator or None, default None
-        Seed for the samples of rows that the distributions of large data are fitted to. With None,
-        too, the result is the same every time.
+        Seed for the samples of rows that the distributions of large data are fitted to; None stands
+        for a fixed seed.
 
     Attributes
     ----------
@@ -74,7 +74,7 @@ class EBPCA(WholeDataDecomposition):
     Notes
     -----
     Other attributes are those of `EBMF`, except for ``elbo_``, because the iterations do not
-    maximise a criterion. Several components may slowly become more alike. In that case
+    maximize a criterion. Several components may slowly become more alike. In that case
     ``change_path_`` levels off or grows, and many rounds can do harm.
 
     `transform` treats every sample as new: it returns the posterior mean of its scores, given its

@@ -1,4 +1,4 @@
-"""Sparse PCA by the generalised power method (GPower)."""
+"""Sparse PCA by the generalized power method (GPower)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _WEIGHT = real("a number from 1e-6 to 1e6", lambda value: 1e-6 <= value <= 1e6)
 
 @with_parameters
 class GPower(SparseDecomposition):
-    """Generalised power method of Journée, Nesterov, Richtárik and Sepulchre (2010).
+    """Generalized power method of Journée, Nesterov, Richtárik and Sepulchre (2010).
 
     Alternates a threshold of ``b_k = X'z_k / n`` with the polar rotation of the scores ``Z``, all
     components together (``block=True``) or one after the other, each on what the loadings before it
@@ -37,7 +37,7 @@ class GPower(SparseDecomposition):
     penalty : "l1" or "l0", default "l1"
         Soft or hard threshold.
     gamma : float or list of float, default 0.1
-        How sparse, from 0 up to, but without, 1, for all components or for each. It is relative to
+        How sparse, from 0 to just below 1, for all components or for each. It is relative to
         the value that empties the component whatever its scores: with ``s`` the largest standard
         deviation of a feature, soft thresholds are ``gamma s``, and hard thresholds keep loadings
         whose squares are above ``gamma s**2``.
@@ -56,9 +56,9 @@ class GPower(SparseDecomposition):
     tol : float, default 1e-8
         Relative gain of the criterion in an iteration at which the search stops.
     max_iter : int, default 1000
-        Largest number of iterations.
+        Maximum number of iterations.
     random_state : int, Generator or None, default None
-        Seed of random starts. With None, too, the result is the same every time.
+        Seed of random starts; None stands for a fixed seed.
 
     Attributes
     ----------
@@ -66,7 +66,7 @@ class GPower(SparseDecomposition):
         Loadings, in the units of the data: the directions that were found, at the length that fits
         the data best with their scores, which have mean square one.
     objective_ : float
-        The criterion below, to be maximised, in the units of the (scaled) data; the sum over
+        The criterion below, to be maximized, in the units of the (scaled) data; the sum over
         components if ``block=False``. ``objective_path_`` has its values after every iteration, for
         the components found so far.
 
@@ -74,10 +74,10 @@ class GPower(SparseDecomposition):
     -----
     Other attributes are those of `ebcd.PenalizedPCA`.
 
-    With ``Z'Z = n I`` and ``b_k = X'z_k / n``, "l1" maximises
+    With ``Z'Z = n I`` and ``b_k = X'z_k / n``, "l1" maximizes
     ``sum_k mu_k ||soft(b_k, gamma_k s)||``, which is the largest
     ``tr(X'Z L') / n - sum_k gamma_k s ||l_k||_1`` over loadings with ``||l_k|| = mu_k``: the inner
-    maximum of PCA with an elastic-net penalty. "l0" maximises
+    maximum of PCA with an elastic-net penalty. "l0" maximizes
     ``sum_k mu_k**2 sum_j max(b_jk**2 - gamma_k s**2, 0)``. Both rise in every iteration. With one
     component, these are the authors' criteria up to scale.
 

@@ -52,7 +52,7 @@ class ITSPCA(SparseDecomposition):
         The iteration stops when the squared sine of the largest angle between successive subspaces
         is at most this; None stands for ``1 / n**2``.
     max_iter : int or None, default None
-        Largest number of iterations. None stands for ``1.1 l_1 / (l_k - l_(k+1)) ((1 + 1/log 2)
+        Maximum number of iterations. None stands for ``1.1 l_1 / (l_k - l_(k+1)) ((1 + 1/log 2)
         log max(n, p) + max(0, log((l_1 - 1)^2 / l_1)))``, with ``l`` in units of ``sigma2``, which
         is enough for the theory; at most 5000.
 

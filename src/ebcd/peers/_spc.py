@@ -1,4 +1,4 @@
-"""Sparse principal components by a penalised matrix decomposition (SPC)."""
+"""Sparse principal components by a penalized matrix decomposition (SPC)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from ebcd.penalties import L1
 class SPC(SparseDecomposition):
     """Sparse principal components of Witten, Tibshirani and Hastie (2009), their Algorithm 2.
 
-    Finds one component after another: scores ``u`` and loadings ``v`` that maximise ``u'Xv`` with
+    Finds one component after another: scores ``u`` and loadings ``v`` that maximize ``u'Xv`` with
     ``||u|| = 1``, ``||v|| <= 1`` and ``||v||_1 <= sumabs``, where ``u`` is orthogonal to the
     previous scores. The shrinkage is a soft threshold whose level follows from `sumabs`; the
     deflation removes the scores found so far from the data.
@@ -43,9 +43,9 @@ class SPC(SparseDecomposition):
     tol : float, default 1e-8
         Relative gain of the criterion in an iteration at which a component is done.
     max_iter : int, default 1000
-        Largest number of iterations for a component.
+        Maximum number of iterations for a component.
     random_state : int, Generator or None, default None
-        Seed of the parts. With None, too, the result is the same every time.
+        Seed of the parts; None stands for a fixed seed.
 
     Attributes
     ----------
@@ -54,7 +54,7 @@ class SPC(SparseDecomposition):
     sumabs_ : ndarray of shape (k,)
         The sums of magnitudes that were given or chosen, in the order of the components.
     objective_ : float
-        The sum of ``u'Xv / sqrt(n)`` over components, each of which was maximised, in the units of
+        The sum of ``u'Xv / sqrt(n)`` over components, each of which was maximized, in the units of
         the (scaled) data. ``objective_path_`` has its values after every iteration, for the
         components found so far.
 
@@ -169,7 +169,7 @@ def _held_out_error(x: Array, held_out: Array, candidates: Array, start: Array) 
 
 
 def _working_data(data: Input, covariance: AbstractCovariance) -> Array:
-    """Return data as a dense matrix, centred and scaled, in working units."""
+    """Return data as a dense matrix, centered and scaled, in working units."""
     X = data.matrix
     if X is None or X.shape[0] != covariance.n_samples:
         raise ValueError(

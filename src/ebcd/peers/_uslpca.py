@@ -41,16 +41,16 @@ class USLPCA(SparseDecomposition):
     tol : float, default 1e-8
         Relative gain of the explained variance in an iteration at which the search stops.
     max_iter : int, default 1000
-        Largest number of iterations.
+        Maximum number of iterations.
     random_state : int, Generator or None, default None
-        Seed of random starts. With None, too, the result is the same every time.
+        Seed of random starts; None stands for a fixed seed.
 
     Attributes
     ----------
     components_ : ndarray of shape (k, p)
         Loadings, in the units of the data, for scores of mean square one.
     objective_ : float
-        Sum of squares of the loadings, to be maximised, in the units of the (scaled) data.
+        Sum of squares of the loadings, to be maximized, in the units of the (scaled) data.
         ``objective_path_`` has it after every iteration.
 
     Notes

@@ -2,7 +2,7 @@
 
 Every function takes a fitted estimator of this package, draws on the axes given as ``ax`` or on a
 new figure, and returns the axes. Features have the names given as ``feature_names``, those seen in
-`fit`, or x0, x1 and so on. Colours are those of the report. Matplotlib is imported when the first
+`fit`, or x0, x1 and so on. Colors are those of the report. Matplotlib is imported when the first
 plot is drawn.
 """
 

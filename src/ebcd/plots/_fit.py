@@ -27,7 +27,7 @@ def elbo(model: Any, *, ax: Any = None) -> Axes:
     """Draw the ELBO, or the criterion of another method, at the start and after each step.
 
     If components are found one by one (`SPC`, and `GPower` with ``block=False``), the criterion is
-    the sum over those found so far. `ITSPCA` and `EBPCA` do not maximise a criterion; for these the
+    the sum over those found so far. `ITSPCA` and `EBPCA` do not maximize a criterion; for these the
     plot shows the change in each iteration (``change_path_``) on a logarithmic axis, with marks at
     its foot for iterations without any change, and for those of `ITSPCA` in which a component was
     dropped.
@@ -109,12 +109,12 @@ def shrinkage(model: Any, *, components: Sequence[int] | None = None, ax: Any = 
 
     Curves of `EBCD` and `EBMF` are posterior means under the fitted priors, at the noise level of
     the fit (its median if it differs between features), or points under priors for which
-    neighbours count (``spatial``, ``gmrf``); those of `EBPCA` show its priors for one
-    component alone, although the method denoises all loadings of a feature together. Penalised PCA
+    neighbors count (``spatial``, ``gmrf``); those of `EBPCA` show its priors for one
+    component alone, although the method denoises all loadings of a feature together. Penalized PCA
     has the proximal map of its penalty. The other peers have thresholds: `SPC` and `GPower`
     rescale components afterwards, so that large loadings may rise above the diagonal; `USLPCA`
     keeps a number of loadings, drawn as a threshold at the smallest of these; `ITSPCA`
-    orthogonalises components afterwards, which is not drawn.
+    orthogonalizes components afterwards, which is not drawn.
 
     Parameters
     ----------
@@ -137,7 +137,7 @@ def shrinkage(model: Any, *, components: Sequence[int] | None = None, ax: Any = 
         return _shrinkage_of_means(model, components, ax)
     style.check_model(model)
     which = style.checked_components(model, components)
-    axes = style.one_axes(ax, 5.4 + 1.4 * (len(which) // style.LABELLED), 4.2)
+    axes = style.one_axes(ax, 5.4 + 1.4 * (len(which) // style.LABELED), 4.2)
     if not which:
         return style.say_nothing_found(axes, model)
     curves = {f"component {k}": model._shrinkage(k) for k in which}
@@ -165,11 +165,11 @@ def _shrinkage_of_means(result: EBNMResult, components: Any, ax: Any) -> Axes:
 def _draw_curves(axes: Axes, curves: dict[str, Shrinkage], low: float, high: float) -> None:
     """Draw what becomes of observations between two ends."""
     x = np.linspace(low, high, 1001)
-    axes.axline((low, low), slope=1, color=style.GREY, linewidth=1, label="no shrinkage")
+    axes.axline((low, low), slope=1, color=style.GRAY, linewidth=1, label="no shrinkage")
     for i, (name, one) in enumerate(curves.items()):
         line = _LINES[i // len(style.PALETTE) % len(_LINES)] if one.alone else "."
-        colour, at = style.PALETTE[i % len(style.PALETTE)], x if one.alone else one.observed
-        axes.plot(at, one.shrink(at), line, color=colour, linewidth=1.6, label=name)
+        color, at = style.PALETTE[i % len(style.PALETTE)], x if one.alone else one.observed
+        axes.plot(at, one.shrink(at), line, color=color, linewidth=1.6, label=name)
         axes.set_ylabel(one.result)
     axes.set(xlim=(low, high), ylim=(low, high))
     style.legend_beside(axes)
@@ -207,7 +207,7 @@ def explained_variance(model: Any, X: Any = None, *, ax: Any = None) -> Axes:
     """
     style.check_model(model)
     count = model.n_components_
-    axes = style.one_axes(ax, 3.4 + 0.5 * min(max(count, 3), style.LABELLED), 3.6)
+    axes = style.one_axes(ax, 3.4 + 0.5 * min(max(count, 3), style.LABELED), 3.6)
     if count == 0:
         return style.say_nothing_found(axes, model)
     shares = {type(model).__name__: 100 * model.explained_variance_ratio_}
@@ -217,7 +217,7 @@ def explained_variance(model: Any, X: Any = None, *, ax: Any = None) -> Axes:
     for i, (name, values) in enumerate(shares.items()):
         places = np.arange(values.size) + (i - 0.5 * (len(shares) - 1)) * width
         label = f"{name}: {values.sum():.1f}% in total"
-        axes.bar(places, values, width=width, color=(style.BLUE, style.GREY)[i], label=label)
+        axes.bar(places, values, width=width, color=(style.BLUE, style.GRAY)[i], label=label)
     axes.set(ylabel="% of the variance", xlim=(-0.6, max(count, 3) - 0.4))
     style.number_components(axes, count)
     # above the bars, where nothing can be in the way
@@ -247,11 +247,11 @@ def stability(model: Any, shares: Any, *, ax: Any = None) -> Axes:
     """
     style.check_model(model)
     heights = checked_shares("shares", shares, model.n_components_)
-    axes = style.one_axes(ax, 3.4 + 0.4 * min(max(heights.size, 3), 2 * style.LABELLED), 3.4)
+    axes = style.one_axes(ax, 3.4 + 0.4 * min(max(heights.size, 3), 2 * style.LABELED), 3.4)
     if heights.size == 0:
         return style.say_nothing_found(axes, model)
     often = heights >= OFTEN
-    axes.bar(range(heights.size), 100 * heights, color=np.where(often, style.BLUE, style.GREY))
+    axes.bar(range(heights.size), 100 * heights, color=np.where(often, style.BLUE, style.GRAY))
     axes.axhline(100 * OFTEN, color=style.INK, linewidth=0.8, linestyle=":")
     axes.set(ylabel="found again (% of halves)", ylim=(0, 102))
     axes.set_xlim(-0.6, max(heights.size, 3) - 0.4)
@@ -275,7 +275,7 @@ def checked_shares(name: str, shares: Any, count: int | None = None) -> Array:
 def pca_variance_ratio(model: Any, X: Any) -> Array:
     """Compute the variance shares of as many principal components as the model has components.
 
-    The data are centred and scaled as in the fit of the model; shares are of the variance in the
+    The data are centered and scaled as in the fit of the model; shares are of the variance in the
     units of the data, like ``model.explained_variance_ratio_``.
 
     Parameters

@@ -1,4 +1,4 @@
-"""Loadings as bars, of one estimator or several; all of them, or memberships, as colours."""
+"""Loadings as bars, of one estimator or several; all of them, or memberships, as colors."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ def components(
 ) -> Any:
     """Draw the largest loadings of components as bars, with credible intervals.
 
-    Bars are sorted from the most positive to the most negative; grey ones have no clear sign.
+    Bars are sorted from the most positive to the most negative; gray ones have no clear sign.
     Loadings that are exactly zero are omitted. With ``scale=True`` loadings are those of the scaled
     data; otherwise features with large units would hide the others. Methods without uncertainties
-    (penalised PCA and most peers) have neither intervals nor grey bars.
+    (penalized PCA and most peers) have neither intervals nor gray bars.
 
     Parameters
     ----------
@@ -47,7 +47,7 @@ def components(
     n : int, default 20
         Maximum number of features in a panel.
     level : float, default 0.05
-        Local false sign rate above which a bar is grey.
+        Local false sign rate above which a bar is gray.
     probability : float, default 0.95
         Posterior probability of the intervals.
     feature_names : array-like of length p, optional
@@ -116,7 +116,7 @@ def _caption(
         about = ", given the scores" if given else ""
         notes.append(f"{100 * probability:g}% credible intervals{about}")
     if _unclear(model, k, level)[features].any():
-        notes.append(f"grey: lfsr > {level:g}")
+        notes.append(f"gray: lfsr > {level:g}")
     lines = ";\n".join(notes)  # narrow panels have no room for one line
     return f"loading{model._of_scaled()}" + (f"\n({lines})" if notes else "")
 
@@ -129,13 +129,13 @@ def _unclear(model: Any, k: int, level: float) -> NDArray[np.bool_]:
 
 
 def _draw_bars(
-    ax: Axes, loadings: Array, features: NDArray[np.intp], grey: NDArray[np.bool_]
+    ax: Axes, loadings: Array, features: NDArray[np.intp], gray: NDArray[np.bool_]
 ) -> None:
-    """Draw a bar for each of the features, coloured by sign."""
+    """Draw a bar for each of the features, colored by sign."""
     lengths = loadings[features]
-    colours = np.where(lengths > 0, style.POSITIVE, style.NEGATIVE)
-    colours = np.where(grey[features], style.GREY, colours)
-    ax.barh(np.arange(features.size), lengths, color=colours, height=0.72)
+    colors = np.where(lengths > 0, style.POSITIVE, style.NEGATIVE)
+    colors = np.where(gray[features], style.GRAY, colors)
+    ax.barh(np.arange(features.size), lengths, color=colors, height=0.72)
     _tidy_bars(ax)
 
 
@@ -184,7 +184,7 @@ def compare(
         Maximum number of features in a row of panels: those with the largest loadings in any
         panel, in the order of the first estimator.
     level : float, default 0.05
-        Local false sign rate above which a bar is grey.
+        Local false sign rate above which a bar is gray.
     feature_names : array-like of length p, optional
     ax : array of Axes, optional
         Axes to draw on, one for each component and estimator.
@@ -217,7 +217,7 @@ def compare(
             number, loadings, cosine = (part[k] for part in match)
             if number < 0:
                 _tidy_bars(panel)
-                say = {"transform": panel.transAxes, "ha": "center", "color": style.GREY}
+                say = {"transform": panel.transAxes, "ha": "center", "color": style.GRAY}
                 panel.text(0.5, 0.5, "none", **say)
                 continue
             _draw_bars(panel, loadings, chosen, _unclear(model, number, level))
@@ -298,7 +298,7 @@ def heatmap(
 
     Up to 60 features are all drawn, with their names. If there are more, only those used by some
     component are drawn (local false sign rate at most `level`, or not zero if a method has no such
-    rate). If they outnumber the pixels, neighbours share a row, which shows the largest of their
+    rate). If they outnumber the pixels, neighbors share a row, which shows the largest of their
     loadings.
 
     Parameters
@@ -325,19 +325,19 @@ def heatmap(
     names = model._feature_names(feature_names)
     loadings = style.loadings(model)
     rows = _heatmap_rows(model, loadings, sort, level)
-    labelled = model.n_features_in_ <= style.NAMED
-    width = 2.6 + 0.45 * min(model.n_components_, 20) + 1.4 * labelled
-    axes = style.one_axes(ax, width, max(1.2 + 0.22 * rows.size, 3.0) if labelled else 6.0)
+    labeled = model.n_features_in_ <= style.NAMED
+    width = 2.6 + 0.45 * min(model.n_components_, 20) + 1.4 * labeled
+    axes = style.one_axes(ax, width, max(1.2 + 0.22 * rows.size, 3.0) if labeled else 6.0)
     if model.n_components_ == 0:
         return style.say_nothing_found(axes, model)
     if rows.size == 0:
         return style.say(axes, f"no loading with lfsr <= {level:g}")
     image, together = _strongest(loadings.T[rows], axes.get_window_extent().height)
-    # a few loadings of many features may be beyond the end of the colours
-    limit = np.quantile(np.abs(image[image != 0]), 1.0 if labelled else 0.98)
-    label, colours = f"loading{model._of_scaled()}", ("negative", "middle", "positive")
-    _draw_image(axes, image, -limit, limit, colours, label, labelled)
-    if labelled:
+    # a few loadings of many features may be beyond the end of the colors
+    limit = np.quantile(np.abs(image[image != 0]), 1.0 if labeled else 0.98)
+    label, colors = f"loading{model._of_scaled()}", ("negative", "middle", "positive")
+    _draw_image(axes, image, -limit, limit, colors, label, labeled)
+    if labeled:
         style.name_features(axes, names, rows)
     else:
         axes.set_yticks([])
@@ -350,10 +350,10 @@ def heatmap(
 
 
 def _draw_image(
-    ax: Axes, image: Array, low: float, high: float, colours: Any, label: str, whole: bool = True
+    ax: Axes, image: Array, low: float, high: float, colors: Any, label: str, whole: bool = True
 ) -> None:
-    """Draw numbers as colours, with a scale that says whether they are the whole range."""
-    look: dict[str, Any] = {"cmap": style.colour_map(*colours), "interpolation": "nearest"}
+    """Draw numbers as colors, with a scale that says whether they are the whole range."""
+    look: dict[str, Any] = {"cmap": style.color_map(*colors), "interpolation": "nearest"}
     drawn = ax.imshow(image, aspect="auto", vmin=low, vmax=high, **look)
     extend = "neither" if whole else "both"
     ax.figure.colorbar(drawn, ax=ax, label=label, extend=extend, shrink=0.8)
@@ -376,7 +376,7 @@ def _heatmap_rows(model: Any, loadings: Array, sort: bool, level: float) -> NDAr
 
 
 def _strongest(loadings: Array, pixels: float) -> tuple[Array, int]:
-    """Merge neighbouring rows by their largest entries, so that none of these is lost."""
+    """Merge neighboring rows by their largest entries, so that none of these is lost."""
     together = -(-len(loadings) // max(int(pixels), 1))
     padded = np.pad(loadings, ((0, -len(loadings) % together), (0, 0)))
     blocks = padded.reshape(-1, together, loadings.shape[1])

@@ -44,7 +44,7 @@ def scores(
     index : array-like of length n, optional
         Dates (or text such as "2006-01") or numbers for the horizontal axis of lines.
     color : array-like of length n, optional
-        A number or category for each sample, by which points are coloured.
+        A number or category for each sample, by which points are colored.
     ax : Axes or array of Axes, optional
         Axes to draw on: one for two components against each other, otherwise one per component.
 
@@ -109,7 +109,7 @@ def biplot(
     components : pair of int, default (0, 1)
         Components across and up.
     color_by : array-like of length n, optional
-        A number or category for each sample, by which points are coloured; for example a column
+        A number or category for each sample, by which points are colored; for example a column
         of a data frame that was not fitted.
     labels : array-like of length n, optional
         Names of the samples; the 60 outermost are written beside their points if there is room.
@@ -178,7 +178,7 @@ def _name_arrows(ax: Axes, room: style.Room, ends: Array, names: list[str]) -> N
         if box is not None and abs(tip[1] - (box.y0 + box.y1) / 2) > box.height:
             near = ax.transData.inverted().transform(np.clip(tip, box.min, box.max))
             line = np.array([end, near]).T
-            ax.plot(*line, color=style.GREY, linewidth=0.8, scalex=False, scaley=False, zorder=1)
+            ax.plot(*line, color=style.GRAY, linewidth=0.8, scalex=False, scaley=False, zorder=1)
 
 
 def _label(ax: Axes, room: style.Room, values: Array, labels: Any) -> None:
@@ -239,7 +239,7 @@ def _lines(axes: NDArray[Any], model: Any, which: list[int], values: Array, inde
     look = {"ls": "", "marker": ".", "ms": 4} if index is None else {"lw": 1.2}
     order = np.argsort(at, kind="stable")
     for ax, k, column in zip(axes, which, values.T, strict=True):
-        ax.axhline(0, color=style.GREY, linewidth=0.8)
+        ax.axhline(0, color=style.GRAY, linewidth=0.8)
         ax.plot(at[order], column[order], color=style.BLUE, **look)
         ax.set_title(style.share(model, k), fontsize="medium", loc="left")
         ax.set_ylabel("score")
@@ -259,24 +259,24 @@ def _scatter(
         "rasterized": len(values) > 5000,
     }
     for line in (ax.axhline, ax.axvline):
-        line(0, color=style.GREY, linewidth=0.8, zorder=0)
+        line(0, color=style.GRAY, linewidth=0.8, zorder=0)
     if color is None:
         ax.scatter(values[:, 0], values[:, 1], color=style.BLUE, **look)
     else:
-        _coloured(ax, values, color, look, name)
+        _colored(ax, values, color, look, name)
     ax.set_xlabel(f"score, {style.share(model, which[0])}")
     ax.set_ylabel(f"score, {style.share(model, which[1])}")
     style.tidy(ax)
     return ax
 
 
-def _coloured(ax: Axes, values: Array, color: Any, look: dict[str, Any], name: str) -> None:
+def _colored(ax: Axes, values: Array, color: Any, look: dict[str, Any], name: str) -> None:
     given = _one_per_sample(name, color, len(values))
     if given.dtype.kind == "O":
         given = np.array([cell_text(cell) or "missing" for cell in given.tolist()])
     categories, place = np.unique(given, return_inverse=True)
     if given.dtype.kind in "iuf" and categories.size > _CATEGORIES:
-        look["cmap"] = style.colour_map("low", "high")
+        look["cmap"] = style.color_map("low", "high")
         drawn = ax.scatter(values[:, 0], values[:, 1], c=given, **look)
         bar: Any = ax.figure.colorbar(drawn, ax=ax)
         bar.solids.set_alpha(1)
@@ -286,8 +286,8 @@ def _coloured(ax: Axes, values: Array, color: Any, look: dict[str, Any], name: s
             f"{name} has {categories.size} categories; at most {_CATEGORIES} can be distinguished"
         )
     for i, category in enumerate(categories):
-        turn, colour = divmod(i, len(style.PALETTE))
-        look |= {"color": style.PALETTE[colour], "marker": _MARKERS[turn]}
+        turn, number = divmod(i, len(style.PALETTE))
+        look |= {"color": style.PALETTE[number], "marker": _MARKERS[turn]}
         label = style.short(category).replace("$", r"\$")
         ax.scatter(values[place == i, 0], values[place == i, 1], label=label, **look)
     legend = style.legend_beside(ax)

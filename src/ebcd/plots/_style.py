@@ -1,4 +1,4 @@
-"""Colours, axes, labels and checks that all plots share."""
+"""Colors, axes, labels and checks that all plots share."""
 
 from __future__ import annotations
 
@@ -9,27 +9,27 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from ebcd._axes import BLUE, COLOURS, GREY, INK, one_axes, pyplot, tidy
+from ebcd._axes import BLUE, COLORS, GRAY, INK, one_axes, pyplot, tidy
 from ebcd._numerics import Array
-from ebcd.estimators._html import LABELLED, short
+from ebcd.estimators._html import LABELED, short
 from ebcd.estimators._readable import Readable
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.text import Text
 
-__all__ = ["BLUE", "GREY", "INK", "LABELLED", "one_axes", "short", "tidy"]  # from elsewhere
+__all__ = ["BLUE", "GRAY", "INK", "LABELED", "one_axes", "short", "tidy"]  # from elsewhere
 
-POSITIVE, NEGATIVE = COLOURS["positive"], COLOURS["negative"]
-PALETTE = tuple(COLOURS[f"g{i}"] for i in range(9))
+POSITIVE, NEGATIVE = COLORS["positive"], COLORS["negative"]
+PALETTE = tuple(COLORS[f"g{i}"] for i in range(9))
 NAMED = 60  # features or samples up to which each has its name; more would cover each other
 
 
-def colour_map(*names: str) -> Any:
-    """Return colours between those with the given names."""
+def color_map(*names: str) -> Any:
+    """Return colors between those with the given names."""
     from matplotlib.colors import LinearSegmentedColormap
 
-    return LinearSegmentedColormap.from_list("-".join(names), [COLOURS[name] for name in names])
+    return LinearSegmentedColormap.from_list("-".join(names), [COLORS[name] for name in names])
 
 
 def check_model(model: Any) -> None:
@@ -101,7 +101,7 @@ def name_features(ax: Axes, names: Any, which: NDArray[np.intp]) -> None:
 def number_components(ax: Axes, count: int, labels: list[str] | None = None) -> None:
     """Write the numbers of components below them, or longer labels if they are few."""
     ax.set_xlabel("component")
-    if count <= LABELLED:
+    if count <= LABELED:
         ax.set_xticks(range(count), labels)
     else:
         locate_ticks(ax, integer=True)
@@ -111,7 +111,7 @@ def legend_beside(ax: Axes) -> Any:
     """Draw a legend to the right of the axes, in as many columns as entries need."""
     count = len(ax.get_legend_handles_labels()[1])
     place: dict[str, Any] = {"loc": "center left", "bbox_to_anchor": (1.0, 0.5)}
-    return ax.legend(frameon=False, fontsize="small", ncols=-(-count // LABELLED), **place)
+    return ax.legend(frameon=False, fontsize="small", ncols=-(-count // LABELED), **place)
 
 
 def say(ax: Axes, text: str) -> Axes:
@@ -153,8 +153,8 @@ class Room:
         low, high = self._inside.min + size / 2, self._inside.max - size / 2
         best, least = None, np.inf
         for i, offset in enumerate(offsets):
-            centre = np.clip(at + offset * size / 2, low, high)
-            box = Bbox([centre - size / 2, centre + size / 2])
+            center = np.clip(at + offset * size / 2, low, high)
+            box = Bbox([center - size / 2, center + size / 2])
             if i >= least or box.count_overlaps(self._taken):
                 continue
             crossed = sum(line.intersects_bbox(box, filled=False) for line in lines)

@@ -136,8 +136,8 @@ class EBNMResult:
         axes = _axes.one_axes(ax, 5.4, 4.2)
         seen = np.broadcast_to(np.isfinite(self._s), self._x.shape)
         x, (lower, upper) = self._x[seen], self.intervals()[:, seen]
-        axes.axline((x[0], x[0]), slope=1, color=_axes.GREY, linewidth=1)  # no shrinkage
-        axes.vlines(x, lower, upper, color=_axes.GREY, linewidth=1)
+        axes.axline((x[0], x[0]), slope=1, color=_axes.GRAY, linewidth=1)  # no shrinkage
+        axes.vlines(x, lower, upper, color=_axes.GRAY, linewidth=1)
         axes.plot(x, self.mean[seen], "o", color=_axes.BLUE, markersize=3)
         axes.set_xlabel("observation")
         axes.set_ylabel("posterior mean, 95% interval")

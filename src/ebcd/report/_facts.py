@@ -175,7 +175,7 @@ class Facts:
 def _curve(prior: Any, error: float, end: float) -> Curve:
     estimate = np.linspace(-end, end, 201)  # odd, so that zero is among them
     density = np.full_like(estimate, np.nan)
-    if not prior.exchangeable:  # what is shrunk to what depends on the neighbours
+    if not prior.exchangeable:  # what is shrunk to what depends on the neighbors
         return Curve(prior.describe(), estimate, estimate, density, [])
     atoms: list[list[float]] = []
     if prior.proper:

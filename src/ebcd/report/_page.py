@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 import ebcd
-from ebcd._axes import COLOURS
+from ebcd._axes import COLORS
 from ebcd.fitting._methods import unit_rows
 from ebcd.plots._style import PALETTE
 from ebcd.report import _words
@@ -97,8 +97,8 @@ def table_page(title: str, notes: Iterable[str], rows: list[list[str]], legend: 
 
 
 def _style() -> str:
-    colours = " ".join(f"--{name}: {colour};" for name, colour in COLOURS.items())
-    return _template("report.css").replace("/* colours of ebcd.plots */", colours)
+    colors = " ".join(f"--{name}: {color};" for name, color in COLORS.items())
+    return _template("report.css").replace("/* colors of ebcd.plots */", colors)
 
 
 def _template(name: str) -> str:
@@ -165,7 +165,7 @@ def payload(facts: Facts, n_features: int) -> tuple[dict[str, Any], str]:
 
 
 def _add_groups(block: Block, facts: Facts, rows: np.ndarray) -> list[dict[str, Any]]:
-    """Add columns to colour points by: numbers, or numbers of categories, the rarest together."""
+    """Add columns to color points by: numbers, or numbers of categories, the rarest together."""
     described = []
     for i, (name, column) in enumerate(facts.background.groups.items()):
         kept = [column[row] for row in rows]

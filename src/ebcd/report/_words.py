@@ -30,8 +30,8 @@ _EXPECTED_SCORES = (
     "A score measures how strongly a component is present in a row. It is the expected value "
     "given the row, so typical sizes are below 1 if a row says little about the component."
 )
-_GREY = (
-    "Grey loadings have no clear sign and may well be zero: the probability that their sign is "
+_GRAY = (
+    "Gray loadings have no clear sign and may well be zero: the probability that their sign is "
     "wrong (the local false sign rate, lfsr) is above 0.05, or above the level you choose."
 )
 _INTERVALS = "The lines in charts, and lower and upper in tables, are {interval}s{about}"
@@ -51,7 +51,7 @@ _WRONG = "{wrong} of the signs with lfsr < 0.01 were wrong (at most {most})."
 _STABILITY = (
     "The model was fitted again to {halves}, each time from scratch. A component "
     "is found again if such a fit has a component whose absolute cosine with it is above 0.8. One "
-    "that is rarely found may still be part of something real, but should not be interpreted alone."
+    "that is rarely found may be part of something real, but should not be interpreted on its own."
 )
 _NUMBERS = (
     "Components are counted from 1 here but from 0 in Python and in the other files: component 1 "
@@ -91,7 +91,7 @@ def _result(facts: Facts) -> str:
         best = percent(facts.pca_ratio[:k].sum())
         what = "which may use every feature"
         if getattr(facts.model, "scores", "orthogonal") != "orthogonal":
-            what += " and count noise along their directions"
+            what += " and include the noise along their directions"
         text += f"; ordinary principal components, {what}, explain {best}"
     return text + "."
 
@@ -317,13 +317,13 @@ def clearest_run(scores: Array) -> tuple[int, int]:
 
 
 def reading(facts: Facts) -> list[str]:
-    """Explain how to read loadings and scores, and what grey means."""
+    """Explain how to read loadings and scores, and what gray means."""
     if facts.n_components == 0:
         return []
     integrated = getattr(facts.model, "scores", "") == "integrated"
     units = _STANDARD_UNITS if facts.standardized else _UNITS
     lines = [_LOADINGS.format(units=units), _EXPECTED_SCORES if integrated else _SCORES]
-    lines = lines if "lfsr" not in facts.tables else [*lines, _GREY, *_uncertainty(facts)]
+    lines = lines if "lfsr" not in facts.tables else [*lines, _GRAY, *_uncertainty(facts)]
     if facts.stability is not None:
         lines.append(_STABILITY.format(halves=HALVES[facts.halves]))
     return [*lines, _NUMBERS]
@@ -353,7 +353,7 @@ def left_out(facts: Facts) -> list[str]:
     if facts.n_components and not facts.curves:
         missing.append(f"{facts.method} fits no priors.")
     if facts.path is None:
-        missing.append(f"{facts.method} does not optimise a criterion that could be plotted.")
+        missing.append(f"{facts.method} does not optimize a criterion that could be plotted.")
     if facts.scores is None:
         missing.append("There are no scores: they require the data, not just the fitted model.")
     if facts.pca_ratio is None:

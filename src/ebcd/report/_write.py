@@ -82,7 +82,7 @@ def write_report(
         then says that loadings are in standard deviations. Not needed with ``scale=True``: loadings
         and shares of the variance in the report are then those of the scaled features.
     color_by : array-like of length n, or mapping of names to such, optional
-        A number or a category for each row of the scores, to colour and label the points of the
+        A number or a category for each row of the scores, to color and label the points of the
         biplot by; if there are several, the page lets you choose.
     stability : array-like of length k, optional
         The result of ``model.stability(X)``, shown beside each component.

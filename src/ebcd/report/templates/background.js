@@ -93,8 +93,8 @@ function drawOthers() {
     axisAcross(chart, x, ticks(low, high, wide / 90), HEAD, height - 29);
     rows.forEach((i, n) => {
       const value = at(i);
-      const grey = value === 0 || (m === 0 && !hasClearSign(k, data.compared[i]));
-      const kind = grey ? "unclear" : value < 0 ? "negative" : "positive";
+      const gray = value === 0 || (m === 0 && !hasClearSign(k, data.compared[i]));
+      const kind = gray ? "unclear" : value < 0 ? "negative" : "positive";
       const length = Math.max(Math.abs(x(value) - x(0)), 0.5);
       chart.append(rect(kind, Math.min(x(0), x(value)), HEAD + n * ROW + 4, length, ROW - 8, 1.5));
     });

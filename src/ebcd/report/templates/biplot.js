@@ -1,12 +1,12 @@
-// Scores of two components as points, coloured and labelled by a column, and loadings as arrows.
+// Scores of two components as points, colored and labeled by a column, and loadings as arrows.
 
 function drawBiplot(plot, across, up) {
   const [a, b] = [data.scores[across], data.scores[up]];
   const count = header.rows.shown;
   const width = widthOf(plot);
   const arrows = byId("score-arrows").checked ? biplotArrows(across, up, width < 500 ? 6 : 10) : [];
-  const colours = pointColours();
-  const legend = legendRows(colours.entries, width - 52);
+  const colors = pointColors();
+  const legend = legendRows(colors.entries, width - 52);
   const top = 8 + 20 * legend.rows;
   const height = Math.min(width * 0.8, 620) + top;
   const [left, right, bottom] = [44, width - 8, height - 40];
@@ -18,16 +18,16 @@ function drawBiplot(plot, across, up) {
   axisAcross(chart, x, ticks(x0, x1, (right - left) / 80), top, bottom);
   axisUp(chart, y, ticks(y0, y1, height / 70), left, right);
   const place = (i) => [x(a[i]), y(b[i])];
-  // one path for each colour, since thousands of circles are slow
+  // one path for each color, since thousands of circles are slow
   const paths = new Map();
   for (let i = 0; i < count; i++) {
-    const colour = colours.of(i);
-    if (!paths.has(colour)) paths.set(colour, []);
-    paths.get(colour).push(`M${place(i).map((value) => value.toFixed(1))}h0`);
+    const color = colors.of(i);
+    if (!paths.has(color)) paths.set(color, []);
+    paths.get(color).push(`M${place(i).map((value) => value.toFixed(1))}h0`);
   }
   const look = count > 3000 ? { class: "dots many", "stroke-width": 3 } : { class: "dots", "stroke-width": 6 };
-  for (const [colour, dots] of paths)
-    chart.append(svg("path", { ...look, d: dots.join(""), style: `stroke:${colour}` }));
+  for (const [color, dots] of paths)
+    chart.append(svg("path", { ...look, d: dots.join(""), style: `stroke:${color}` }));
   drawLegend(chart, legend, 44);
   chart.append(
     label(right, height - 5, called(across), "end"),
@@ -115,19 +115,19 @@ function groupText(group, i) {
   return categories ? categories[value] : format(value);
 }
 
-// The colour of each point, and what colours mean.
+// The color of each point, and what colors mean.
 const SHADES = 16; // of a column of numbers
-function pointColours() {
+function pointColors() {
   const chosen = byId("score-color").value;
-  if (chosen === "") return { of: () => colour("--positive"), entries: [] };
+  if (chosen === "") return { of: () => color("--positive"), entries: [] };
   const group = Number(chosen);
   const [{ categories }, values] = [header.groups[group], data[`group_${group}`]];
-  const grey = colour("--unclear");
-  const gaps = values.some(Number.isNaN) ? [[[grey], "missing"]] : [];
+  const gray = color("--unclear");
+  const gaps = values.some(Number.isNaN) ? [[[gray], "missing"]] : [];
   if (categories) {
-    const tints = categories.map((name, g) => (name === "others" && g > 7 ? grey : colour(`--g${g}`)));
+    const tints = categories.map((name, g) => (name === "others" && g > 7 ? gray : color(`--g${g}`)));
     const entries = categories.map((name, g) => [[tints[g]], name]);
-    return { of: (i) => tints[values[i]] ?? grey, entries: [...entries, ...gaps] };
+    return { of: (i) => tints[values[i]] ?? gray, entries: [...entries, ...gaps] };
   }
   const [low, high] = span(
     values.filter((value) => !Number.isNaN(value)),
@@ -139,13 +139,13 @@ function pointColours() {
   );
   const of = (i) =>
     Number.isNaN(values[i])
-      ? grey
+      ? gray
       : shades[Math.round(((values[i] - low) / (high - low || 1)) * (SHADES - 1))];
   const { name } = header.groups[group];
   return { of, entries: [[shades, `${name}: ${format(low, 3)} to ${format(high, 3)}`], ...gaps] };
 }
 
-// Entries of a legend in as many rows as they need: colours, text, place.
+// Entries of a legend in as many rows as they need: colors, text, place.
 function legendRows(entries, width) {
   let [across, row] = [0, 0];
   const placed = entries.map(([tints, name]) => {

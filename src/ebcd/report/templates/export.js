@@ -69,14 +69,14 @@ function standalone(picture) {
       if (style.getPropertyValue(name)) to[i].setAttribute(name, style.getPropertyValue(name));
     to[i].removeAttribute("class");
   });
-  const ground = svg("rect", { width: "100%", height: "100%", fill: colour("--card") });
+  const ground = svg("rect", { width: "100%", height: "100%", fill: color("--card") });
   copy.prepend(ground);
   copy.setAttribute("xmlns", SVG);
   copy.removeAttribute("tabindex");
   return new XMLSerializer().serializeToString(copy);
 }
 
-const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+const color = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
 function saveFile(name, blob) {
   const link = html("a", { href: URL.createObjectURL(blob), download: name });

@@ -1,4 +1,4 @@
-// The heat map's features in their order, and its colours; heatmap_view.js draws them.
+// The heat map's features in their order, and its colors; heatmap_view.js draws them.
 
 const heat = { order: new Uint32Array(0), top: 0, cell: [-1, 0], limits: [] };
 
@@ -54,7 +54,7 @@ function heatOrder() {
   return kept.sort((a, b) => keys[a] - keys[b] || a - b);
 }
 
-// Largest loading that the colours reach: of all components, or of each.
+// Largest loading that the colors reach: of all components, or of each.
 function heatLimits() {
   const largest = data.loadings.map(
     (row) => row.reduce((most, v) => Math.max(most, Math.abs(v)), 0) || 1,
@@ -65,11 +65,11 @@ function heatLimits() {
 }
 
 function hex(name) {
-  const value = parseInt(colour(name).slice(1), 16);
+  const value = parseInt(color(name).slice(1), 16);
   return [value >> 16, (value >> 8) & 255, value & 255];
 }
 
-// Colours from -1 to 1 in 255 steps, as numbers; grey for loadings without a clear sign.
+// Colors from -1 to 1 in 255 steps, as numbers; gray for loadings without a clear sign.
 function palette() {
   const [negative, middle, positive, unclear] = [
     "--negative",
@@ -89,10 +89,10 @@ function palette() {
   };
 }
 
-function cellColour(colours, k, j) {
+function cellColor(colors, k, j) {
   const t = data.loadings[k][j] / heat.limits[k];
   const step = Math.round(127 + 127 * Math.max(-1, Math.min(1, t)));
-  return (hasClearSign(k, j) ? colours.clear : colours.unclear)[step];
+  return (hasClearSign(k, j) ? colors.clear : colors.unclear)[step];
 }
 
 // For each line of the overview and each component, the feature with the largest loading there.

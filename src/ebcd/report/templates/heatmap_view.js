@@ -67,7 +67,7 @@ function drawHeatmap() {
   heat.order = empty ? new Uint32Array(0) : heatOrder();
   heat.limits = empty ? [] : heatLimits();
   heat.cell = [-1, 0];
-  view.colours = palette();
+  view.colors = palette();
   view.lines = Math.min(Math.max(heat.order.length, 1), HEAT_MOST);
   const all = heat.order.length <= HEAT_MOST;
   const height = view.lines * HEAT_ROW + HEAT_HEAD;
@@ -100,7 +100,7 @@ function paintOverview(height) {
   const wide = 44 / state.picked.length;
   state.picked.forEach((k, column) => {
     for (let line = 0; line < height; line++) {
-      pen.fillStyle = `rgb(${cellColour(view.colours, k, strongest[column][line])})`;
+      pen.fillStyle = `rgb(${cellColor(view.colors, k, strongest[column][line])})`;
       pen.fillRect(column * wide, line, Math.max(wide - 0.5, 0.5), 1);
     }
   });
@@ -115,7 +115,7 @@ function paintRows() {
   heat.top = heatTop();
   pen.clearRect(0, 0, view.width, view.lines * HEAT_ROW + HEAT_HEAD);
   pen.font = `12px ${getComputedStyle(document.body).fontFamily}`;
-  pen.fillStyle = colour("--soft");
+  pen.fillStyle = color("--soft");
   pen.textAlign = "center";
   state.picked.forEach((k, column) =>
     pen.fillText(heatHead(k), cellAt(column) + view.column / 2, 15),
@@ -139,18 +139,18 @@ function paintRow(line) {
   const y = HEAT_HEAD + line * HEAT_ROW;
   const searched = j === state.feature;
   if (searched) {
-    pen.fillStyle = colour("--mark");
+    pen.fillStyle = color("--mark");
     pen.fillRect(0, y, view.names, HEAT_ROW);
   }
-  pen.fillStyle = colour("--text");
+  pen.fillStyle = color("--text");
   pen.textAlign = "right";
   pen.fillText(shorten(data.names[j], view.names - 12), view.names - 8, y + 14);
   state.picked.forEach((k, column) => {
-    pen.fillStyle = `rgb(${cellColour(view.colours, k, j)})`;
+    pen.fillStyle = `rgb(${cellColor(view.colors, k, j)})`;
     pen.fillRect(cellAt(column), y + 0.5, view.column - 1, HEAT_ROW - 1);
   });
   if (heat.cell[0] === heat.top + line) {
-    pen.strokeStyle = colour("--text");
+    pen.strokeStyle = color("--text");
     pen.lineWidth = 2;
     pen.strokeRect(cellAt(heat.cell[1]) + 1, y + 1.5, view.column - 3, HEAT_ROW - 3);
   }
@@ -162,12 +162,12 @@ function paintWindow() {
   pen.clearRect(0, 0, 44, height);
   pen.drawImage(view.still, 0, 0, 44, height);
   const count = heat.order.length;
-  pen.strokeStyle = colour("--text");
+  pen.strokeStyle = color("--text");
   pen.lineWidth = 1.5;
   pen.strokeRect(1, (heat.top / count) * height, 42, Math.max((view.lines / count) * height, 4));
   const at = heat.order.indexOf(state.feature);
   if (at >= 0) {
-    pen.fillStyle = colour("--text");
+    pen.fillStyle = color("--text");
     pen.fillRect(0, (at / count) * height - 1, 44, 2);
   }
 }
@@ -176,13 +176,13 @@ function paintLegend() {
   const most = state.picked.length ? heat.limits[state.picked[0]] : 1;
   const own = byId("heat-scale").value === "own";
   const bar = html("i", { "aria-hidden": "true" });
-  const stops = range(9).map((i) => `rgb(${view.colours.clear[Math.round((254 * i) / 8)]})`);
+  const stops = range(9).map((i) => `rgb(${view.colors.clear[Math.round((254 * i) / 8)]})`);
   bar.style.background = `linear-gradient(90deg, ${stops.join(",")})`;
   const [low, high] = own
     ? ["lowest", "highest of the component"]
     : [`−${format(most, 3)}`, format(most, 3)];
-  const grey = html("i", { class: "swatch unclear", "aria-hidden": "true" });
-  const unclear = data.lfsr ? html("span", {}, grey, `no clear sign (lfsr > ${state.level})`) : null;
+  const gray = html("i", { class: "swatch unclear", "aria-hidden": "true" });
+  const unclear = data.lfsr ? html("span", {}, gray, `no clear sign (lfsr > ${state.level})`) : null;
   view.legend.replaceChildren(html("span", {}, low, bar, high), ...(unclear ? [unclear] : []));
 }
 
@@ -259,7 +259,7 @@ function showSearched() {
 // The rows in view as a picture to save.
 function heatPicture() {
   const height = view.lines * HEAT_ROW + HEAT_HEAD;
-  const font = { "font-family": "sans-serif", "font-size": 12, fill: colour("--text") };
+  const font = { "font-family": "sans-serif", "font-size": 12, fill: color("--text") };
   const picture = svg("svg", { viewBox: `0 0 ${view.width} ${height}`, width: view.width, height });
   state.picked.forEach((k, column) =>
     picture.append(
@@ -287,7 +287,7 @@ function heatPicture() {
           y: y + 0.5,
           width: view.column - 1,
           height: HEAT_ROW - 1,
-          fill: `rgb(${cellColour(view.colours, k, j)})`,
+          fill: `rgb(${cellColor(view.colors, k, j)})`,
         }),
       ),
     );
