@@ -172,6 +172,7 @@ def _draw_curves(axes: Axes, curves: dict[str, Shrinkage], low: float, high: flo
         axes.plot(at, one.shrink(at), line, color=color, linewidth=1.6, label=name)
         axes.set_ylabel(one.result)
     axes.set(xlim=(low, high), ylim=(low, high))
+    style.locate_ticks(axes, nbins=5)  # a long legend leaves little room
     style.legend_beside(axes)
     style.tidy(axes)
 
