@@ -295,9 +295,7 @@ class Decomposition(Transformer, ABC):
             means = np.asarray(rows.matrix.mean(axis=0, dtype=np.float64)).ravel()
         variances = (self.components_**2).sum(axis=0) + self._feature_noise()
         errors = np.sqrt(variances * (1 / rows.matrix.shape[0] + 1 / self.n_samples_))
-        largest = -ndtri(
-            0.5e-6 / means.size
-        )  # one of a million centered data sets has a larger one
+        largest = -ndtri(0.5e-6 / means.size)  # one in a million centered data sets goes beyond
         far = np.flatnonzero(np.abs(means) > largest * errors)
         if far.size:
             warn_user(
