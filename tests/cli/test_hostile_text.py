@@ -131,11 +131,10 @@ def test_pictures_are_valid_xml(tmp_path):
 
 
 def test_the_page_has_no_control_characters():
-    from ebcd.report._facts import gather
+    from ebcd.report._facts import Facts
 
     model = ebcd.EBCD(1).fit(X)
-    nothing = dict.fromkeys(["scores", "row_names", "title", "source", "pca_ratio"])
-    facts = gather(model, feature_names=NAMES, **nothing)
+    facts = Facts(model, feature_names=NAMES)
     assert facts.names[0] == "a�[31mred�0m�"
     every = escape("".join(map(chr, range(0x11000))))
     assert ET.fromstring(f"<svg>{printable(every)}</svg>").text

@@ -3,7 +3,6 @@
 import datetime as dt
 import re
 from copy import copy
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,20 +12,12 @@ from ebcd.peers import EBPCA
 from ebcd.priors import make_prior
 from ebcd.report import _words, pca_variance_ratio
 from ebcd.report._dates import as_text, days_of
-from ebcd.report._facts import gather
+from ebcd.report._facts import Facts
 from ebcd.report._words import findings
 
 
 def facts_of(model, scores=None, rows=None, names=None, pca=None):
-    return gather(
-        model,
-        scores=scores,
-        row_names=rows,
-        feature_names=names,
-        title=None,
-        source=None,
-        pca_ratio=pca,
-    )
+    return Facts(model, scores=scores, row_names=rows, feature_names=names, pca_ratio=pca)
 
 
 @pytest.fixture(scope="module")
@@ -89,7 +80,8 @@ def test_says_what_intervals_are_about(scores, about, covered, wrong):
 
 
 def test_periods_do_not_depend_on_the_size_of_scores(employment):
-    small = replace(employment, scores=0.5 * employment.scores)
+    small = copy(employment)
+    small.scores = 0.5 * employment.scores
     expected = [(period.first, period.last) for period in _words.clear_periods(employment, 0)]
     found = [(period.first, period.last) for period in _words.clear_periods(small, 0)]
     assert found == expected
@@ -98,7 +90,8 @@ def test_periods_do_not_depend_on_the_size_of_scores(employment):
 def test_components_that_do_not_stand_out_are_named(employment):
     model = copy(employment.model)
     model.n_signal_ = 2
-    weak = replace(employment, model=model)
+    weak = copy(employment)
+    weak.model = model
     assert "Caution: component 3 does not stand out from noise." in _words.opening(weak)
     said = [sentences[0] == "It does not stand out from noise." for _, sentences in findings(weak)]
     assert said == [False, False, True]

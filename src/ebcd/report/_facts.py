@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -41,25 +42,51 @@ class Curve:
     atoms: list[list[float]]  # places of point masses and their probabilities
 
 
-@dataclass(frozen=True)
 class Facts:
     """Everything a report says; None where the method or the input does not provide it."""
 
-    model: Readable
-    title: str
-    source: str | None
-    names: list[str]  # of the features
-    tables: dict[str, Array]  # "loading", perhaps "lower", "upper", "sd" and "lfsr": k x p each
-    pca_ratio: Array | None
-    scores: Array | None  # n x k
-    rows: list[str] | None
-    days: Array | None  # since 1970, if the rows are dates
-    drawn: str | None = None  # how the data were drawn, if intervals are those of a bootstrap
-    notes: tuple[str, ...] = ()  # on the data and the fit, for the top
-    standardized: bool = False  # whether features were divided by their standard deviations before
-    background: Background = field(default_factory=Background)
-    stability: Array | None = None  # how often components are found again in half of the rows
-    halves: str = "random"  # how these halves were drawn
+    def __init__(
+        self,
+        model: Readable,
+        *,
+        scores: Any = None,
+        row_names: Any = None,
+        feature_names: Any = None,
+        title: str | None = None,
+        source: str | None = None,
+        pca_ratio: Any = None,
+        intervals: Any = None,
+        drawn: str = "parametric",
+        notes: Iterable[str] = (),
+        standardized: bool = False,
+        background: Background | None = None,
+        stability: Any = None,
+        halves: str = "random",
+    ) -> None:
+        """Check and complete what was passed to `write_report`."""
+        choice(*DRAWN).check("bootstrap_method", drawn)
+        choice(*HALVES).check("stability_method", halves)
+        self.model, self.background = model, background or Background()
+        self.title = printable(title or "Components of the data")
+        self.source = None if source is None else printable(source)
+        self.notes = [printable(str(note)) for note in notes]  # on the data and the fit
+        self.names = [printable(str(name)) for name in model._feature_names(feature_names)]
+        self.scores = _checked_scores(scores, model.n_components_)  # n x k
+        self.rows = _checked_rows(row_names, self.scores)
+        self.days = None if self.rows is None else days_of(self.rows)  # since 1970, if dates
+        self.tables = {"loading": model.components_ / model._units}  # k x p each
+        if hasattr(model, "lfsr_"):
+            lower, upper = _checked_intervals(intervals, model) / model._units
+            self.tables |= {"lower": lower, "upper": upper}
+            self.tables |= {"sd": model.components_sd_ / model._units, "lfsr": model.lfsr_}
+        self.drawn = None if intervals is None else drawn  # how data of a bootstrap were drawn
+        self.pca_ratio = _pca_ratio(model, self.background, pca_ratio)
+        # whether features were divided by their standard deviations, before the fit or in it
+        self.standardized = standardized or bool(getattr(model, "scale", False))
+        self.stability: Array | None = None  # how often components are found in half of the rows
+        if stability is not None:
+            self.stability = checked_shares("stability", stability, model.n_components_)
+        self.halves = halves  # how these were drawn
 
     @property
     def method(self) -> str:
@@ -188,54 +215,6 @@ def _curve(prior: Any, error: float, end: float) -> Curve:
                     atoms.append([float(place), float(weight)])
         density = np.maximum(density, 0.0)
     return Curve(prior.describe(), estimate, prior.shrink(estimate, error), density, atoms)
-
-
-def gather(
-    model: Readable,
-    *,
-    scores: Any,
-    row_names: Any,
-    feature_names: Any,
-    title: str | None,
-    source: str | None,
-    pca_ratio: Any,
-    intervals: Any = None,
-    drawn: str = "parametric",
-    notes: Any = (),
-    standardized: bool = False,
-    background: Background | None = None,
-    stability: Any = None,
-    halves: str = "random",
-) -> Facts:
-    """Gather what a report says; arguments as in `write_report`."""
-    choice(*DRAWN).check("bootstrap_method", drawn)
-    choice(*HALVES).check("stability_method", halves)
-    count, known = model.n_components_, background or Background()
-    scores = _checked_scores(scores, count)
-    rows = _checked_rows(row_names, scores)
-    units = model._units
-    tables = {"loading": model.components_ / units}
-    if hasattr(model, "lfsr_"):
-        lower, upper = _checked_intervals(intervals, model) / units
-        tables |= {"lower": lower, "upper": upper}
-        tables |= {"sd": model.components_sd_ / units, "lfsr": model.lfsr_}
-    return Facts(
-        model=model,
-        title=printable(title or "Components of the data"),
-        source=None if source is None else printable(source),
-        names=[printable(str(name)) for name in model._feature_names(feature_names)],
-        tables=tables,
-        pca_ratio=_pca_ratio(model, known, pca_ratio),
-        scores=scores,
-        rows=rows,
-        days=None if rows is None else days_of(rows),
-        drawn=None if intervals is None else drawn,
-        notes=tuple(printable(str(note)) for note in notes),
-        standardized=standardized or bool(getattr(model, "scale", False)),
-        background=known,
-        stability=None if stability is None else checked_shares("stability", stability, count),
-        halves=halves,
-    )
 
 
 def _total(model: Readable, background: Background) -> float:

@@ -16,7 +16,7 @@ from ebcd.data import Gram
 from ebcd.plots._style import check_model
 from ebcd.report import _words
 from ebcd.report._background import Background, checked_groups
-from ebcd.report._facts import LISTED, Facts, gather
+from ebcd.report._facts import LISTED, Facts
 from ebcd.report._page import as_page
 
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~&])")  # what Markdown takes for markup
@@ -134,7 +134,7 @@ def write_report(
         rows = None if scores is None else len(scores)
         if color_by is not None:
             background = replace(background or Background(), groups=checked_groups(color_by, rows))
-        facts = gather(
+        facts = Facts(
             model,
             scores=scores,
             row_names=row_names,
