@@ -31,8 +31,8 @@ _EXPECTED_SCORES = (
     "given the row, so typical sizes are below 1 if a row says little about the component."
 )
 _GRAY = (
-    "Gray loadings have no clear sign and may well be zero: the probability that their sign is "
-    "wrong (the local false sign rate, lfsr) is above 0.05, or above the level you choose."
+    "Loadings without a clear sign, gray in charts, may well be zero: the probability that their "
+    "sign is wrong (the local false sign rate, lfsr) is above 0.05, or above the level you choose."
 )
 _INTERVALS = "The lines in charts, and lower and upper in tables, are {interval}s{about}"
 _CREDIBLE = ". If an interval ends at zero, the loading may be exactly zero."
