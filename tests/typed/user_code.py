@@ -1,4 +1,4 @@
-"""Code of a user, which mypy reads but nobody runs: it reports what would not work (`make lint`)."""
+"""Code of a user, which mypy reads and nobody runs: what would not work is reported."""
 
 from typing import Any, assert_type
 
