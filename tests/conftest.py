@@ -1,5 +1,6 @@
 """Settings shared by all tests, and the choice of tests for `make quick`."""
 
+import os
 from collections import defaultdict
 from importlib.util import find_spec
 
@@ -9,6 +10,9 @@ from hypothesis import settings
 # The same examples on every run and machine; no deadline, since a slow machine is not a failure.
 settings.register_profile("ebcd", deadline=None, derandomize=True)
 settings.load_profile("ebcd")
+
+# Workers of Dask are forks of a process that has loaded it, which saves seconds for each.
+os.environ.setdefault("DASK_DISTRIBUTED__WORKER__MULTIPROCESSING_METHOD", "forkserver")
 
 
 @pytest.fixture(scope="session")
@@ -21,6 +25,46 @@ def run_process(tmp_path_factory):
 
 
 COMPARED = ("tests/benchmarks", "tests/experiments", "tests/oracle", "tests/reference")
+
+
+class Tracing:
+    """Trace the first case of each test that runs code in new ways, and nothing in between.
+
+    Tracing takes 60 % longer, with mpmath twice as long, and slows pytest itself. After the first
+    case of a test, in slow tests, and where results are only compared with the truth, hardly any
+    line is new.
+    """
+
+    def __init__(self, traced):
+        self.traced, self.runs, self.coverage = traced, False, stop_tracing()
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_protocol(self, item):
+        wanted = item.nodeid in self.traced
+        if wanted != self.runs:
+            (self.coverage.start if wanted else self.coverage.stop)()
+            self.runs = wanted
+        return (yield)
+
+
+def stop_tracing():
+    """Stop whatever measures coverage, and return what was started last.
+
+    In a process of xdist, pytest-cov has started two; when one stops, the other goes on.
+    """
+    from coverage import Coverage
+
+    last = Coverage.current()
+    while running := Coverage.current():
+        running.stop()
+    return last
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtestloop(session):
+    plugins = session.config.pluginmanager
+    if plugins.hasplugin("_cov") and plugins.hasplugin("dsession"):
+        stop_tracing()  # this process only hands out tests
 
 
 def pytest_addoption(parser):
@@ -43,9 +87,10 @@ def pytest_collection_modifyitems(config, items):
     if config.getoption("--one-case"):
         config.hook.pytest_deselected(items=[item for c in cases.values() for item in c[1:]])
         items[:] = [c[0] for c in cases.values()]
-    elif config.pluginmanager.hasplugin("_cov"):
-        # Tracing takes 60 % longer, with mpmath twice as long. After the first case of a test, and
-        # where results are only compared with the truth, there are hardly any new lines.
-        for name, c in cases.items():
-            for item in c if name.startswith(COMPARED) else c[1:]:
-                item.add_marker("no_cover")
+    if config.pluginmanager.hasplugin("_cov"):
+        traced = {
+            first.nodeid
+            for name, (first, *_) in cases.items()
+            if not name.startswith(COMPARED) and not first.get_closest_marker("slow")
+        }
+        config.pluginmanager.register(Tracing(traced))
