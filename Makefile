@@ -13,7 +13,7 @@ ONE_THREAD := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 VECLIB_
 # target starts many processes: also where the environment says to keep no bytecode.
 export PYTHONDONTWRITEBYTECODE :=
 INSTALL := -m pip install --quiet --disable-pip-version-check --no-compile
-# Two targets at once, on a core each.
+# Two targets at once. Tests have two processes, so that no core idles when one target ends first.
 together = $(MAKE) $(1) & first=$$!; $(MAKE) $(2); second=$$?; wait $$first && exit $$second
 
 .DEFAULT_GOAL := help
@@ -31,9 +31,8 @@ quick: lint  ## before every commit, within a minute: lint and one case of every
 	$(ONE_THREAD) $(VENV)/bin/python -m pytest $(PYTEST_ARGS) -q -m "not slow" --one-case
 
 test:  ## everything that must hold: lint, tests, coverage, docs
-	@$(call together,$(VENV)/installed-dev,$(CORE)/installed-test)
-	@$(call together,docs,lint test-core)
-	@$(MAKE) test-full
+	@$(call together,$(VENV)/installed-dev,test-core)
+	@$(call together,docs lint,test-full)
 
 lint: $(VENV)/installed-dev  ## formatting, style, types, layers
 	$(VENV)/bin/ruff format --check .
