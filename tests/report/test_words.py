@@ -172,6 +172,15 @@ def test_one_feature_alone():
     assert (weak, only) == ("It does not stand out from noise.", "x2 alone carries 100% of it.")
 
 
+def test_one_feature_with_a_clear_sign_among_larger_ones():
+    X = np.random.default_rng(0).normal(size=(50, 6))
+    model = EBCD(1).fit(X)
+    model.components_ = np.array([[0.6, -0.5, 0.5, 0.0, 0.0, 0.0]])
+    model.lfsr_, model.n_signal_ = np.array([[0.4, 0.03, 0.06, 1.0, 1.0, 1.0]]), 1
+    said = next(_words.findings(facts_of(model)))[1]
+    assert said == ["Only x1 has a clear sign; it carries 29% of it."]
+
+
 def test_period_of_one_feature_and_of_none():
     z = np.concatenate([np.full(10, -3.0), np.zeros(40)])
     rng = np.random.default_rng(0)

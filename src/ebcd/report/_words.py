@@ -11,7 +11,7 @@ from ebcd._numerics import Array
 from ebcd.estimators._html import AT_ONCE
 from ebcd.plots._fit import OFTEN
 from ebcd.priors import FittedPrior
-from ebcd.report._facts import DRAWN, HALVES, LISTED, Facts
+from ebcd.report._facts import CARRIED, DRAWN, HALVES, LISTED, Facts
 
 _SKEWED = 2.0  # skewness of an exponential distribution
 _FEW = AT_ONCE // 2  # rows that a sentence names at either end; so few do not make a period
@@ -235,6 +235,8 @@ def _features(facts: Facts, k: int) -> list[str]:
     more = [f"There {'is' if others == 1 else 'are'} {count(others, 'smaller loading')} {what}."]
     more = more if others > 0 else []
     if order.size == 1:
+        if np.sum(loadings[order] ** 2) < CARRIED:  # others may be as large, with unclear signs
+            return [f"Only {names[order[0]]} has a clear sign; it carries {share} of it."]
         return [f"{names[order[0]]} alone carries {share} of it.", *more]
     up = [names[j] for j in order if loadings[j] > 0]
     down = [names[j] for j in order if loadings[j] < 0]
