@@ -324,6 +324,15 @@ def test_advice_colours_by_what_has_few_kinds(tmp_path):
     both = [f"{line},{team}" for line, team in zip(lines, teams, strict=True)]
     message = refused(written(tmp_path, "\n".join(both)), tmp_path)
     assert "or colour the biplot by one with --color-by team" in message
+    assert message.endswith("or use one as row names with --index day")
+
+
+def test_advice_names_rows_by_dates_rather_than_their_numbers(tmp_path):
+    days = np.datetime_as_string(np.datetime64("2020-01-01") + np.arange(ROWS)).tolist()
+    lines = with_text(0, days, "day").splitlines()
+    numbered = [f"{number or ''},{line}" for number, line in enumerate(lines)]
+    message = refused(written(tmp_path, "\n".join(numbered)), tmp_path)
+    assert "or use it as row names with --index day" in message
 
 
 @pytest.mark.parametrize("labelled", [False, True])

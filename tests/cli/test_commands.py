@@ -698,6 +698,21 @@ def test_columns_to_colour_by_are_not_fitted(flowers, tmp_path):
     assert page_header(out)["groups"] == []
 
 
+def test_rows_without_any_cells_keep_their_colours(flowers, tmp_path):
+    path, kinds, _ = flowers
+    lines = path.read_text(encoding="utf-8").splitlines()
+    cells = [line.split(",") for line in lines]
+    for j, name in enumerate(cells[0]):
+        cells[8][j] = "" if name in "abcd" else cells[8][j]
+    path.write_text("\n".join(map(",".join, cells)), encoding="utf-8")
+    out = tmp_path / "out"
+    options = ["-k", 1, "--color-by", "kind", "--drop", "age", "--bootstrap", 2]
+    ok("fit", path, "-o", out, *options, "--bootstrap-method", "rows", "--stability", 1, *QUICK)
+    known = ebcd._store.read(out / "background.npz")
+    assert known["groups"] == {"kind": kinds.tolist()}
+    assert len(read(out / "scores.csv")[2]) == len(kinds)
+
+
 def test_differences_belong_to_the_later_row_and_its_group(flowers, tmp_path):
     path, kinds, _ = flowers
     out = tmp_path / "out"

@@ -241,13 +241,17 @@ def rows_in_memory(model: Any, X: Any, why: str) -> Any:
     rows = model._rows(X)
     if rows.matrix is None:
         raise ValueError(f"{why}, so X must be a matrix in memory, not {type(X).__name__}")
-    if rows.n_rows != model.n_samples_:
+    by_columns = is_sparse(rows.matrix) and rows.matrix.format != "csr"
+    matrix = rows.matrix.tocsr() if by_columns else rows.matrix
+    if rows.n_rows > model.n_samples_:  # rows of only NaN, which differs from itself, were left out
+        missing = np.ravel((matrix != matrix).sum(axis=1))
+        matrix = matrix[missing < matrix.shape[1]]
+    if matrix.shape[0] != model.n_samples_:
         raise ValueError(
             f"X has {rows.n_rows} rows, but the model was fitted to {model.n_samples_}; pass "
             "the data that it was fitted to"
         )
-    by_columns = is_sparse(rows.matrix) and rows.matrix.format != "csr"
-    return rows.matrix.tocsr() if by_columns else rows.matrix
+    return matrix
 
 
 def _refitted(model: Any, source: Any, seeds: list[int]) -> list[Array]:

@@ -50,7 +50,7 @@ class Background:
             chosen,
             _correlations(matrix, data, chosen),
             {} if data is None or not model.n_components_ else _others(model, data),
-            checked_groups(groups, model.n_samples_),
+            checked_groups(groups, model.n_samples_ if matrix is None else matrix.shape[0]),
         )
 
     def pca_ratio(self, units: Any, total: float) -> Array | None:

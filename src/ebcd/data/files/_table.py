@@ -327,6 +327,7 @@ def _text_words(text: dict[str, Text], rows: int) -> str:
 
 def _text_advice(text: dict[str, Text], table: Table, options: ReadOptions) -> str:
     names = list(text)
+    which = "it" if len(names) == 1 else "one"
     if len(names) > 5:
         advice = "leave them out with --numeric-only"
     else:
@@ -336,10 +337,10 @@ def _text_advice(text: dict[str, Text], table: Table, options: ReadOptions) -> s
         advice = f"correct the cells, or {advice}"
     elif options.color_by is not None:
         fewest = min(names, key=lambda name: text[name].kinds)
-        which = "it" if len(names) == 1 else "one"
         advice += f", or colour the biplot by {which} with --color-by {_quoted(fewest)}"
-    if table.row_names is None:
-        advice += f", or use one as row names with --index {_quoted(names[0])}"
+    most = max(names, key=lambda name: text[name].kinds)
+    if table.row_names is None or text[most].kinds == len(table.values):
+        advice += f", or use {which} as row names with --index {_quoted(most)}"
     return advice
 
 
