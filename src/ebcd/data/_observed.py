@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 
 from ebcd._numerics import Array
@@ -76,6 +77,12 @@ class Observed:
         rows = MatrixRows(self.filled(entries))
         variances = np.einsum("ij,ij->j", rows.matrix, rows.matrix) / n * unit**2
         return DataCovariance(rows, np.zeros(p), np.full(p, 1 / unit), variances, n, unit)
+
+
+def has_entries(matrix: Any) -> NDArray[np.bool_]:
+    """Which rows have an entry that is not missing; a sparse matrix has to be in rows."""
+    missing = np.ravel((matrix != matrix).sum(axis=1))  # NaN differs from itself
+    return np.asarray(missing < matrix.shape[1])
 
 
 def observe(rows: AbstractRows, center: bool, scale: bool) -> tuple[Observed, Array, Array, Array]:

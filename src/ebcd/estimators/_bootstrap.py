@@ -21,6 +21,7 @@ from ebcd._parameters import MOST_TRIALS, N_JOBS, PROBABILITY, as_generator, cho
 from ebcd.data import AbstractCovariance, Input, is_sparse
 from ebcd.data._inputs import from_matrix
 from ebcd.data._moments import check_finite
+from ebcd.data._observed import has_entries
 from ebcd.data._settings import SETTINGS as DATA
 from ebcd.fitting._decompose import Problem, decompose_near
 from ebcd.fitting._greedy import Begin
@@ -243,9 +244,8 @@ def rows_in_memory(model: Any, X: Any, why: str) -> Any:
         raise ValueError(f"{why}, so X must be a matrix in memory, not {type(X).__name__}")
     by_columns = is_sparse(rows.matrix) and rows.matrix.format != "csr"
     matrix = rows.matrix.tocsr() if by_columns else rows.matrix
-    if rows.n_rows > model.n_samples_:  # rows of only NaN, which differs from itself, were left out
-        missing = np.ravel((matrix != matrix).sum(axis=1))
-        matrix = matrix[missing < matrix.shape[1]]
+    if rows.n_rows > model.n_samples_:  # those without entries were left out
+        matrix = matrix[has_entries(matrix)]
     if matrix.shape[0] != model.n_samples_:
         raise ValueError(
             f"X has {rows.n_rows} rows, but the model was fitted to {model.n_samples_}; pass "

@@ -8,9 +8,11 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.utils import _safe_indexing
 
 from ebcd._numerics import Array, chunks
 from ebcd.data import Gram, Input, as_dense, as_input, is_sparse
+from ebcd.data._observed import has_entries
 from ebcd.data._settings import SETTINGS
 from ebcd.data.files._columns import cell_text
 from ebcd.estimators._bootstrap import matched
@@ -34,6 +36,11 @@ class Background:
     def of(cls, model: Readable, X: Any, data: Input | None = None, groups: Any = None) -> Self:
         """Describe data `X`, or only their covariance in `data` if `X` is None."""
         matrix = None if X is None or isinstance(X, Gram) else model._rows(X).matrix
+        n_rows = model.n_samples_ if matrix is None else matrix.shape[0]
+        if matrix is not None and n_rows > model.n_samples_:  # rows without entries were left out
+            matrix = matrix.tocsr() if is_sparse(matrix) else matrix
+            kept = np.flatnonzero(has_entries(matrix))
+            X, matrix = _safe_indexing(X, kept), matrix[kept]
         missing, skewness = (np.empty(0),) * 2 if matrix is None else _columns(matrix)
         if missing.any():
             X = model.impute(X) if hasattr(model, "impute") else None
@@ -50,7 +57,7 @@ class Background:
             chosen,
             _correlations(matrix, data, chosen),
             {} if data is None or not model.n_components_ else _others(model, data),
-            checked_groups(groups, model.n_samples_ if matrix is None else matrix.shape[0]),
+            checked_groups(groups, n_rows),
         )
 
     def pca_ratio(self, units: Any, total: float) -> Array | None:
