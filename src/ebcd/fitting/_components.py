@@ -12,8 +12,7 @@ from ebcd.fitting._rotation import NEGLIGIBLE
 
 # The Tracy-Widom distribution of order one: 99 % quantile, mean and variance (Bejan 2005).
 _TRACY_WIDOM_99, _TRACY_WIDOM_MEAN, _TRACY_WIDOM_VARIANCE = 2.0234, -1.2065, 1.6078
-_FIRST_LOOK = 20
-_SPARE = 5  # directions beside those that are tested, for accuracy
+_SPARE = 10  # directions beside those that are tested, for accuracy
 _FACTOR_STEPS = 4
 _SMALLEST_SHARE = 0.05  # of a feature's variance that is noise
 _CLEAR = 3.0  # standard errors by which lengths of rows spread more than Gaussian ones
@@ -63,7 +62,7 @@ class Spectrum:
     def given(self, k: int) -> tuple[Array, Array, Array]:
         """Return more than k leading eigenvalues, their vectors (p x ...), and the diagonal."""
         if k >= self._pairs[0].size:
-            self._pairs = self._covariance.leading(min(max(_FIRST_LOOK, 2 * k), self._most))
+            self._pairs = self._covariance.leading(min(2 * (k + _SPARE), self._most))
         return *self._pairs, self._covariance.diagonal()
 
 
@@ -105,7 +104,7 @@ class FactorSpectrum:
         return *self._sharpened(), self._standardized.diagonal()
 
     def _look(self, k: int) -> None:
-        size = min(max(_FIRST_LOOK, 2 * k), self._most)
+        size = min(2 * (k + _SPARE), self._most)
         self._basis = self._standardized.leading(size)[1]
 
     def _sharpened(self) -> tuple[Array, Array]:
