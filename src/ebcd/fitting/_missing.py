@@ -102,10 +102,11 @@ from ebcd.priors._fitted import FittedPrior
 
 @dataclass(frozen=True)
 class MissingSettings:
-    """How well (1) and (2) have to agree."""
+    """How well (1) and (2) have to agree, and how far (4) goes."""
 
     rounds: int = 50  # until they do; ten are usual
     accuracy: float = 1e-10  # of scores, whose mean square is about one
+    steps: int = 3  # of scoring: two leave loadings too short, five make them too long
 
 
 SETTINGS = MissingSettings()
@@ -309,7 +310,7 @@ class IncompleteRows:
         mean, variance = lengths[:, None] * state.mean, lengths[:, None] ** 2 * state.variance
         longer, shift = np.sqrt(1 + 1 / (mean**2 * precision).sum(axis=1)), shift_of(state)
         whole = 1 - self.observed.holed.size / n
-        for _ in range(3):  # two stay short of the truth, five go beyond
+        for _ in range(SETTINGS.steps):
             before = mean
             x, noise, centre = self._scored(_point(mean, variance, precision, shift))
             rows = zip(fitted, x, np.sqrt(noise), strict=True)
