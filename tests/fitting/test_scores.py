@@ -21,6 +21,7 @@ from ebcd.fitting._scores import (
     IntegratedScores,
     Moments,
     RelaxedScores,
+    ScoreSettings,
     UncorrelatedScores,
     iterate,
     point_of,
@@ -356,6 +357,20 @@ class TestCorrelationsOfRelaxedScores:
         assert relaxed.components_sd_.mean() > paper.components_sd_.mean()
         assert (np.diff(relaxed.elbo_path_) >= -1e-9 * abs(relaxed.elbo_)).all()
 
+    def test_no_longer_followed_than_they_may_win(self, monkeypatch):
+        """A fit that follows them to the end takes longer, and ends in the same optimum."""
+        fits, calls, plain = [], [], iterate
+        monkeypatch.setattr(
+            "ebcd.fitting._scores.iterate", lambda *a, **kw: calls.append(1) or plain(*a, **kw)
+        )
+        for hope in (100.0, 1e9):
+            monkeypatch.setattr("ebcd.fitting._scores.SETTINGS", ScoreSettings(hope=hope))
+            calls.clear()
+            fits.append((EBCD(4, scores="relaxed").fit(self.dense()).elbo_, len(calls)))
+        (elbo, n), (of_patient, n_patient) = fits
+        assert n < 0.75 * n_patient
+        assert elbo == pytest.approx(of_patient, abs=1e-6)
+
     def test_that_the_data_tell_stay(self):
         X, _ = draw(n=200, p=60, k=3, correlation=0.4)
         assert 0.2 < self.correlations(EBCD(3, scores="relaxed").fit(X), X) < 0.6
@@ -378,7 +393,7 @@ class TestCorrelationsOfRelaxedScores:
             fits = [EBCD(k, scores=name).fit(x) for name in ("relaxed", "orthogonal")]
             assert left_at_zero == (component_angles(*(f.components_.T for f in fits)).max() < 0.01)
 
-    @pytest.mark.parametrize("max_iter", [3, 20])
+    @pytest.mark.parametrize("max_iter", [3, 7])  # before and after it is decided
     def test_resumed(self, tmp_path, max_iter):
         X, options = self.dense(), {"scores": "relaxed", "tol": 1e-7}
         straight, path = EBCD(4, **options).fit(X), tmp_path / "fit.npz"

@@ -18,7 +18,6 @@ from ebcd.fitting._noise import AbstractNoise
 from ebcd.fitting._progress import Monitor
 from ebcd.fitting._rotation import NEGLIGIBLE
 from ebcd.fitting._scores import (
-    SETTINGS,
     AbstractScores,
     Moments,
     Point,
@@ -448,40 +447,49 @@ class _Orthogonal(Climber):
 class _Scored:
     """How fits with other score models go on."""
 
-    def __init__(
-        self,
-        problem: Problem,
-        exact: bool,
-        scores: AbstractScores,
-        start: Any,
-        callback: Callback | None = None,
-    ) -> None:
+    def __init__(self, problem: Problem, exact: bool, scores: AbstractScores, start: Any) -> None:
         self._problem, self._exact, self.scores = problem, exact, scores
-        self.callback = callback or problem.monitor
-        self._searched = exact and isinstance(start, str) and start == "auto"
-        self._compares = start is not None
-        self._begun: Point | None = None
+        self.callback = problem.monitor
+        self._compares, self._goal = start is not None, -np.inf
 
     def climb(self, model: Model, states: Any, max_iter: int) -> tuple[Climbed, Model]:
-        """Iterate as far as the number of iterations allows; the factor may grow."""
+        """Iterate as far as the number of iterations allows; the factor may grow.
+
+        The rival comes first, from the best start alone, since its optimum is where a search has
+        ended, or near by; others are not looked for. Correlations are followed as long as they may
+        become worth their while.
+        """
+        self._goal = -np.inf
         point = states if isinstance(states, Point) else _with_oblique(states)
-        if isinstance(states, States) and self._searched:
-            self._begun = point.take(slice(1))
-        tol = self._problem.tol if self._exact else SIZES.coarse_tol
-        climbed = settle(
-            model,
-            self.scores,
-            point,
-            self.callback,
-            tol=tol,
-            max_iter=max_iter,
-            patience=2 if self._exact else 1,
-        )
+        rival, k = self.scores.rival, point.loadings.shape[1]
+        if rival is None or k == 1 or not self._compares or model.incomplete is not None:
+            return self._climb(model, point, max_iter)
+        problem, monitor = self._problem, self._problem.monitor
+        monitor.stage("looking at uncorrelated scores")
+        roughly = replace(problem, tol=max(problem.tol, SEARCH.tol))
+        other = _Scored(roughly, self._exact, rival, None)
+        plain, model = other.climb(model, point.take(slice(1)), max_iter)
+        self._goal = float(plain.states.value[0] + rival.worth(k))
+        monitor.stage("fitting", problem.tol)
+        climbed, model = self._climb(model, point, max_iter)
+        decided = climbed.converged or (climbed.ended and not monitor.out_of_time())
+        if climbed.states.value[0] > self._goal or not decided:
+            return climbed, model
+        self.scores, self._goal = rival, -np.inf
+        monitor.path.clear()  # it led to another objective
+        return self._climb(model, point_of(plain.states), max_iter)
+
+    def _climb(self, model: Model, point: Point, max_iter: int) -> tuple[Climbed, Model]:
+        problem = self._problem
+        limits: Any = {"tol": SIZES.coarse_tol, "patience": 1}
+        if self._exact:
+            limits = {"tol": problem.tol, "goal": self._goal}
+        given = model, self.scores, point, self.callback
+        climbed = settle(*given, max_iter=max_iter, **limits)
         if not self._exact:
             left = 0 if climbed.ended else max_iter - climbed.n_iter
-            problem, found = self._problem, climbed.states
             climbed, model = climb_growing(
-                problem.covariance, model, found, self, tol=problem.tol, max_iter=left
+                problem.covariance, model, climbed.states, self, tol=problem.tol, max_iter=left
             )
         return climbed._replace(states=climbed.states.take(slice(1))), model
 
@@ -494,43 +502,12 @@ class _Scored:
         self, model: Model, states: Any, directions: Array, tol: float, max_iter: int
     ) -> Climbed:
         """Settle in a factor."""
-        limits: Any = {"tol": tol, "max_iter": max_iter, "least": states.value, "patience": 1}
-        return settle(model, self.scores, point_of(states), self.callback, **limits)
+        limits: Any = {"tol": tol, "max_iter": max_iter, "least": states.value, "goal": self._goal}
+        return settle(model, self.scores, point_of(states), self.callback, patience=1, **limits)
 
     def only(self, model: Model, states: Any, alive: Array) -> Point:
         """Go on with some of the components."""
         return point_of(states).only(alive)
-
-    def better(self, model: Model, states: Any) -> Any:
-        """Look whether scores are as good without correlations.
-
-        Without them the optimum is where a search has ended, or near the one with them. No other is
-        looked for. With integrated scores the objective may be higher without the weakest
-        component. Dropping it would lose half of the components of the paper's second simulation
-        (mean angle of the second .56 -> .71), so a component that was asked for is kept while it is
-        at an optimum.
-        """
-        rival, k = self.scores.rival, states.shrunk.mean.shape[1]
-        if rival is None or k == 1 or not self._compares or model.incomplete is not None:
-            return None
-        monitor, goal, reached = self._problem.monitor, states.value[0] - rival.worth(k), -np.inf
-
-        def stops(new: Any) -> bool:
-            nonlocal reached
-            gain, reached = new.value[0] - reached, new.value[0]
-            short = goal - reached - SETTINGS.behind
-            return monitor(new) or bool(short > ClimbSettings.hope * gain)
-
-        monitor.stage("comparing with uncorrelated scores")
-        begun = point_of(states) if self._begun is None else self._begun
-        other = _Scored(self._problem, self._exact, rival, None, stops)
-        found = other.climb(model, begun, self._problem.max_iter)[0].states
-        monitor.stage("fitting", self._problem.tol)
-        if found.value[0] <= goal:
-            return None
-        self.scores = rival
-        monitor.path.clear()  # it led to another objective
-        return found
 
     def describe(self, states: Any) -> dict[str, Any]:
         """Return what to store of states beside loadings, precisions and priors."""
@@ -567,7 +544,8 @@ def finished(problem: Problem, model: Model, exact: bool, states: Any, start: An
         if not alive.any():
             return nothing(problem)._replace(converged=monitor.started)
         if alive.all() and (not converged or _gain(states, before) < SIZES.worth_climbing):
-            better = route.better(model, before) if converged else None
+            looks = converged and problem.scores is None
+            better = route.better(model, before) if looks else None
             if better is None:
                 break
             states = better

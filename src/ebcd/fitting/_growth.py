@@ -51,8 +51,8 @@ def climb_growing(
     The `route` is a `Climber`, or its like for other scores. Returned beside the states is the
     model whose factor has grown.
     """
-    left, reached = max_iter, -np.inf
-    while left > 0:
+    left, reached, ended = max_iter, -np.inf, False
+    while left > 0 and not ended:
         states = states.take(slice(1))
         directions = states.shrunk.mean[0] * states.precision[0]
         if not directions.any():
@@ -62,7 +62,8 @@ def climb_growing(
         states = route.iterated(model, states, directions, product)
         reached = float(states.value[0])
         gain = float(reached - before.value[0])
-        if route.callback(states):
+        ended = route.callback(states)
+        if ended:
             break
         if gain < tol or reached - last < tol:  # the factor is exact but for rounding
             return Climbed(states, True, max_iter - left), model
@@ -71,9 +72,7 @@ def climb_growing(
         inner = max(SETTINGS.inner_tol * tol, SETTINGS.inner_gain * gain)
         states, _, n_iter, ended = route.within(model, states, directions, inner, left)
         left -= n_iter
-        if ended:
-            break
-    return Climbed(states, False, max_iter - left), model
+    return Climbed(states, False, max_iter - left, ended), model
 
 
 def grown(factor: Array, directions: Array, product: Array) -> Array:
