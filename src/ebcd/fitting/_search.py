@@ -31,6 +31,7 @@ class SearchSettings:
     fewest: int = 4  # starts
     most: int = 48
     angles: int = 4  # of two components: three miss one optimum of 100 tiny problems
+    tiny: int = 8  # dimensions of data that random directions of two components cover
     one_sided: int = 8  # more starts, with random loadings on the side of their priors
     zeros: float = 0.5  # share of zeros among those loadings
     screened: int = 2  # times as many starts take one iteration if each costs much: the best go on
@@ -82,6 +83,10 @@ def _starts(model: Model, k: int, rng: np.random.Generator) -> Array:
     principal = principal_coordinates(model, k)
     loadings = principal @ model.factor
     starts = np.array(_rotations(model, loadings, n_starts, rng)) @ principal
+    rank = len(model.factor)
+    if k == 2 and rank <= SETTINGS.tiny:  # optima far from the plane of the two largest
+        directions = rng.standard_normal((n_starts - len(starts), k, rank))
+        starts = np.concatenate([starts, directions @ principal_coordinates(model, rank)])
     if not _one_sign(model):
         return starts
     return np.concatenate([starts, _one_sided(model, loadings, rng)])
