@@ -46,7 +46,7 @@ class ClimbSettings:
     settled: float = 5.0  # gain in nats below which (3) is used: earlier it misleads
     flat: float = 1e-8  # angle of a step that is nothing but rounding
     rounding: float = 1e-13  # share of the ELBO by which it may seem to fall
-    same: float = 0.9999  # cosine between the scores of two starts that are one
+    same: float = 0.9996  # cosine between the scores of two starts that are one
     looks: int = 2  # iterations between looks for such starts: each costs a tenth of one
     behind: float = np.inf  # nats: a start that is behind the best by more than this,
     hope: float = 5.0  # and so many times what it gained last, is given up
@@ -91,9 +91,7 @@ def climb(
         settled = gains < settings.settled
         step, change = _newton_step(model, states, radii, settled, settings)
         priors = model.shrinker.next_priors(states, change, radii)
-        # slopes cost up to half of an evaluation; hardly ever does a gain fall to less than a 20th
-        slopes = bool((gains < 20 * settings.settled).any())
-        new = model.at(states.coordinates + step, states.precision, priors, slopes)
+        new = model.at(states.coordinates + step, states.precision, priors, slopes=True)
         gain = new.value - states.value
         fell = ~(gain >= -settings.rounding * np.abs(states.value))  # NaN counts as a fall
         if fell.any():
