@@ -203,6 +203,16 @@ class TestMemory:
         X = draw(600, 6000)
         assert self.peak(EBCD(2, start="varimax"), X) < 0.5 * X.nbytes
 
+    @pytest.mark.parametrize("is_sparse", [False, True])
+    @pytest.mark.parametrize(("k", "most"), [(1, 4.6), (3, 6.8)])
+    def test_few_rows_with_many_columns(self, k, most, is_sparse):
+        X = draw(8, 150_000)
+        most *= X.nbytes
+        if is_sparse:
+            X[np.random.default_rng(1).random(X.shape) < 0.9] = 0.0
+            X = sparse.csr_array(X)
+        assert self.peak(EBCD(k), X) < most
+
     @pytest.mark.filterwarnings("ignore:the fit stopped after max_iter")
     def test_sparse_data_stay_sparse(self):
         entries = np.random.default_rng(0).random((1500, 5000))

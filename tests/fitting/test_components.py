@@ -403,3 +403,28 @@ def test_component_with_one_dominant_feature():
     L[0, :3] = 3.0, 0.5, 0.5
     X = rng.normal(size=(1000, 1)) @ L + rng.normal(size=(1000, 20))
     assert EBCD().fit(X).n_components_ == 1
+
+
+@pytest.mark.parametrize("kind", ["rows", "sparse rows", "matrix", "many columns"])
+@pytest.mark.parametrize("shape", [(8, 30), (40, 12), (6, 1000)])
+def test_standardized_eigenpairs(kind, shape):
+    """They are exact, also where only products with a block of full rank tell them."""
+    X = np.random.default_rng(0).normal(size=shape) * np.linspace(1, 5, shape[1])
+    X[:, 3] = 0.0
+    centred = X - X.mean(axis=0)
+    if kind == "matrix":
+        covariance = CovarianceMatrix(centred.T @ centred / len(X), len(X))
+    else:
+        covariance = from_matrix(sparse.csr_array(X) if kind == "sparse rows" else X, True, False)
+        covariance = covariance.covariance
+    standardized = Standardized(covariance)
+    if kind == "many columns":
+        standardized.exact_pairs = lambda *given: None
+    k = min(4, *shape)
+    values, vectors = standardized.leading(k)
+    sd = centred.std(axis=0)
+    R = np.divide(centred, sd, out=np.zeros(shape), where=sd > 0)
+    R = R.T @ R / len(X)
+    np.testing.assert_allclose(values, np.linalg.eigvalsh(R)[::-1][:k], rtol=1e-6)
+    np.testing.assert_allclose(R @ vectors, vectors * values, atol=1e-6 * values[0])
+    np.testing.assert_allclose(vectors[3], 0.0, atol=1e-12)

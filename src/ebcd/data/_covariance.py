@@ -45,6 +45,11 @@ class AbstractCovariance(ABC):
         """Rows whose cross-products are ``S``; None if those are not few rows in memory."""
         return None
 
+    @property
+    def most_rank(self) -> int:
+        """Number that the rank of ``S`` does not exceed."""
+        return self.n_features
+
     def best_route(self, n_components: int) -> AbstractCovariance:
         """Return the covariance matrix itself where that makes a fit cheaper."""
         return self
@@ -57,11 +62,16 @@ class AbstractCovariance(ABC):
         directions.
         """
         k = int(k)  # NumPy's small integers overflow
-        exact = self._exact_pairs(k, products * (k // 2 + _OVERSAMPLING))
+        exact = self.exact_pairs(k, products * (k // 2 + _OVERSAMPLING))
         return self._krylov_pairs(k, products, surplus) if exact is None else exact
 
-    def _exact_pairs(self, k: int, width: int) -> tuple[Array, Array] | None:
-        """Return exact eigenpairs if they cost no more than products with `width` vectors."""
+    def exact_pairs(
+        self, k: int, width: int, weights: Array | None = None
+    ) -> tuple[Array, Array] | None:
+        """Return exact eigenpairs if they cost no more than products with `width` vectors.
+
+        With `weights`, those of the covariance of features that are multiplied by them.
+        """
         return None
 
     def _krylov_pairs(self, k: int, products: int, surplus: bool) -> tuple[Array, Array]:
@@ -70,15 +80,16 @@ class AbstractCovariance(ABC):
         The images of its basis ``Q`` give Nystrom's approximation ``S Q (Q'S Q)^(-1) Q'S`` of
         ``S``, whose eigenpairs are more accurate than those of ``Q'S Q``.
         """
-        p, size = self.n_features, k // 2 + _OVERSAMPLING
-        block = np.random.default_rng(0).standard_normal((p, min(size, p)))
+        p, rank = self.n_features, self.most_rank
+        size = min(k // 2 + _OVERSAMPLING, rank)
+        block = np.random.default_rng(0).standard_normal((p, size))
         basis, images = np.empty((p, 0)), []
         for _ in range(products):
             for _ in range(2):  # twice is enough to be orthogonal to rounding
                 block = _orthonormal(block - basis @ (basis.T @ block))
             basis = np.hstack([basis, block])
             images.append(self.matmul(block))
-            block = images[-1][:, : p - basis.shape[1]]
+            block = images[-1][:, : rank - basis.shape[1]]
             if block.shape[1] == 0:  # the basis spans all there is
                 break
         image = np.hstack(images)
@@ -102,6 +113,10 @@ def top_pairs(matrix: Array, k: int) -> tuple[Array, Array]:
     wanted = [max(p - max(k, 1), 0), p - 1]
     values, vectors = eigh(matrix, subset_by_index=wanted, check_finite=False)
     return np.maximum(values[::-1][:k], 0.0), vectors[:, ::-1][:, :k]
+
+
+def _weighted(matrix: Array, weights: Array | None) -> Array:
+    return matrix if weights is None else matrix * weights * weights[:, None]
 
 
 def _beyond_rounding(values: Array) -> Array:
@@ -152,10 +167,13 @@ class CovarianceMatrix(AbstractCovariance):
         kept = _beyond_rounding(values)
         return np.asarray((vectors[:, kept] * np.sqrt(values[kept])).T * size)
 
-    def _exact_pairs(self, k: int, width: int) -> tuple[Array, Array] | None:
+    def exact_pairs(
+        self, k: int, width: int, weights: Array | None = None
+    ) -> tuple[Array, Array] | None:
+        """Return exact eigenpairs of small matrices."""
         p = self.n_features
         small = p <= 4 * width or p**3 <= _settings.SETTINGS.exact_operations
-        return top_pairs(self.matrix, k) if small else None
+        return top_pairs(_weighted(self.matrix, weights), k) if small else None
 
 
 class DataCovariance(AbstractCovariance):
@@ -210,7 +228,14 @@ class DataCovariance(AbstractCovariance):
 
     def transposed(self, scores: Array) -> Array:
         """Product of the transpose of those data with `scores`."""
-        return self._in_memory().back(scores.T, self._mean).T / self._scale[:, None]
+        product = self._in_memory().back(scores.T, self._mean)
+        product /= self._scale
+        return product.T
+
+    @property
+    def most_rank(self) -> int:
+        """Number of rows, if that is smaller than the number of features."""
+        return min(self._rows.n_rows or self.n_features, self.n_features)
 
     def _in_memory(self) -> MatrixRows:
         assert isinstance(self._rows, MatrixRows)  # who needs the rows has asked for a matrix
@@ -223,7 +248,10 @@ class DataCovariance(AbstractCovariance):
             return None
         return np.asarray(self._in_memory().matrix / np.sqrt(self.n_samples))
 
-    def _exact_pairs(self, k: int, width: int) -> tuple[Array, Array] | None:
+    def exact_pairs(
+        self, k: int, width: int, weights: Array | None = None
+    ) -> tuple[Array, Array] | None:
+        """Return exact eigenpairs of few rows or columns in memory."""
         if not isinstance(self._rows, MatrixRows):
             return None
         rows, columns = self._rows.matrix.shape
@@ -232,11 +260,15 @@ class DataCovariance(AbstractCovariance):
         if not cheap and (self._rows.has_sparse or smaller > 4 * width):
             return None
         if columns <= rows:
-            return top_pairs(self._matrix, k)
-        values, left = top_pairs(self._rows.row_gram(self._mean, self._scale), k)
-        right = self.transposed(left)
-        size = np.linalg.norm(right, axis=0)
-        return values / self.n_samples, right / np.where(size > 0, size, 1.0)
+            return top_pairs(_weighted(self._matrix, weights), k)
+        factors = 1 / self._scale if weights is None else weights / self._scale
+        values, left = top_pairs(self._rows.row_gram(self._mean, factors), k)
+        right = self._rows.back(left.T, self._mean)
+        right *= factors
+        right = right.T
+        size = np.sqrt(np.einsum("ij,ij->j", right, right))
+        right /= np.where(size > 0, size, 1.0)
+        return values / self.n_samples, right
 
     @cached_property
     def _matrix(self) -> Array:

@@ -255,15 +255,15 @@ class MatrixRows(AbstractRows):
             return MatrixRows(x.astype(np.float64, copy=False)), mean, scale
         return self, mean, scale
 
-    def row_gram(self, mean: Array, scale: Array) -> Array:
-        """Inner products of the centred and scaled rows."""
+    def row_gram(self, mean: Array, factors: Array) -> Array:
+        """Inner products of the rows, centred and multiplied by factors of the columns."""
         rows, columns = self.matrix.shape
         gram = np.zeros((rows, rows))
         step = max(1, _settings.SETTINGS.piece // rows)
         for i in range(0, columns, step):
             part = slice(i, i + step)
             block = np.subtract(as_dense(self.matrix[:, part]), mean[part], dtype=np.float64)
-            block /= scale[part]
+            block *= factors[part]
             gram += block @ block.T
         return gram
 

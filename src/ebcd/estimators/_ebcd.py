@@ -241,13 +241,7 @@ class EBCD(Readable):
         monitor.shift = data.in_logarithms(covariance.unit)
         problem = self._problem(covariance, k, monitor, data.observed)
         saved = found.get("state")
-        if k == 0:
-            fit = nothing(problem)
-        elif data.observed is None:
-            fit = decompose(problem, *self._start(data), saved)
-        else:
-            fit = decompose_observed(problem, data.observed, *self._start(data), saved)
-        self._store(fit, problem, data)
+        fit = self._stored(self._decomposed(problem, data, saved), problem, data)
         counted = self.n_components == "auto" and isinstance(self.start, str)
         self._signal = k if counted else self._count_later(problem.covariance, data, fit.leading)
         if monitor.checkpoint is not None:
@@ -257,6 +251,13 @@ class EBCD(Readable):
                 monitor.checkpoint.write()
         self._warn(fit, problem)
         return self
+
+    def _decomposed(self, problem: Problem, data: Input, saved: dict[str, Any] | None) -> Fit:
+        if not problem.priors:
+            return nothing(problem)
+        if data.observed is None:
+            return decompose(problem, *self._start(data), saved)
+        return decompose_observed(problem, data.observed, *self._start(data), saved)
 
     def _at_most(self, k: int, most: int) -> int:
         if k > max(most, 0) and not isinstance(self.n_components, str):
@@ -371,7 +372,8 @@ class EBCD(Readable):
         start = "greedy" if self.n_components == "paper" else start
         return start, as_generator(self.random_state, default=0)
 
-    def _store(self, fit: Fit, problem: Problem, data: Input) -> None:
+    def _stored(self, fit: Fit, problem: Problem, data: Input) -> Fit:
+        """Set the attributes; return the fit with its components in order."""
         covariance, fitted = problem.covariance, fit.state
         back = data.scale * covariance.unit
         incomplete = None if data.observed is None else IncompleteRows(data.observed)
@@ -381,7 +383,9 @@ class EBCD(Readable):
         elif fit.scores is not None and len(fitted.mean):
             state = population(fit.scores, fitted, problem.noise.n_samples)
         order, signs = _order(state, data.scale, isinstance(self.prior, list | tuple))
-        fitted, state = (_ordered(each, order, signs) for each in (fitted, state))
+        same, fitted = state is fitted, _ordered(fitted, order, signs)
+        state = fitted if same else _ordered(state, order, signs)
+        fit = fit._replace(state=fitted)  # large arrays are not kept twice
         if incomplete is not None and len(state.mean):
             maps = incomplete.score_map(fit.scores, fitted)
             assert data.mean is not None  # rows have one, if only zero
@@ -392,6 +396,7 @@ class EBCD(Readable):
             maps = score_weights(covariance, fit.scores, fitted)
         self._uncorrelated = isinstance(fit.scores, UncorrelatedScores)
         self._score_map = maps / back[:, None]
+        del maps
         self._filling = (fitted.mean * back, fitted.variance * back**2)
         self.n_missing_ = 0 if data.observed is None else int(data.observed.missing.nnz)
         exact = fit.scores is None and incomplete is None
@@ -410,6 +415,7 @@ class EBCD(Readable):
         proper = all(prior.proper for prior in self.priors_)
         self.elbo_ = float(self.elbo_path_[-1]) if proper else np.nan
         self.n_iter_, self.converged_ = fit.n_iter, fit.converged
+        return fit
 
     def impute(self, X: Any) -> Any:
         """Return data with missing values replaced by their expectations.

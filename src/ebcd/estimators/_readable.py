@@ -316,7 +316,7 @@ class Readable(Decomposition):
 
     def _store_shares(self, total: float) -> None:
         """Set those that follow from ``components_`` and the total variance."""
-        self.explained_variance_ = (self.components_**2).sum(axis=1)
+        self.explained_variance_ = np.vecdot(self.components_, self.components_)
         self.explained_variance_ratio_ = self.explained_variance_ / (total or 1.0)
         self.n_components_, self._varies = len(self.components_), total > 0
         self._uneven = False  # by default nothing hints at scaling

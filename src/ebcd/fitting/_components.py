@@ -45,6 +45,17 @@ class Standardized(AbstractCovariance):
         factor = self._covariance.factor
         return None if factor is None else factor * self._inverse
 
+    def exact_pairs(
+        self, k: int, width: int, weights: Array | None = None
+    ) -> tuple[Array, Array] | None:
+        """Return exact eigenpairs if the covariance can."""
+        return self._covariance.exact_pairs(k, width, self._inverse)
+
+    @property
+    def most_rank(self) -> int:
+        """Number that the rank does not exceed."""
+        return self._covariance.most_rank
+
     def diagonal(self) -> Array:
         """Variances after the division, zero for constant features."""
         return self._diagonal
@@ -97,6 +108,7 @@ class FactorSpectrum:
             whole = self._standardized.diagonal()
             level = (whole.sum() - values[:k].sum()) / max(int((whole > 0).sum()) - k, 1)
             signal = vectors[:, :k] ** 2 @ np.maximum(values[:k] - level, 0.0)
+            del vectors  # large, and to be found again
             self._divide_by(self._noise * (whole - signal))
         if k == 0 and (shared := self._shared()).any():
             self._divide_by(self._noise * (1 - shared))
@@ -109,6 +121,11 @@ class FactorSpectrum:
 
     def _sharpened(self) -> tuple[Array, Array]:
         """Turn the basis towards the leading directions; return the eigenpairs within it."""
+        size = self._basis.shape[1]
+        if self._covariance.most_rank <= 4 * size:  # exact ones cost no more than two products
+            self._basis = np.empty((0, 0))  # large
+            values, self._basis = self._standardized.leading(size)
+            return values, self._basis
         basis, _ = np.linalg.qr(self._standardized.matmul(self._basis))
         values, rotation = np.linalg.eigh(basis.T @ self._standardized.matmul(basis))
         self._basis = basis @ rotation[:, ::-1]

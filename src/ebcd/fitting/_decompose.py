@@ -158,9 +158,8 @@ def decompose(
     model, exact = _model(problem)
     problem = replace(problem, priors=problem.priors[: len(model.factor)])
     if start == "auto":
-        states = _searched(problem, model, rng)
-    else:
-        states = _principal(model, len(problem.priors), rotated=start == "varimax")
+        return finished(problem, model, exact, _searched(problem, model, rng), start)
+    states = _principal(model, len(problem.priors), rotated=start == "varimax")
     return finished(problem, model, exact, states, start)
 
 
@@ -286,11 +285,14 @@ def _model(problem: Problem, directions: Array | None = None) -> tuple[Model, bo
         problem.monitor.stage("looking for leading directions of the data")
         source = Standardized(covariance) if noise.differs else covariance
         values, vectors = source.leading(rank, SIZES.products, surplus=True)
-        factor = np.multiply(vectors.T, np.sqrt(values)[:, None], order="C")
-        leading = None if noise.differs else (values, vectors)
+        vectors *= np.sqrt(values)
+        factor = np.ascontiguousarray(vectors.T)
+        exact = rank >= covariance.most_rank
         if noise.differs:
             factor *= np.sqrt(noise.variances)
-        if directions is not None:
+        else:
+            leading = values
+        if directions is not None and not exact:
             factor = grown(factor, directions, covariance.matmul(directions.T).T)
     shrinker = shrinker_for(problem.priors, covariance.n_features)
     return Model(factor, covariance.diagonal(), noise, shrinker, leading), exact
@@ -327,18 +329,18 @@ def _searched(problem: Problem, model: Model, rng: np.random.Generator) -> State
         found = search(model, k, rng, problem.tol, monitor)
         return found if problem.scores is None else together([found, _principal(model, k, True)])
 
-    def climbed(states: States) -> States:
-        options: Any = {"tol": SIZES.coarse_tol, "max_iter": problem.max_iter}
-        found: States = climb(model, states, monitor, **options).states
-        return found
-
+    tol, most = SIZES.coarse_tol, problem.max_iter
+    found: States
     if p < 2 * SIZES.features or not exchangeable:
         return searched(model)
     if k > SIZES.components and problem.scores is None:
-        return climbed(_principal(model, k, rotated=True))
+        begin = _principal(model, k, rotated=True)
+        found = climb(model, begin, monitor, tol=tol, max_iter=most).states
+        return found
     principal = principal_coordinates(model, k) @ model.factor
     by_size = np.argsort(-(principal**2).sum(axis=0), kind="stable")
     half = SIZES.features // 2
+    del principal  # large, and there are larger arrays to come
     others = rng.choice(by_size[half:], SIZES.features - half, replace=False)
     features = np.sort(np.concatenate([by_size[:half], others]))
     monitor.stage(f"looking for a start among {features.size:,} of {p:,} features")
@@ -359,8 +361,12 @@ def _searched(problem: Problem, model: Model, rng: np.random.Generator) -> State
         return searched(model)
     monitor.stage("best start, on all features")
     stepwise = isinstance(model.shrinker, SpikeSlabShrinker)
-    states = model.start(found.coordinates, (best if stepwise else found).shrunk.priors)
-    return states if problem.scores is not None else climbed(states)
+    coordinates, fitted = found.coordinates, (best if stepwise else found).shrunk.priors
+    if problem.scores is not None:
+        return model.start(coordinates, fitted)
+    # no name for the start, which is large and would be kept
+    found = climb(model, model.start(coordinates, fitted), monitor, tol=tol, max_iter=most).states
+    return found
 
 
 def _with_oblique(states: Any) -> Point:
@@ -518,7 +524,7 @@ class _Scored:
 
 def finished(problem: Problem, model: Model, exact: bool, states: Any, start: Any) -> Fit:
     """Climb to the end, with priors at their optimum and without empty components."""
-    monitor, priors = problem.monitor, list(problem.priors)
+    monitor, priors, shrinker = problem.monitor, list(problem.priors), model.shrinker
     route: Any = (
         _Orthogonal(problem, exact, start)
         if problem.scores is None
@@ -528,7 +534,7 @@ def finished(problem: Problem, model: Model, exact: bool, states: Any, start: An
         **route.describe(states),
         "loadings": states.shrunk.mean[0],
         "precision": states.precision[0],
-        "priors": [g.to_dict() for g in model.shrinker.fitted(states.shrunk.priors)[0]],
+        "priors": [g.to_dict() for g in shrinker.fitted(states.shrunk.priors)[0]],
         "path": list(monitor.path),
     }
     monitor.started |= not monitor.out_of_time()
@@ -555,12 +561,18 @@ def finished(problem: Problem, model: Model, exact: bool, states: Any, start: An
         if stepwise and _gain(states, before) < SIZES.worth_climbing:  # the others are at rest
             states = route.only(model, before, alive)
         else:  # stepwise priors have missed something
-            model = replace(model, shrinker=rough_shrinker(priors))
+            shrinker = rough_shrinker(priors)
+            model = replace(model, shrinker=shrinker)
             states = route.only(model, states, alive)
     state = _state_of(states, priors)
     path = [*monitor.path[:-1], state.value]
     converged = converged and monitor.started
-    return Fit(state, path, len(path), converged, model.leading, priors, route.scores)
+    leading = None
+    if model.leading is not None:  # one more than components is enough to count them
+        roots = np.sqrt(model.leading[: len(priors) + 1])
+        roots = roots[roots > 0]
+        leading = roots**2, (model.factor[: roots.size] / roots[:, None]).T
+    return Fit(state, path, len(path), converged, leading, priors, route.scores)
 
 
 def _state_of(states: Any, priors: Sequence[Prior]) -> State:

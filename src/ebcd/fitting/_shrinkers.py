@@ -54,6 +54,8 @@ def _taken(part: Any, index: Any) -> Any:
 
 
 def _joined(parts: tuple[Any, ...]) -> Any:
+    if len(parts) == 1:  # which may be large, so it is not copied
+        return parts[0]
     if any(part is None for part in parts):
         return None
     kind = type(parts[0])
@@ -327,7 +329,7 @@ class NormalMeansShrinker(AbstractShrinker):
         else:
             parts = [self._solved(rows, noise[i], list(priors[i])) for i, rows in enumerate(b)]
         mean, variance = (
-            np.concatenate([part[at] for part in parts]).reshape(b.shape) for at in (2, 3)
+            _joined(some).reshape(b.shape) for some in list(zip(*parts, strict=True))[2:4]
         )
         fitted = np.empty(m * k, dtype=object)
         fitted[:] = [g for part in parts for g in part.priors]

@@ -67,8 +67,9 @@ class Model:
         The noise model.
     shrinker : AbstractShrinker
         The shrinkage step.
-    leading : pair of arrays, optional
-        Leading eigenvalues and eigenvectors of the covariance, if it took products to find them.
+    leading : array, optional
+        Leading eigenvalues of the covariance, if it took products to find them; their eigenvectors
+        times their roots are the first rows of the factor.
     incomplete : IncompleteRows, optional
         The data, if entries are missing; then there is no factor of their covariance.
     """
@@ -77,7 +78,7 @@ class Model:
     diagonal: Array
     noise: AbstractNoise
     shrinker: AbstractShrinker
-    leading: tuple[Array, Array] | None = None
+    leading: Array | None = None
     incomplete: Any = None
 
     def of(self, index: Any) -> Model:
@@ -139,6 +140,8 @@ def _times(rows: Array, factor: Array) -> Array:
 def together(parts: list[States], places: Array | None = None) -> States:
     """Join states, the best first, or in the order of their `places`."""
     joined = States.together(parts)
+    if len(joined) == 1:
+        return joined
     return joined.take(np.argsort(-joined.value if places is None else places, kind="stable"))
 
 
