@@ -81,7 +81,10 @@ def read(path: StrPath, *, object_hook: ObjectHook | None = None) -> Any:
         header = json.loads(archive.read(_HEADER))
         names = [name for name in archive.namelist() if name != _HEADER]
         arrays = {name.removesuffix(".npy"): _read_array(archive, name) for name in names}
+    try:
         return _decode(header, arrays, object_hook)
+    except (ValueError, RecursionError) as error:
+        raise _damaged(path, error) from error
 
 
 def read_header(path: StrPath) -> Any:
@@ -139,7 +142,7 @@ def sync(path: Path) -> None:
 
 @contextmanager
 def _opened(path: StrPath) -> Iterator[zipfile.ZipFile]:
-    """Open an archive; whatever is wrong inside is one ValueError."""
+    """Open an archive; whatever libraries raise when they read it is one ValueError."""
     with Path(path).open("rb") as handle:
         try:
             with zipfile.ZipFile(handle) as archive:
@@ -151,8 +154,12 @@ def _opened(path: StrPath) -> Iterator[zipfile.ZipFile]:
         except MemoryError:  # the bytes are there, but they are too many
             raise
         except Exception as error:
-            reason = next(iter(str(error).splitlines()), type(error).__name__)
-            raise ValueError(f"{path} is damaged or incomplete ({reason})") from error
+            raise _damaged(path, error) from error
+
+
+def _damaged(path: StrPath, error: Exception) -> ValueError:
+    reason = next(iter(str(error).splitlines()), type(error).__name__)
+    return ValueError(f"{path} is damaged or incomplete ({reason})")
 
 
 def _read_array(archive: zipfile.ZipFile, name: str) -> np.ndarray:
@@ -224,24 +231,28 @@ def _decode(value: Any, arrays: Arrays, hook: ObjectHook | None) -> Any:
     if not isinstance(value, dict):
         return value
     fields = {key: _decode(item, arrays, hook) for key, item in value.items()}
-    match fields.get("kind"):
-        case "float":
-            return float(fields["value"])
-        case "array":
-            return arrays[fields["name"]]
-        case "scalar":
-            return arrays[fields["name"]][()]
-        case "tuple":
-            return tuple(fields["items"])
-        case "dict":
-            return dict(zip(fields["keys"], fields["items"], strict=True))
-        case "objects":
-            array = np.empty(len(fields["items"]), dtype=object)
-            for i, item in enumerate(fields["items"]):  # one by one: an item may be a sequence
+    match fields:
+        case {"kind": "float", "value": str(text)}:
+            return float(text)
+        case {"kind": "array", "name": str(name)} if name in arrays:
+            return arrays[name]
+        case {"kind": "scalar", "name": str(name)} if name in arrays:
+            return arrays[name][()]
+        case {"kind": "tuple", "items": list(items)}:
+            return tuple(items)
+        case {"kind": "dict", "keys": list(keys), "items": list(items)} if _all(str, keys):
+            return dict(zip(keys, items, strict=True))
+        case {"kind": "objects", "shape": list(shape), "items": list(items)} if _all(int, shape):
+            array = np.empty(len(items), dtype=object)
+            for i, item in enumerate(items):  # one by one: an item may be a sequence
                 array[i] = item
-            return array.reshape(fields["shape"])
-    if "kind" not in fields:
-        return fields
-    if hook is None:
-        raise ValueError(f"unknown kind of value: {fields['kind']}")
-    return hook(fields)
+            return array.reshape(shape)
+        case {"kind": kind}:
+            if hook is None:
+                raise ValueError(f"unknown kind of value: {kind}")
+            return hook(fields)
+    return fields
+
+
+def _all(kind: type, items: list[Any]) -> bool:
+    return all(type(item) is kind for item in items)

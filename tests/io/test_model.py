@@ -1,5 +1,6 @@
 """Estimators in files: everything comes back as it was, and bad files are refused in one line."""
 
+import contextlib
 import json
 import os
 import pickle
@@ -14,7 +15,7 @@ from sklearn.model_selection import KFold, RepeatedKFold, ShuffleSplit
 from sklearn.pipeline import make_pipeline
 
 import ebcd
-from ebcd import EBCD, PenalizedPCA, PenalizedPCACV
+from ebcd import EBCD, PenalizedPCA, PenalizedPCACV, _store
 from ebcd.io import _model
 from ebcd.peers import EBMF, EBPCA, ITSPCA, SPC, USLPCA, GPower
 from ebcd.penalties import L1, SCAD, NonNegative
@@ -422,6 +423,43 @@ class TestBadFiles:
             with zipfile.ZipFile(tmp_path / "m", "w") as archive:
                 archive.writestr("header.json", content)
             self.refused(tmp_path / "m", "not a model|damaged")
+
+    @pytest.mark.parametrize("odd", [None, [], {}, "x", 1, -1.5, True, {"make": 1, "name": 2}])
+    def test_anything_in_the_header(self, path, odd):
+        """Each part of it replaced: the file is refused in one line, or that part may be so."""
+        whole = path.read_bytes()
+
+        def parts(node, found):
+            for key in list(node) if isinstance(node, dict) else range(len(node)):
+                found.append((node, key))
+                if isinstance(node[key], dict | list):
+                    parts(node[key], found)
+            return found
+
+        with zipfile.ZipFile(path) as archive:
+            count = len(parts(json.loads(archive.read("header.json")), []))
+        for number in range(count):
+
+            def change(header, number=number):
+                node, key = parts(header, [])[number]
+                node[key] = odd
+
+            rewrite(path, change)
+            with contextlib.suppress(ValueError):
+                ebcd.load(path)
+            path.write_bytes(whole)
+
+    @pytest.mark.parametrize(
+        ("where", "name"),
+        [(_store, "_decode"), (_model, "_estimator"), (_model, "_restore")],
+    )
+    def test_a_bug_of_ours_is_no_damage(self, path, where, name, monkeypatch):
+        def bug(*given):
+            raise TypeError("a bug")
+
+        monkeypatch.setattr(where, name, bug)
+        with pytest.raises(TypeError, match="a bug"):
+            ebcd.load(path)
 
     @pytest.mark.parametrize("name", ["os.system", "Pipeline", "Decomposition", ""])
     def test_only_classes_of_ours(self, path, name):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import os
+from collections.abc import Callable
 from functools import cached_property
 from pathlib import Path, PurePath
 from typing import Any
@@ -113,7 +114,7 @@ def load(path: str | os.PathLike[str]) -> Any:
     _check_header(header, path)
     try:
         return _estimator(_store.read(path, object_hook=_restore))
-    except (AttributeError, LookupError, TypeError, ValueError) as error:
+    except ValueError as error:
         raise ValueError(
             f"{path}, written by ebcd {header.get('ebcd_version')}, is damaged or cannot be read "
             f"by ebcd {__version__}: {next(iter(str(error).splitlines()), type(error).__name__)}"
@@ -129,7 +130,7 @@ def _check_header(header: Any, path: Any) -> None:
             f"{path} was written by ebcd {header.get('ebcd_version')} in format {version}; ebcd "
             f"{__version__} reads formats up to {newest}: pip install --upgrade ebcd"
         )
-    if header.get("class") not in _CLASSES:
+    if header.get("class") not in list(_CLASSES):  # it may be anything
         raise ValueError(
             f"{path} holds a {header.get('class')}, which is not one of {', '.join(_CLASSES)}"
         )
@@ -137,8 +138,12 @@ def _check_header(header: Any, path: Any) -> None:
 
 def _estimator(tree: dict[str, Any]) -> Any:
     made = _CLASSES[tree["class"]]
-    estimator = made(**tree["parameters"])
-    for name, value in tree["fitted"].items():
+    match tree:
+        case {"parameters": dict(parameters), "fitted": dict(fitted)}:
+            estimator = _called(made, **parameters)
+        case _:
+            raise ValueError("it has no parameters or no attributes")
+    for name, value in fitted.items():
         if (hasattr(made, name) and name not in _lazy(made)) or not name.isidentifier():
             raise ValueError(f"{name} cannot be an attribute")
         setattr(estimator, name, value)
@@ -200,29 +205,36 @@ def _describe(value: Any) -> dict[str, Any] | None:
     return None
 
 
+def _called(make: Callable[..., Any], /, *name: str, **fields: Any) -> Any:
+    """Make an object with what a file says; it may say anything."""
+    try:
+        return make(*name, **fields)
+    except (ArithmeticError, AttributeError, LookupError, TypeError) as error:
+        raise ValueError(f"{type(error).__name__}: {error}") from error
+
+
 def _restore(described: dict[str, Any]) -> Any:
     """Make the object that was described; no other kind of object is ever made."""
-    name, fields = described.get("type", ""), described.get("fields", {})
-    match described["kind"]:
-        case "range":
-            return range(*described["items"])
-        case "path":
-            return Path(described["value"])
-        case "family class":
+    match described:
+        case {"kind": "range", "items": [int(start), int(stop), int(step)]}:
+            return range(start, stop, step)
+        case {"kind": "path", "value": str(path)}:
+            return Path(path)
+        case {"kind": "family class", "type": str(name)} if name in PRIORS:
             return PRIORS[name]
-        case "prior":
-            return make_prior(name, **fields)
-        case "family":
-            return make_family(name, **fields)
-        case "penalty":
-            return PENALTIES[name](**fields)
-        case "record":
-            return _RECORDS[name](**fields)
-        case "splitter" if name in _SPLITTERS:
+        case {"kind": "prior", "type": str(name), "fields": dict(fields)}:
+            return _called(make_prior, name, **fields)
+        case {"kind": "family", "type": str(name), "fields": dict(fields)}:
+            return _called(make_family, name, **fields)
+        case {"kind": "penalty", "type": str(name), "fields": dict(fields)} if name in PENALTIES:
+            return _called(PENALTIES[name], **fields)
+        case {"kind": "record", "type": str(name), "fields": dict(fields)} if name in _RECORDS:
+            return _called(_RECORDS[name], **fields)
+        case {"kind": "splitter", "type": str(name), "fields": dict(fields)} if name in _SPLITTERS:
             from sklearn import model_selection  # heavy, and rarely needed
 
-            return getattr(model_selection, name)(**fields)
-    raise ValueError(f"unknown kind of object: {described['kind']} {name}")
+            return _called(getattr(model_selection, name), **fields)
+    raise ValueError(f"unknown kind of object: {described['kind']} {described.get('type', '')}")
 
 
 def _options(value: Any) -> dict[str, Any]:
