@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from scipy.linalg import eigh
@@ -65,9 +66,7 @@ class AbstractCovariance(ABC):
         exact = self.exact_pairs(k, products * (k // 2 + _OVERSAMPLING))
         return self._krylov_pairs(k, products, surplus) if exact is None else exact
 
-    def exact_pairs(
-        self, k: int, width: int, weights: Array | None = None
-    ) -> tuple[Array, Array] | None:
+    def exact_pairs(self, k: int, width: int, weights: Any = None) -> tuple[Array, Array] | None:
         """Return exact eigenpairs if they cost no more than products with `width` vectors.
 
         With `weights`, those of the covariance of features that are multiplied by them.
@@ -115,7 +114,7 @@ def top_pairs(matrix: Array, k: int) -> tuple[Array, Array]:
     return np.maximum(values[::-1][:k], 0.0), vectors[:, ::-1][:, :k]
 
 
-def _weighted(matrix: Array, weights: Array | None) -> Array:
+def _weighted(matrix: Array, weights: Any) -> Any:
     return matrix if weights is None else matrix * weights * weights[:, None]
 
 
@@ -156,20 +155,7 @@ class CovarianceMatrix(AbstractCovariance):
         """Diagonal of ``S``."""
         return np.diagonal(self.matrix)
 
-    @cached_property
-    def factor(self) -> Array | None:
-        """Rows whose cross-products are ``S``: from its eigenvectors in units of the features."""
-        if self.n_features > _settings.SETTINGS.factor_features:
-            return None
-        size = np.sqrt(self.diagonal())
-        inverse = 1 / np.where(size > 0, size, 1.0)
-        values, vectors = np.linalg.eigh(self.matrix * inverse * inverse[:, None])
-        kept = _beyond_rounding(values)
-        return np.asarray((vectors[:, kept] * np.sqrt(values[kept])).T * size)
-
-    def exact_pairs(
-        self, k: int, width: int, weights: Array | None = None
-    ) -> tuple[Array, Array] | None:
+    def exact_pairs(self, k: int, width: int, weights: Any = None) -> tuple[Array, Array] | None:
         """Return exact eigenpairs of small matrices."""
         p = self.n_features
         small = p <= 4 * width or p**3 <= _settings.SETTINGS.exact_operations
@@ -248,9 +234,7 @@ class DataCovariance(AbstractCovariance):
             return None
         return np.asarray(self._in_memory().matrix / np.sqrt(self.n_samples))
 
-    def exact_pairs(
-        self, k: int, width: int, weights: Array | None = None
-    ) -> tuple[Array, Array] | None:
+    def exact_pairs(self, k: int, width: int, weights: Any = None) -> tuple[Array, Array] | None:
         """Return exact eigenpairs of few rows or columns in memory."""
         if not isinstance(self._rows, MatrixRows):
             return None

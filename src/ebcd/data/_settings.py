@@ -25,8 +25,6 @@ class DataSettings:
     expected_products: int = 60
     # Operations (0.1 s) up to which eigenvectors are computed exactly.
     exact_operations: int = 200_000_000
-    # Features up to which a covariance in memory is factorised.
-    factor_features: int = 200
     # Bytes read from chunks at once unless memory is short.
     read: int = 16_000_000
     # Density up to which products of sparse matrices beat dense ones.

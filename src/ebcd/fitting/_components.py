@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from scipy import optimize, special
 
@@ -39,15 +41,7 @@ class Standardized(AbstractCovariance):
         """Product with the standardised matrix."""
         return self._inverse[:, None] * self._covariance.matmul(self._inverse[:, None] * v)
 
-    @property
-    def factor(self) -> Array | None:
-        """Rows whose cross-products are the standardised matrix."""
-        factor = self._covariance.factor
-        return None if factor is None else factor * self._inverse
-
-    def exact_pairs(
-        self, k: int, width: int, weights: Array | None = None
-    ) -> tuple[Array, Array] | None:
+    def exact_pairs(self, k: int, width: int, weights: Any = None) -> tuple[Array, Array] | None:
         """Return exact eigenpairs if the covariance can."""
         return self._covariance.exact_pairs(k, width, self._inverse)
 
@@ -138,7 +132,7 @@ class FactorSpectrum:
     def _shared(self) -> Array:
         """Return the largest correlation of each feature, zero if it may be chance."""
         p = self._covariance.n_features
-        if p > 2 * SETTINGS.factor_features:  # all correlations would cost more than the fit
+        if p**3 > SETTINGS.exact_operations:  # all correlations would cost more than the fit
             return np.zeros(p)
         correlations = np.abs(self._standardized.matmul(np.eye(p)))
         np.fill_diagonal(correlations, 0.0)
