@@ -16,12 +16,14 @@ import numpy as np
 from scipy import sparse
 
 from ebcd._numerics import Array
+from ebcd.data._settings import SETTINGS
 from ebcd.data._streamed import Source, array_source, slices, stamp_of
 from ebcd.data.files._formats import check_hdf5, h5_names
 from ebcd.data.files._open import FileError, guarded, needs
 
-_LINES = 32  # of usual length that fit into a block of text, so that longer ones do, too
-_LONGEST = (2**31 - 1) // _LINES  # bytes of a line; Arrow counts those of a block in 31 bits
+# Bytes of a line: as many lines as rows are worked on at once are a block, so that longer ones fit
+# in, too; Arrow counts its bytes in 31 bits.
+_LONGEST = (2**31 - 1) // SETTINGS.fewest_rows
 
 
 def _chosen(
@@ -69,7 +71,7 @@ def _csv_file(
     import pyarrow as pa
     from pyarrow import csv
 
-    size = max(size, io.DEFAULT_BUFFER_SIZE, _LINES * line)
+    size = max(size, io.DEFAULT_BUFFER_SIZE, SETTINGS.fewest_rows * line)
     reading = csv.ReadOptions(
         use_threads=False, block_size=size, autogenerate_column_names=not header
     )
