@@ -241,7 +241,13 @@ class EBCD(Readable):
         monitor.shift = data.in_logarithms(covariance.unit)
         problem = self._problem(covariance, k, monitor, data.observed)
         saved = found.get("state")
-        fit = self._stored(self._decomposed(problem, data, saved), problem, data)
+        if k == 0:
+            fit = self._stored(nothing(problem), problem, data)
+        elif data.observed is None:
+            fit = self._stored(decompose(problem, *self._start(data), saved), problem, data)
+        else:
+            fit = decompose_observed(problem, data.observed, *self._start(data), saved)
+            fit = self._stored(fit, problem, data)
         counted = self.n_components == "auto" and isinstance(self.start, str)
         self._signal = k if counted else self._count_later(problem.covariance, data, fit.leading)
         if monitor.checkpoint is not None:
@@ -251,13 +257,6 @@ class EBCD(Readable):
                 monitor.checkpoint.write()
         self._warn(fit, problem)
         return self
-
-    def _decomposed(self, problem: Problem, data: Input, saved: dict[str, Any] | None) -> Fit:
-        if not problem.priors:
-            return nothing(problem)
-        if data.observed is None:
-            return decompose(problem, *self._start(data), saved)
-        return decompose_observed(problem, data.observed, *self._start(data), saved)
 
     def _at_most(self, k: int, most: int) -> int:
         if k > max(most, 0) and not isinstance(self.n_components, str):
