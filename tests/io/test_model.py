@@ -424,7 +424,7 @@ class TestBadFiles:
                 archive.writestr("header.json", content)
             self.refused(tmp_path / "m", "not a model|damaged")
 
-    @pytest.mark.parametrize("odd", [None, [], {}, "x", 1, -1.5, True, {"make": 1, "name": 2}])
+    @pytest.mark.parametrize("odd", [None, [], -1.5, {"make": 1, "name": 2}])
     def test_anything_in_the_header(self, path, odd):
         """Each part of it replaced: the file is refused in one line, or that part may be so."""
         whole = path.read_bytes()
