@@ -286,7 +286,7 @@ class TestPriorOfR:
             return
         if fit["family"] == "unimodal_nonpositive":
             far = np.zeros(x.size, dtype=bool)
-            far[np.argsort(x)[:: max(1, x.size // 25)]] = True
+            far[np.argsort(x)[:: max(1, x.size // 100)]] = True
         ours = {"mean": posterior.mean / s, "sd": posterior.sd / s, "lfsr": posterior.lfsr}
         for what in ours.keys() & fit.keys():
             expected = np.array(fit[what], dtype=float)
