@@ -3,8 +3,6 @@
 import json
 import pickle
 import signal
-import subprocess
-import sys
 import zipfile
 
 import numpy as np
@@ -119,7 +117,7 @@ class TestKilled:
 
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="no SIGKILL on this system")
 @pytest.mark.slow
-def test_kill_9(tmp_path):
+def test_kill_9(tmp_path, run_process):
     """A process that kills itself after a few writes, and once half-way through one."""
     script = f"""
 import os, signal, sys
@@ -152,13 +150,8 @@ np.save({str(tmp_path / "elbo.npy")!r}, EBCD(3, checkpoint={str(tmp_path / "fit"
 """
     np.save(tmp_path / "X.npy", X)
     for number in range(3):
-        done = subprocess.run(
-            [sys.executable, "-c", script, str(number)],
-            capture_output=True,
-            timeout=300,
-            check=False,
-        )
-        assert done.returncode == (-signal.SIGKILL if number < 2 else 0), done.stderr.decode()
+        done = run_process(script, number, folder=tmp_path)
+        assert done.returncode == (-signal.SIGKILL if number < 2 else 0), done.stderr
         assert (tmp_path / "fit").exists() == (number < 2)
     assert abs(np.load(tmp_path / "elbo.npy") - EBCD(3).fit(X).elbo_) <= 1e-4
 

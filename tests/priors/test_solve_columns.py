@@ -1,6 +1,7 @@
 """Many columns at once against one at a time, and binned data against every entry on its own."""
 
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 import pytest
@@ -50,19 +51,25 @@ def assert_same(many, k, one, tolerance=1e-8):
     np.testing.assert_allclose(many.certificates[k], one.certificates[0], atol=1e-9)
 
 
+@cache
+def solved(family, kind):
+    """Return columns, their noise, and what they give together and one by one."""
+    x = table(LENGTHS.get(family, 250))
+    s, families = noise(kind, x.shape[1]), [make_family(family)] * len(x)
+    alone = [solve_columns(x[k : k + 1], s, families[:1]) for k in range(len(x))]
+    return x, s, solve_columns(x, s, families), alone
+
+
 class TestManyColumns:
     @pytest.mark.parametrize("s", ["scalar", "vector"])
     @pytest.mark.parametrize("family", PRIORS)
     def test_equal_one_by_one(self, family, s):
-        x = table(LENGTHS.get(family, 250))
-        s = noise(s, x.shape[1])
-        many = solve_columns(x, s, [make_family(family)] * len(x))
+        x, _, many, alone = solved(family, s)
         assert len(many.priors) == len(x)
         assert many.mean.shape == many.variance.shape == x.shape
         assert many.log_likelihood.shape == many.certificates.shape == (len(x),)
         assert (many.variance >= 0).all()
-        for k in range(len(x)):
-            one = solve_columns(x[k : k + 1], s, [make_family(family)])
+        for k, one in enumerate(alone):
             assert_same(many, k, one)
 
     @pytest.mark.parametrize("s", ["scalar", "vector"])
@@ -114,14 +121,13 @@ class TestManyColumns:
     @pytest.mark.parametrize("s", ["scalar", "vector"])
     @pytest.mark.parametrize("family", PRIORS)
     def test_a_start_for_some_columns(self, family, s):
-        x = table(LENGTHS.get(family, 250))
-        s = noise(s, x.shape[1])
+        x, s, cold, alone = solved(family, s)
         priors = [make_family(family)] * len(x)
-        cold = solve_columns(x, s, priors)
         starts = [cold.priors[0], None, cold.priors[2], None]
         some = solve_columns(x, s, priors, starts)
-        for k in range(len(x)):
-            one = solve_columns(x[k : k + 1], s, [priors[k]], [starts[k]])
+        for k, start in enumerate(starts):
+            x_k = x[k : k + 1]
+            one = alone[k] if start is None else solve_columns(x_k, s, priors[:1], [start])
             assert_same(some, k, one)
 
     @pytest.mark.parametrize("family", ["point_laplace", "point_normal", "point_exponential"])
