@@ -1,5 +1,6 @@
 """Settings shared by all tests, and the choice of tests for `make quick`."""
 
+import gc
 import os
 from collections import defaultdict
 from importlib.util import find_spec
@@ -13,6 +14,13 @@ settings.load_profile("ebcd")
 
 # Workers of Dask are forks of a process that has loaded it, which saves seconds for each.
 os.environ.setdefault("DASK_DISTRIBUTED__WORKER__MULTIPROCESSING_METHOD", "forkserver")
+
+gc.disable()  # until all is collected, which stays to the end: to look through it takes seconds
+
+
+def pytest_collection_finish():
+    gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture(scope="session")
