@@ -169,6 +169,7 @@ class TestRows:
         with pytest.raises(ValueError, match="NaN"):
             model.bootstrap(np.where(np.eye(N, P), np.nan, draw()), method="rows")
 
+    @pytest.mark.slow
     def test_with_missing_entries(self, model):
         X = draw_incomplete()
         holed = EBCD(2, scores=model.scores).fit(X)

@@ -57,6 +57,7 @@ def test_is_what_a_plain_loop_gives(scale, method, draw_half):
     assert shares.min() < 1  # noise
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 def test_blocks_do_not_confirm_independent_random_walks(seed):
     """A trend over all rows is none in half of them; common factors are, also if they persist."""

@@ -293,6 +293,7 @@ def test_noise_of_scoring_steps_is_that_of_a_regression_on_the_scores(precision)
             assert noise[k, j] == pytest.approx(residual / own / n + rest, rel=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SCORES)
 def test_loadings_of_the_population_are_closer_to_the_truth(name):
     """With half of the entries missing; estimates lie about as far off as their noise says.

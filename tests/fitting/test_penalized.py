@@ -112,6 +112,7 @@ class TestFit:
         assert reached(starts) >= max(values) * (1 - 1e-9)
         assert max(values) > min(values)
 
+    @pytest.mark.slow
     def test_a_better_optimum_near_by_is_found(self):
         """Seed and strength with which the alternation ends below a mirrored optimum."""
         found, alone = [], []

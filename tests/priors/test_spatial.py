@@ -248,6 +248,7 @@ def sample(p=24, n=40, seed=0):
 
 
 class TestEBCD:
+    @pytest.mark.slow
     @settings(max_examples=8, deadline=None)
     @given(
         seed=st.integers(0, 1000),

@@ -138,6 +138,7 @@ def test_sparse_matrices_of_any_length(tmp_path, shape):
         read_table(tmp_path / "x.npz")
 
 
+@pytest.mark.slow
 def test_names_of_a_million_columns(tmp_path, monkeypatch):
     """Are all that a sparse matrix of few rows takes, once, and not several times."""
     monkeypatch.delenv("EBCD_MAX_EXPANDED")
