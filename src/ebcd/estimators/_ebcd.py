@@ -127,7 +127,9 @@ class EBCD(Readable):
     lfsr_ : ndarray of shape (k, p)
         Local false sign rates of the loadings, likewise; computed on first access.
     priors_ : list of FittedPrior
-        The fitted priors (of the scaled data if ``scale=True``).
+        The fitted priors (of the scaled data if ``scale=True``). With "relaxed" and "integrated"
+        scores, their scales are about the population, as are the lengths of the components; so
+        those of priors that were given and kept fixed change, too.
     noise_variance_ : float or ndarray of shape (p,)
         Variance of the noise.
     explained_variance_, explained_variance_ratio_ : ndarray of shape (k,)
