@@ -80,7 +80,7 @@ class Observed:
 
 
 def has_entries(matrix: Any) -> NDArray[np.bool_]:
-    """Which rows have an entry that is not missing; a sparse matrix has to be in rows."""
+    """Which rows have an entry that is not missing."""
     missing = np.ravel((matrix != matrix).sum(axis=1))  # NaN differs from itself
     return np.asarray(missing < matrix.shape[1])
 
