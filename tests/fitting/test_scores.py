@@ -412,3 +412,18 @@ class TestCorrelationsOfRelaxedScores:
             problem = _problem(one, from_matrix(X, True, False).covariance)
             assert isinstance(problem.scores, UncorrelatedScores)
             assert problem.scores.rival is None
+
+
+@pytest.mark.parametrize("scores", ["relaxed", "integrated"])
+def test_given_loadings_may_belong_to_correlated_scores(scores):
+    """From its own loadings a fit ends no lower, also where orthogonal scores lead elsewhere."""
+    rng = np.random.default_rng(3)
+    loadings = np.zeros((2, 14))
+    loadings[0, :5], loadings[1, 6:10] = 2.0, [1.0, -1.0, 1.2, 0.8]
+    units = np.exp(rng.normal(size=14))
+    z = rng.normal(size=(80, 2))
+    z[:, 1] += 0.6 * z[:, 0]
+    X = (z @ loadings + rng.normal(size=(80, 14))) * units
+    model = EBCD(2, scores=scores).fit(X)
+    again = EBCD(2, scores=scores, start=10 * model.components_.T).fit(X)
+    assert again.elbo_ > model.elbo_ - 0.01

@@ -193,7 +193,11 @@ def _fit_from(problem: Problem, begin: Begin, start: Any, spread: Array | None =
     if exact and begin.b is not None:  # the scores themselves, not those nearest to the loadings
         coordinates = np.asarray(np.linalg.lstsq(model.factor.T, begin.b.T)[0].T[None], float)
     if begin.fitted is None:
-        return finished(problem, model, exact, model.start(coordinates), start)
+        states = model.start(coordinates)
+        if problem.scores is None:
+            return finished(problem, model, exact, states, start)
+        given = begin.loadings[: len(problem.priors)]
+        return finished(problem, model, exact, _with_oblique(states, given), start)
     model = replace(model, shrinker=NormalMeansShrinker(problem.priors))
     fitted = model.shrinker.begun(begin.fitted[: len(problem.priors)])
     if spread is not None:
@@ -369,14 +373,19 @@ def _searched(problem: Problem, model: Model, rng: np.random.Generator) -> State
     return found
 
 
-def _with_oblique(states: Any) -> Point:
-    """Return the points of states; if they are starts, another one with correlated scores."""
+def _with_oblique(states: Any, given: Array | None = None) -> Point:
+    """Return the points of states; of starts another one, whose scores may be correlated."""
     point = point_of(states)
-    if not isinstance(states, States) or len(states) == 1:
+    if not isinstance(states, States) or (given is None and len(states) == 1):
         return point
-    last = point.take(slice(-1, None))
-    oblique = last._replace(loadings=promax(states.b[-1])[None])
-    return Point(*(np.concatenate(parts) for parts in zip(point, oblique, strict=True)))
+    last, b = point.take(slice(-1, None)), states.b[-1]
+    if given is None:
+        oblique = promax(b)
+    else:  # of which only the directions matter, up to the signs that one-sided priors allow
+        sizes = np.linalg.norm(b, axis=1) / np.maximum(np.linalg.norm(given, axis=1), 1e-300)
+        oblique = np.copysign(sizes, np.vecdot(b, given))[:, None] * given
+    last = last._replace(loadings=oblique[None])
+    return Point(*(np.concatenate(parts) for parts in zip(point, last, strict=True)))
 
 
 def _better(model: Model, scores: AbstractScores, states: States, callback: Callback) -> States:
