@@ -160,11 +160,11 @@ def interrupt(monkeypatch, when, error):
     """Raise an error in an iteration, once."""
     at = Model.at
 
-    def interrupted(self, *args):
+    def interrupted(self, *args, **options):
         if when():
             monkeypatch.setattr(Model, "at", at)
             raise error
-        return at(self, *args)
+        return at(self, *args, **options)
 
     monkeypatch.setattr(Model, "at", interrupted)
 
