@@ -711,7 +711,7 @@ def test_rows_without_any_cells_keep_their_colours(flowers, tmp_path):
     known = ebcd._store.read(out / "background.npz")
     assert known["groups"] == {"kind": kinds.tolist()}
     words = (out / "report.md").read_text(encoding="utf-8")
-    assert "59 rows of 4 features, 1 cell (0.4%) missing: a (1)." in words
+    assert "59 rows of 4 features; 1 cell (0.4%) is missing: a (1)." in words
     assert len(read(out / "scores.csv")[2]) == len(kinds)
 
 
