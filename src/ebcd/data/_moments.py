@@ -18,7 +18,6 @@ from typing import Any, Self
 
 import numpy as np
 from scipy import sparse
-from scipy.linalg import blas
 
 from ebcd._numerics import Array
 from ebcd.data import _settings
@@ -337,16 +336,12 @@ def _cross_about(rows: Any, about: Array) -> tuple[Moments, bool]:
     In that case they are those of the first rows only, nearly always.
     """
     p, centred = rows.shape[1], bool(about.any())
-    n, total, product = 0, np.zeros(p), np.zeros((p, p), order="F")
+    n, total, product = 0, np.zeros(p), np.zeros((p, p))
     # so many rows at a time that sums of cross-products are few
     for piece in row_pieces(rows, int(_settings.SETTINGS.rows_per_column * p)):
         if centred:
             piece = as_dense(piece) - about
-        if not is_sparse(piece) and piece.flags.c_contiguous and piece.size:
-            # the upper triangle in place, without a matrix to add for every piece
-            blas.dsyrk(1.0, piece.T, 1.0, product, overwrite_c=True)
-        else:
-            product += as_dense(piece.T @ piece)
+        product += as_dense(piece.T @ piece)
         total += np.ones(piece.shape[0]) @ piece
         n += piece.shape[0]
         if n not in (piece.shape[0], rows.shape[0]):
@@ -357,9 +352,7 @@ def _cross_about(rows: Any, about: Array) -> tuple[Moments, bool]:
         )
         if lost.any() and np.isfinite(squares).all():
             return Moments(n, about + total / n, product), True
-    for i in range(p):
-        product[i:, i] = product[i, i:]
-    mean, product = total / n, product.T  # the same, by rows
+    mean = total / n
     add_outer(product, mean, -n)
     return Moments(n, about + mean, product), False
 
