@@ -53,7 +53,7 @@ class SizeSettings:
     products: int = 3  # with blocks of vectors, to find those directions
     features: int = 1_000  # to search on, half of them those with the largest loadings
     components: int = 15  # to search for on those; with more, varimax on all features ends higher
-    stepwise_up_to: int = 8_000  # features: beyond, solved normal means cost less than one step
+    stepwise_up_to: int = 30_000  # features: beyond, solved normal means cost less than one step
     coarse_tol: float = 3.0  # nats: where the fit to the whole covariance takes over
     worth_climbing: float = 0.01  # nats that exact priors may gain before states climb again
 
@@ -297,7 +297,7 @@ def _model(problem: Problem, directions: Array | None = None) -> tuple[Model, bo
         else:
             leading = values
         if directions is not None and not exact:
-            factor = grown(factor, directions, covariance.matmul(directions.T).T)
+            factor = grown(factor, directions, covariance.matmul(directions.T).T)[0]
     shrinker = shrinker_for(problem.priors, covariance.n_features)
     return Model(factor, covariance.diagonal(), noise, shrinker, leading), exact
 

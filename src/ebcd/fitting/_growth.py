@@ -9,6 +9,11 @@ ends, at the price of one product, climbs further, and its directions make the a
     (1)  E = D S - D F'F,   F <- (F, (E D')^(-1/2) E).
 
 When the plain iteration gains nothing any more, nothing is left to gain.
+
+What rounding has left of ``R = S - F'F`` below zero, an iteration magnifies: it turns ``R`` into
+``P'R P`` with the oblique projection ``P = I - D'(E D')^(-1) E``, whose norm is large where the
+directions are nearly those of the last iteration, for which ``R`` is zero. Ten iterations can make
+a rounding error as large as ``S``. So before that the factor begins anew, from its first rows.
 """
 
 from __future__ import annotations
@@ -21,7 +26,7 @@ import numpy as np
 from ebcd._numerics import Array
 from ebcd.data import AbstractCovariance
 from ebcd.fitting._climb import Climbed
-from ebcd.fitting._rotation import NEGLIGIBLE
+from ebcd.fitting._rotation import NEGLIGIBLE, orthonormal_rows
 from ebcd.fitting._states import Model
 
 
@@ -30,6 +35,7 @@ class GrowthSettings:
     """How a factor grows."""
 
     most: int = 300  # rows
+    magnified: float = 1e6  # error in R, about 1e-11 at first, from which on it would matter
     inner_tol: float = 0.3  # of the tolerance: where a climb within the factor stops,
     inner_gain: float = 0.003  # or of what the plain iteration gained
 
@@ -52,12 +58,17 @@ def climb_growing(
     model whose factor has grown.
     """
     left, reached, ended = max_iter, -np.inf, False
+    first, basis, magnified = model.factor, np.empty((0, model.factor.shape[1])), 1.0
     while left > 0 and not ended:
         states = states.take(slice(1))
         directions = states.shrunk.mean[0] * states.precision[0]
         if not directions.any():
             return Climbed(states, True, max_iter - left), model
-        product = np.ascontiguousarray(covariance.matmul(directions.T).T)
+        # what is new of them, as the factor is exact for those before
+        along = directions @ basis.T
+        news = directions - along @ basis
+        image = np.ascontiguousarray(covariance.matmul(news.T).T)
+        product = image + (along @ (basis @ model.factor.T)) @ model.factor
         before, last = states, reached
         states = route.iterated(model, states, directions, product)
         reached = float(states.value[0])
@@ -67,7 +78,13 @@ def climb_growing(
             break
         if gain < tol or reached - last < tol:  # the factor is exact but for rounding
             return Climbed(states, True, max_iter - left), model
-        model = replace(model, factor=grown(model.factor, directions, product))
+        factor, times = grown(model.factor, news, image)
+        magnified *= times
+        basis = np.vstack([basis, orthonormal_rows(news)])
+        if magnified > SETTINGS.magnified or len(factor) > SETTINGS.most:
+            factor, magnified = grown(first, directions, product)
+            basis = orthonormal_rows(directions)
+        model = replace(model, factor=factor)
         left -= 1
         inner = max(SETTINGS.inner_tol * tol, SETTINGS.inner_gain * gain)
         states, _, n_iter, ended = route.within(model, states, directions, inner, left)
@@ -75,14 +92,19 @@ def climb_growing(
     return Climbed(states, False, max_iter - left, ended), model
 
 
-def grown(factor: Array, directions: Array, product: Array) -> Array:
-    """Return a factor that is exact for further directions (rows), whose products are known."""
+def grown(factor: Array, directions: Array, product: Array) -> tuple[Array, float]:
+    """Return a factor that is exact for further directions (rows), whose products are known.
+
+    Beside it, how many times larger errors of the old factor may be in the new one.
+    """
     error = product - (directions @ factor.T) @ factor
     inner = directions @ error.T
     values, vectors = np.linalg.eigh(0.5 * (inner + inner.T))
-    size = np.vdot(directions, directions) * np.vdot(factor, factor)
-    new = values > NEGLIGIBLE * size
-    if not new.any() or len(factor) >= SETTINGS.most:
-        return factor
-    rows = (vectors[:, new] / np.sqrt(values[new])).T @ error
-    return np.vstack([factor, rows])
+    new = values > NEGLIGIBLE * np.vdot(directions, directions) * np.vdot(factor, factor)
+    if not new.any():
+        return factor, 1.0
+    weights = (vectors[:, new] / np.sqrt(values[new])).T
+    rows = weights @ error
+    along = weights @ directions
+    norms = [np.linalg.norm(part @ part.T, 2) for part in (along, rows)]
+    return np.vstack([factor, rows]), float(max(norms[0] * norms[1], 1.0))
