@@ -36,6 +36,11 @@ class Commands(TyperGroup):
             code = _report(f"{words}. Try '{command} --help'.")
         sys.exit(code)
 
+    def invoke(self, ctx: Any) -> Any:
+        """Run a command; what Click would do about a closed pipe or an interruption differs."""
+        with one_line_errors():
+            return super().invoke(ctx)
+
 
 @contextlib.contextmanager
 def one_line_errors(checkpoint: str | None = None) -> Iterator[None]:
