@@ -71,18 +71,25 @@ class Facts:
         self.source = None if source is None else printable(source)
         self.notes = [printable(str(note)) for note in notes]  # on the data and the fit
         self.names = [printable(str(name)) for name in model._feature_names(feature_names)]
-        self.scores = _checked_scores(scores, model.n_components_)  # n x k
+        self.scores: Array | None = None  # n x k
+        if scores is not None:
+            k = model.n_components_
+            words = f"a row for each sample and a column for each of the {k} components"
+            self.scores = _checked("scores", scores, (*np.shape(scores)[:1], k), words)
         self.rows = _checked_rows(row_names, self.scores)
         self.days = None if self.rows is None else days_of(self.rows)  # since 1970, if dates
         self.tables = {"loading": model.components_ / model._units}  # k x p each
         if hasattr(model, "lfsr_"):
-            lower, upper = _checked_intervals(intervals, model) / model._units
-            self.tables |= {"lower": lower, "upper": upper}
+            shape = (2, *model.components_.shape)
+            ends = model.credible_intervals() if intervals is None else intervals
+            ends = _checked("bootstrap_intervals", ends, shape, f"shape (2, k, p) = {shape}")
+            self.tables |= dict(zip(("lower", "upper"), ends / model._units, strict=True))
             self.tables |= {"sd": model.components_sd_ / model._units, "lfsr": model.lfsr_}
         self.drawn = None if intervals is None else drawn  # how data of a bootstrap were drawn
         self.pca_ratio = _pca_ratio(model, self.background, pca_ratio)
+        self._scaled = bool(getattr(model, "scale", False))
         # whether features were divided by their standard deviations, before the fit or in it
-        self.standardized = standardized or bool(getattr(model, "scale", False))
+        self.standardized = standardized or self._scaled
         self.stability: Array | None = None  # how often components are found in half of the rows
         if stability is not None:
             self.stability = checked_shares("stability", stability, model.n_components_)
@@ -101,7 +108,7 @@ class Facts:
     @property
     def ratio(self) -> Array:
         """Share of the variance of each component."""
-        if not getattr(self.model, "scale", False):
+        if not self._scaled:
             return np.asarray(self.model.explained_variance_ratio_)
         total = _total(self.model, self.background)
         return np.asarray((self.tables["loading"] ** 2).sum(axis=1) / (total or 1.0))
@@ -147,9 +154,8 @@ class Facts:
     @property
     def settings(self) -> dict[str, str]:
         """The parameters as text; arrays, which can be long, by their shape."""
-        before = {}
-        if self.standardized and not getattr(self.model, "scale", False):
-            before = {"scale": "True, before the fit"}
+        before_fit = self.standardized and not self._scaled
+        before = {"scale": "True, before the fit"} if before_fit else {}
         return {
             key: f"array of shape {value.shape}" if isinstance(value, np.ndarray) else str(value)
             for key, value in self.model.get_params(deep=False).items()
@@ -229,20 +235,6 @@ def _pca_ratio(model: Readable, background: Background, given: Any) -> Array | N
     given = None if given is None else checked_shares("pca_variance_ratio", given)
     found = background.pca_ratio(model._units, _total(model, background))
     return given if found is None and not getattr(model, "scale", False) else found
-
-
-def _checked_intervals(intervals: Any, model: Readable) -> Array:
-    if intervals is None:
-        return np.asarray(model.credible_intervals())
-    shape = (2, *model.components_.shape)
-    return _checked("bootstrap_intervals", intervals, shape, f"shape (2, k, p) = {shape}")
-
-
-def _checked_scores(scores: Any, n_components: int) -> Array | None:
-    if scores is None:
-        return None
-    words = f"a row for each sample and a column for each of the {n_components} components"
-    return _checked("scores", scores, (*np.shape(scores)[:1], n_components), words)
 
 
 def _checked(name: str, values: Any, shape: tuple[int, ...], words: str) -> Array:
