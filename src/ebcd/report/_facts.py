@@ -67,15 +67,16 @@ class Facts:
         choice(*DRAWN).check("bootstrap_method", drawn)
         choice(*HALVES).check("stability_method", halves)
         self.model, self.background = model, background or Background()
+        self.method, self.n_components = type(model).__name__, int(model.n_components_)
         self.title = printable(title or "Components of the data")
         self.source = None if source is None else printable(source)
         self.notes = [printable(str(note)) for note in notes]  # on the data and the fit
         self.names = [printable(str(name)) for name in model._feature_names(feature_names)]
         self.scores: Array | None = None  # n x k
         if scores is not None:
-            k = model.n_components_
-            words = f"a row for each sample and a column for each of the {k} components"
-            self.scores = _checked("scores", scores, (*np.shape(scores)[:1], k), words)
+            shape: tuple[int, ...] = (*np.shape(scores)[:1], self.n_components)
+            words = f"a row for each sample and a column for each of the {shape[-1]} components"
+            self.scores = _checked("scores", scores, shape, words)
         self.rows = _checked_rows(row_names, self.scores)
         self.days = None if self.rows is None else days_of(self.rows)  # since 1970, if dates
         self.tables = {"loading": model.components_ / model._units}  # k x p each
@@ -86,6 +87,7 @@ class Facts:
             self.tables |= dict(zip(("lower", "upper"), ends / model._units, strict=True))
             self.tables |= {"sd": model.components_sd_ / model._units, "lfsr": model.lfsr_}
         self.drawn = None if intervals is None else drawn  # how data of a bootstrap were drawn
+        self.interval = f"95% {'bootstrap' if self.drawn else 'credible'} interval"
         self.pca_ratio = _pca_ratio(model, self.background, pca_ratio)
         self._scaled = bool(getattr(model, "scale", False))
         # whether features were divided by their standard deviations, before the fit or in it
@@ -94,16 +96,10 @@ class Facts:
         if stability is not None:
             self.stability = checked_shares("stability", stability, model.n_components_)
         self.halves = halves  # how these were drawn
-
-    @property
-    def method(self) -> str:
-        """Name of the estimator."""
-        return type(self.model).__name__
-
-    @property
-    def n_components(self) -> int:
-        """Number of components."""
-        return int(self.model.n_components_)
+        # the criterion of the fit at the start and after each step
+        path = getattr(model, "elbo_path_", getattr(model, "objective_path_", None))
+        self.path = None if path is None else np.asarray(path, dtype=np.float64)
+        self.path_name = "ELBO" if hasattr(model, "elbo_path_") else "criterion"
 
     @property
     def ratio(self) -> Array:
@@ -138,11 +134,6 @@ class Facts:
         return order[: 1 + int(np.searchsorted(np.cumsum(loadings[order] ** 2), CARRIED))]
 
     @property
-    def interval(self) -> str:
-        """What an interval is called."""
-        return f"95% {'bootstrap' if self.drawn else 'credible'} interval"
-
-    @property
     def about(self) -> str:
         """What intervals are about, if the model says so, to follow their name."""
         scope = self.model._scope
@@ -170,17 +161,6 @@ class Facts:
         if self.path is not None:
             rows[self.path_name] = f"{self.path[-1]:.8g}".replace("-", "−")
         return rows
-
-    @property
-    def path(self) -> Array | None:
-        """The criterion of the fit at the start and after each step."""
-        path = getattr(self.model, "elbo_path_", getattr(self.model, "objective_path_", None))
-        return None if path is None else np.asarray(path, dtype=np.float64)
-
-    @property
-    def path_name(self) -> str:
-        """What the criterion is called."""
-        return "ELBO" if hasattr(self.model, "elbo_path_") else "criterion"
 
     @property
     def standard_error(self) -> float | None:
