@@ -80,33 +80,30 @@ def fit(path: Path = o.INPUT, **given: Any) -> None:
     with one_line_errors(given["checkpoint"]):
         model = ebcd.EBCD(**o.picked(given, [*o.MODEL, "n_components", "center"]))
         model._check_parameters()  # before a large file is read
-        covariance, output = given["covariance"], given["output"]
-        method = _checked_method(given)
-        if covariance and given["stability"] is not None:
-            raise ValueError("--stability fits halves of the rows; a covariance matrix has no rows")
-        steps = _checked_steps(given)
+        draws, steps, output = _checked_draws(given), _checked_steps(given), given["output"]
         given["color_by"] = given["color_by"] or ()
         title = f"Components of {path.name if str(path) != '-' else 'standard input'}"
         about = {"title": title, "source": str(path), "output": str(output)}
         with claimed(output, given["force"]) as part, display(given["quiet"]) as shown:
             data = load(path, steps, shown, given)
-            draws = {"n_boot": given["bootstrap"], "method": method}
-            draws["n_splits"] = given["stability"]
             summary = fit_and_write(part, model, data, shown, about, **draws)
         _print_summary(model, summary, output, given)
 
 
-def _checked_method(given: dict[str, Any]) -> str:
-    """Return how the data of a bootstrap are drawn."""
-    method = given["bootstrap_method"]
+def _checked_draws(given: dict[str, Any]) -> dict[str, Any]:
+    """Return what else to fit to: data of a bootstrap, and halves of the rows."""
+    covariance, method = given["covariance"], given["bootstrap_method"]
     if method and not given["bootstrap"]:
         raise ValueError("--bootstrap-method needs the number of fits: --bootstrap 50")
-    if method == "rows" and given["covariance"]:
+    if method == "rows" and covariance:
         raise ValueError(
             "--bootstrap-method rows draws rows of the data, but a covariance matrix has no rows; "
             "leave it out to draw from the fitted model"
         )
-    return method or "parametric"
+    if covariance and given["stability"] is not None:
+        raise ValueError("--stability fits halves of the rows; a covariance matrix has no rows")
+    n_boot, n_splits = given["bootstrap"], given["stability"]
+    return {"n_boot": n_boot, "method": method or "parametric", "n_splits": n_splits}
 
 
 def _checked_steps(given: dict[str, Any]) -> Steps:
