@@ -24,8 +24,6 @@ from ebcd.estimators._readable import UNEVEN, spread
 from ebcd.report._dates import days_of
 from ebcd.report._words import count, listed
 
-_ALIKE = 0.5  # mean correlation of successive rows: half of a row repeats the one before
-
 
 @dataclass(frozen=True)
 class Steps:
@@ -200,15 +198,16 @@ def _uneven(variances: Any, names: list[str]) -> str:
 
 
 def _alike(table: Table, seen: Input, steps: Steps) -> str:
-    """Warn about dated rows like their neighbours: chance trends look like components."""
+    """Warn about dated rows that change less than they vary: chance trends look like components."""
     order = order_in_time(table)
     if order is None or is_sparse(table.values):
         return ""
     varies = seen.variances > 0
     x = np.nan_to_num((table.values - seen.mean) / seen.scale)[order][:, varies]
-    alike = float((x[1:] * x[:-1]).sum() / max(x.size, 1))
-    if alike <= _ALIKE:
+    total = (x**2).sum()
+    if (np.diff(x, axis=0) ** 2).sum() >= total:  # twice that if rows are independent
         return ""
+    alike = (x[1:] * x[:-1]).sum() / total
     advice = "; add --difference, or --log-returns for prices, to analyse changes"
     return (
         f"successive dates are similar (mean correlation {alike:.2f}), so the rows are not "
