@@ -88,8 +88,10 @@ class Facts:
             self.tables |= {"sd": model.components_sd_ / model._units, "lfsr": model.lfsr_}
         self.drawn = None if intervals is None else drawn  # how data of a bootstrap were drawn
         self.interval = f"95% {'bootstrap' if self.drawn else 'credible'} interval"
-        self.pca_ratio = _pca_ratio(model, self.background, pca_ratio)
         self._scaled = bool(getattr(model, "scale", False))
+        given = None if pca_ratio is None else checked_shares("pca_variance_ratio", pca_ratio)
+        found = self.background.pca_ratio(model._units, self._total)  # None if it is unknown
+        self.pca_ratio = given if found is None and not self._scaled else found
         # whether features were divided by their standard deviations, before the fit or in it
         self.standardized = standardized or self._scaled
         self.stability: Array | None = None  # how often components are found in half of the rows
@@ -106,8 +108,15 @@ class Facts:
         """Share of the variance of each component."""
         if not self._scaled:
             return np.asarray(self.model.explained_variance_ratio_)
-        total = _total(self.model, self.background)
-        return np.asarray((self.tables["loading"] ** 2).sum(axis=1) / (total or 1.0))
+        return np.asarray((self.tables["loading"] ** 2).sum(axis=1) / (self._total or 1.0))
+
+    @property
+    def _total(self) -> float:
+        """The variance of all features, in the units of the loadings in the report."""
+        if self._scaled:  # one for each feature but for constant ones
+            return len(self.names) - float(np.isnan(self.background.skewness).sum())
+        shares = self.model.explained_variance_ratio_.sum()
+        return float(self.model.explained_variance_.sum() / (shares or 1.0))
 
     @property
     def first(self) -> list[int]:
@@ -201,20 +210,6 @@ def _curve(prior: Any, error: float, end: float) -> Curve:
                     atoms.append([float(place), float(weight)])
         density = np.maximum(density, 0.0)
     return Curve(prior.describe(), estimate, prior.shrink(estimate, error), density, atoms)
-
-
-def _total(model: Readable, background: Background) -> float:
-    """Return the variance of all features, in the units of the loadings in the report."""
-    if getattr(model, "scale", False):  # one for each feature but for constant ones
-        return float(model.n_features_in_ - np.isnan(background.skewness).sum())
-    return float(model.explained_variance_.sum() / (model.explained_variance_ratio_.sum() or 1.0))
-
-
-def _pca_ratio(model: Readable, background: Background, given: Any) -> Array | None:
-    """Return the shares of the variance of principal components, if these are known."""
-    given = None if given is None else checked_shares("pca_variance_ratio", given)
-    found = background.pca_ratio(model._units, _total(model, background))
-    return given if found is None and not getattr(model, "scale", False) else found
 
 
 def _checked(name: str, values: Any, shape: tuple[int, ...], words: str) -> Array:
