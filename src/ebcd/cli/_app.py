@@ -21,7 +21,7 @@ from ebcd.cli._compare import (
     print_outcomes,
     write_outcomes,
 )
-from ebcd.cli._data import Steps, load, scores_of, standardized
+from ebcd.cli._data import Steps, load, picked, scores_of, standardized
 from ebcd.cli._errors import Commands, echo, one_line_errors
 from ebcd.cli._folder import claimed
 from ebcd.cli._progress import display
@@ -78,7 +78,7 @@ def _main(context: typer.Context, version: bool = _VERSION) -> None:
 def fit(path: Path = o.INPUT, **given: Any) -> None:
     """Find the components of a table; write them, the scores and a report to a folder."""
     with one_line_errors(given["checkpoint"]):
-        model = ebcd.EBCD(**o.picked(given, [*o.MODEL, "n_components", "center"]))
+        model = ebcd.EBCD(**picked(given, [*o.MODEL, "n_components", "center"]))
         model._check_parameters()  # before a large file is read
         draws, steps, output = _checked_draws(given), _checked_steps(given), given["output"]
         given["color_by"] = given["color_by"] or ()
@@ -108,7 +108,7 @@ def _checked_draws(given: dict[str, Any]) -> dict[str, Any]:
 
 def _checked_steps(given: dict[str, Any]) -> Steps:
     """Refuse combinations of options that make no sense, before a file is read."""
-    steps, covariance = Steps(**o.picked(given, o.STEPS)), given["covariance"]
+    steps, covariance = Steps(**picked(given, o.STEPS)), given["covariance"]
     if covariance and given["n_samples"] is None:
         raise ValueError("--covariance also needs the number of samples: --n-samples N")
     if not covariance and given["n_samples"] is not None:

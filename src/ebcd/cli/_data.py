@@ -112,11 +112,14 @@ def remarks(warned: Iterable[str], steps: Iterable[str], notes: Iterable[str]) -
     return [printable(f"{line[:1].upper()}{line[1:].rstrip('.')}.") for line in lines]
 
 
+def picked(given: dict[str, Any], names: Iterable[str]) -> dict[str, Any]:
+    """Return the values that were given for some options."""
+    return {name: given[name] for name in names if given.get(name) is not None}
+
+
 def read(path: Path, given: dict[str, Any], **also: Any) -> Table:
     """Read a table with those of the options `given` that say how."""
-    names = [field.name for field in fields(ReadOptions)]
-    asked = {name: given[name] for name in names if given.get(name) is not None}
-    return read_table(path, **asked, **also)
+    return read_table(path, **picked(given, (one.name for one in fields(ReadOptions))), **also)
 
 
 def load(path: Path, steps: Steps, shown: Display, given: dict[str, Any]) -> Prepared:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 import functools
 import inspect
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any, get_type_hints
@@ -60,11 +60,6 @@ def _option_called(name: str) -> tuple[str, Any, Any]:
         option.param_decls = option.param_decls or (f"--{name.replace('_', '-')}",)
     option.metavar = option.metavar or _METAVARS.get(kind)
     return name, kind, option
-
-
-def picked(given: dict[str, Any], names: Iterable[str]) -> dict[str, Any]:
-    """Return the values that were given for some options."""
-    return {name: given[name] for name in names if given.get(name) is not None}
 
 
 def _number_or_rule(value: str) -> int | str:
