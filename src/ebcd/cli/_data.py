@@ -298,10 +298,7 @@ def _logarithms(table: Table) -> Any:
 def scores_of(
     model: Any, summary: dict[str, Any], path: Path, given: dict[str, Any], shown: Display
 ) -> tuple[Any, Table]:
-    """Read new data, prepare them as for the fit, and return their scores.
-
-    Columns are matched with the features of the model by name.
-    """
+    """Read new data, prepare them as for the fit, and return their scores."""
     steps = Steps(**summary.get("steps", {}))
     features = [str(name) for name in model._feature_names()]
     only = None if steps.transpose else features  # other columns need not even be numbers
@@ -327,7 +324,7 @@ def scores_of(
 
 
 def _matched(table: Table, features: list[str], path: Path) -> Table:
-    """Put the columns in the order of the features."""
+    """Put the columns in the order of the features, which have the same names."""
     if table.column_names == features:
         return table
     places = {name: j for j, name in enumerate(table.column_names)}

@@ -44,10 +44,7 @@ class Commands(TyperGroup):
 
 @contextlib.contextmanager
 def one_line_errors(checkpoint: str | None = None) -> Iterator[None]:
-    """Turn errors into one line and an exit code; after a signal, the one that shells use.
-
-    The message after an interruption mentions the `checkpoint`, if there is one.
-    """
+    """Turn errors into one line and an exit code; after a signal, the one that shells use."""
     try:
         yield
         if sys.stdout is not None:  # as it is when standard output is closed from the start

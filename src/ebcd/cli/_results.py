@@ -85,11 +85,9 @@ def shares_found_again(model: ebcd.EBCD, data: Prepared, n_splits: int, shown: D
 
 
 def _in_parts(count: int, least: int, shown: Display) -> Iterator[int]:
-    """Split work into parts of at least this size, and show the progress after each.
-
-    The square root of the work is a compromise: every part has a cost of its own.
-    """
+    """Split work into parts of at least this size, and show the progress after each."""
     done = 0
+    # as many parts as the root of the work, because every part has a cost of its own
     for numbers in np.array_split(range(count), min(max(count // least, 1), math.isqrt(count))):
         yield len(numbers)
         done += len(numbers)

@@ -56,10 +56,7 @@ def _planes(numbers: np.ndarray) -> bytes:
 
 
 def split_decimals(values: Array, digits: int) -> tuple[np.ndarray, np.ndarray]:
-    """Split `values` into integers with that many digits and powers of ten.
-
-    Values that are not finite become the integer ``10**digits``, shown as missing.
-    """
+    """Split numbers into integers of that many digits, one more if missing, and powers of ten."""
     values = np.asarray(values, dtype=np.float64)
     finite = np.isfinite(values)
     size = np.abs(np.where(finite, values, 0.0))
