@@ -140,11 +140,15 @@ def test_view_becomes_data_of_its_own():
 @pytest.mark.parametrize("dtype", [np.float64, np.float32, np.int64])
 def test_backed(tmp_path, monkeypatch, kind, dtype):
     rows = []
-    selected = ebcd.anndata._selected
-    monkeypatch.setattr(
-        "ebcd.anndata._selected", lambda x, mask: rows.append(len(dense(x))) or selected(x, mask)
-    )
-    monkeypatch.setattr("ebcd.anndata.SETTINGS", replace(SETTINGS, read=8 * 30 * 17))
+    blocks = ebcd.Chunks.__iter__
+
+    def noted(chunks):
+        for block in blocks(chunks):
+            rows.append(block.shape[0])
+            yield block
+
+    monkeypatch.setattr("ebcd.Chunks.__iter__", noted)
+    monkeypatch.setattr("ebcd.data._settings.SETTINGS", replace(SETTINGS, read=8 * 30 * 17))
     make_data(kind, dtype).write_h5ad(tmp_path / "cells.h5ad")
     adata = anndata.read_h5ad(tmp_path / "cells.h5ad", backed="r")
     decompose(adata, 2, mask_var="chosen")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -11,7 +10,6 @@ import numpy as np
 from ebcd import plots
 from ebcd._numerics import Array
 from ebcd.data import Chunks
-from ebcd.data._settings import SETTINGS
 from ebcd.estimators import EBCD
 from ebcd.estimators._readable import Readable
 
@@ -256,22 +254,12 @@ def _genes(adata: AnnData, mask_var: Any) -> tuple[Any, Array | None]:
 
 def _fit(model: EBCD, adata: AnnData, layer: str | None, mask: Array | None) -> Array:
     """Fit the model and return the scores of all cells."""
+    data = adata.X if layer is None else adata.layers[layer]
     if layer is not None or not adata.isbacked:
-        data = adata.X if layer is None else adata.layers[layer]
-        return np.asarray(model.fit_transform(_selected(data, mask)))
-    chunks = Chunks(lambda: _chunks(adata, mask))
+        return np.asarray(model.fit_transform(data if mask is None else data[:, mask]))
+    every = Chunks(data)
+    chunks = every if mask is None else Chunks(lambda: (block[:, mask] for block in every))
     return np.asarray(model.fit(chunks).transform(chunks))
-
-
-def _chunks(adata: AnnData, mask: Array | None) -> Iterator[Any]:
-    """Yield the rows of the file behind `adata`, a block at a time."""
-    size = max(1, SETTINGS.read // (8 * adata.n_vars))
-    for i in range(0, adata.n_obs, size):
-        yield _selected(adata.X[i : i + size], mask)
-
-
-def _selected(data: Any, mask: Array | None) -> Any:
-    return data if mask is None else data[:, mask]
 
 
 def _store(

@@ -187,6 +187,14 @@ def test_too_many_features_leave_the_largest(tmp_path, model, data, monkeypatch)
     assert "the page has 10 of 40 rows, evenly spread" in page
 
 
+@pytest.mark.filterwarnings("ignore:no component was found")
+def test_too_many_features_without_a_component(tmp_path, monkeypatch):
+    monkeypatch.setattr(_page, "SETTINGS", PageSettings(numbers=20))
+    model = EBCD("auto").fit(np.random.default_rng(0).normal(size=(60, 30)))
+    page = write_report(model, tmp_path / "report.html").read_text(encoding="utf-8")
+    assert unpack(page)[0]["features"] == {"shown": 20, "all": 30}
+
+
 def test_page_stays_below_the_limit(tmp_path, monkeypatch):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(20, 400)) + np.outer(rng.normal(size=20), np.ones(400))

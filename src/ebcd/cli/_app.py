@@ -21,7 +21,7 @@ from ebcd.cli._compare import (
     print_outcomes,
     write_outcomes,
 )
-from ebcd.cli._data import Steps, load, scores_of, standardized
+from ebcd.cli._data import Steps, load, picked, scores_of, standardized
 from ebcd.cli._errors import Commands, echo, one_line_errors
 from ebcd.cli._folder import claimed
 from ebcd.cli._progress import display
@@ -78,40 +78,37 @@ def _main(context: typer.Context, version: bool = _VERSION) -> None:
 def fit(path: Path = o.INPUT, **given: Any) -> None:
     """Find the components of a table; write them, the scores and a report to a folder."""
     with one_line_errors(given["checkpoint"]):
-        model = ebcd.EBCD(**o.picked(given, [*o.MODEL, "n_components", "center"]))
+        model = ebcd.EBCD(**picked(given, [*o.MODEL, "n_components", "center"]))
         model._check_parameters()  # before a large file is read
-        covariance, output = given["covariance"], given["output"]
-        method = _checked_method(given)
-        if covariance and given["stability"] is not None:
-            raise ValueError("--stability fits halves of the rows; a covariance matrix has no rows")
-        steps = _checked_steps(given)
+        draws, steps, output = _checked_draws(given), _checked_steps(given), given["output"]
         given["color_by"] = given["color_by"] or ()
         title = f"Components of {path.name if str(path) != '-' else 'standard input'}"
         about = {"title": title, "source": str(path), "output": str(output)}
         with claimed(output, given["force"]) as part, display(given["quiet"]) as shown:
             data = load(path, steps, shown, given)
-            draws = {"n_boot": given["bootstrap"], "method": method}
-            draws["n_splits"] = given["stability"]
             summary = fit_and_write(part, model, data, shown, about, **draws)
         _print_summary(model, summary, output, given)
 
 
-def _checked_method(given: dict[str, Any]) -> str:
-    """Return how the data of a bootstrap are drawn."""
-    method = given["bootstrap_method"]
+def _checked_draws(given: dict[str, Any]) -> dict[str, Any]:
+    """Return what else to fit to: data of a bootstrap, and halves of the rows."""
+    covariance, method = given["covariance"], given["bootstrap_method"]
     if method and not given["bootstrap"]:
         raise ValueError("--bootstrap-method needs the number of fits: --bootstrap 50")
-    if method == "rows" and given["covariance"]:
+    if method == "rows" and covariance:
         raise ValueError(
             "--bootstrap-method rows draws rows of the data, but a covariance matrix has no rows; "
             "leave it out to draw from the fitted model"
         )
-    return method or "parametric"
+    if covariance and given["stability"] is not None:
+        raise ValueError("--stability fits halves of the rows; a covariance matrix has no rows")
+    n_boot, n_splits = given["bootstrap"], given["stability"]
+    return {"n_boot": n_boot, "method": method or "parametric", "n_splits": n_splits}
 
 
 def _checked_steps(given: dict[str, Any]) -> Steps:
     """Refuse combinations of options that make no sense, before a file is read."""
-    steps, covariance = Steps(**o.picked(given, o.STEPS)), given["covariance"]
+    steps, covariance = Steps(**picked(given, o.STEPS)), given["covariance"]
     if covariance and given["n_samples"] is None:
         raise ValueError("--covariance also needs the number of samples: --n-samples N")
     if not covariance and given["n_samples"] is not None:
@@ -143,31 +140,29 @@ def _print_summary(
 def demo(**given: Any) -> None:
     """Try it on built-in data: what moved US employment in 15 sectors, 2006 to 2015."""
     output = given["demo_output"]
-    with one_line_errors():
-        jobs = load_us_employment()
-        names = [name.replace("_", " ") for name in jobs.feature_names]
-        steps = Steps(log_returns=True, standardize=True)
-        data = standardized(steps.apply(Table(jobs.data, names, jobs.dates, "month")), steps)
-        model = ebcd.EBCD(3, scores=given["scores"])
-        about = {
-            "title": "What moved US employment, 2006 to 2015?",
-            "source": "monthly growth of employment, standardised; US Bureau of Labor Statistics",
-            "output": str(output),
-        }
-        with claimed(output, given["force"]) as part, display(given["quiet"]) as shown:
-            shown.note(
-                "US employment in 15 sectors, January 2006 to December 2015: monthly growth, "
-                "standardised"
-            )
-            summary = fit_and_write(part, model, data, shown, about)
-        _print_summary(model, summary, output, given)
+    jobs = load_us_employment()
+    names = [name.replace("_", " ") for name in jobs.feature_names]
+    steps = Steps(log_returns=True, standardize=True)
+    data = standardized(steps.apply(Table(jobs.data, names, jobs.dates, "month")), steps)
+    model = ebcd.EBCD(3, scores=given["scores"])
+    about = {
+        "title": "What moved US employment, 2006 to 2015?",
+        "source": "monthly growth of employment, standardised; US Bureau of Labor Statistics",
+        "output": str(output),
+    }
+    with claimed(output, given["force"]) as part, display(given["quiet"]) as shown:
+        shown.note(
+            "US employment in 15 sectors, January 2006 to December 2015: monthly growth, "
+            "standardised"
+        )
+        summary = fit_and_write(part, model, data, shown, about)
+    _print_summary(model, summary, output, given)
 
 
 @app.command()
 def report(folder: Path = o.FOLDER) -> None:
     """Rewrite the report of a finished fit."""
-    with one_line_errors():
-        echo(rewrite_report(folder))
+    echo(rewrite_report(folder))
 
 
 @app.command("compare", cls=CompareCommand)
@@ -176,28 +171,27 @@ def compare_methods(path: Path = o.INPUT, **given: Any) -> None:
     """Compare prior families and other methods on the same table."""
     method, every, priors = given["method"], given["every"], given["priors"]
     output = given["page"]
-    with one_line_errors():
-        methods = check_methods(method or [], every)
-        families = check_priors(priors.split(","), bool(method) or every) if priors else []
-        steps = _checked_steps(given)
-        if output is not None:
-            output = output if output.suffix == ".html" else output / "compare.html"
-            _check_file(output, given["force"])
-        sizes = given["n_components"], given["center"]
-        with display(given["quiet"]) as shown:
-            data = load(path, steps, shown, given)
-            if families:
-                outcomes = compare_families(data, *sizes, families, shown)
-            else:
-                outcomes = list(compare(data, *sizes, methods, shown))
-        if output is not None:
-            write_outcomes(outcomes, data, path.name, output)
-        if given["json"]:
-            echo(as_json([dataclasses.asdict(outcome) for outcome in outcomes]))
+    methods = check_methods(method or [], every)
+    families = check_priors(priors.split(","), bool(method) or every) if priors else []
+    steps = _checked_steps(given)
+    if output is not None:
+        output = output if output.suffix == ".html" else output / "compare.html"
+        _check_file(output, given["force"])
+    sizes = given["n_components"], given["center"]
+    with display(given["quiet"]) as shown:
+        data = load(path, steps, shown, given)
+        if families:
+            outcomes = compare_families(data, *sizes, families, shown)
         else:
-            print_outcomes(outcomes)
-            if output is not None:
-                echo(f"\npage: {output}")
+            outcomes = list(compare(data, *sizes, methods, shown))
+    if output is not None:
+        write_outcomes(outcomes, data, path.name, output)
+    if given["json"]:
+        echo(as_json([dataclasses.asdict(outcome) for outcome in outcomes]))
+    else:
+        print_outcomes(outcomes)
+        if output is not None:
+            echo(f"\npage: {output}")
 
 
 @app.command()
@@ -205,23 +199,22 @@ def compare_methods(path: Path = o.INPUT, **given: Any) -> None:
 def transform(model: Path = o.MODEL_FILE, path: Path = o.INPUT, **given: Any) -> None:
     """Compute the scores of new data, prepared as in the fit; columns are matched by name."""
     output = given["scores_file"]
-    with one_line_errors():
-        if output is not None:
-            _check_file(output, given["force"])
-        fitted, summary = read_results(model)
-        with display(given["quiet"]) as shown:
-            scores, table = scores_of(fitted, summary, path, given, shown)
-        frame = scores_frame(scores, table)
-        if output is None:
-            if sys.stdout is None:
-                raise ValueError("standard output is closed; give a file with -o")
-            frame.to_csv(sys.stdout, **CSV)
-            return
-        output.parent.mkdir(parents=True, exist_ok=True)
-        with _store.replacing(output) as file:
-            frame.to_csv(file, **CSV)
-        if not given["quiet"]:
-            echo(f"scores of {len(scores)} rows: {output}")
+    if output is not None:
+        _check_file(output, given["force"])
+    fitted, summary = read_results(model)
+    with display(given["quiet"]) as shown:
+        scores, table = scores_of(fitted, summary, path, given, shown)
+    frame = scores_frame(scores, table)
+    if output is None:
+        if sys.stdout is None:
+            raise ValueError("standard output is closed; give a file with -o")
+        frame.to_csv(sys.stdout, **CSV)
+        return
+    output.parent.mkdir(parents=True, exist_ok=True)
+    with _store.replacing(output) as file:
+        frame.to_csv(file, **CSV)
+    if not given["quiet"]:
+        echo(f"scores of {len(scores)} rows: {output}")
 
 
 def _check_file(path: Path, force: bool) -> None:

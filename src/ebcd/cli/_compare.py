@@ -177,17 +177,16 @@ def _timed_fit(model: Any, data: Prepared) -> tuple[Any, float]:
 
 
 def _outcome(method: str, model: Any, seconds: float) -> Outcome:
-    ratio = getattr(model, "explained_variance_ratio_", None)
     ours = isinstance(model, ebcd.EBCD)
     return Outcome(
         method,
         "EBCD" if ours else "other",
         n_components=len(model.components_),
-        explained_variance_ratio=None if ratio is None else float(np.sum(ratio)),
+        explained_variance_ratio=float(model.explained_variance_ratio_.sum()),
         n_nonzero=[int(model._used(k)[0].sum()) for k in range(len(model.components_))],
         elbo=float(model.elbo_) if ours else None,  # other bounds are not comparable
         seconds=seconds,
-        trouble="did not converge" if getattr(model, "converged_", True) is False else None,
+        trouble=None if getattr(model, "converged_", True) else "did not converge",
     )
 
 
@@ -197,13 +196,13 @@ def _name(outcome: Outcome) -> str:
 
 def _cells(outcome: Outcome) -> list[str]:
     name = _name(outcome) + (" (best)" if outcome.best else "")
-    if outcome.n_components is None:
-        return [name, *["-"] * (len(_TITLES) - 1)]
     share, elbo = outcome.explained_variance_ratio, outcome.elbo
+    if share is None:
+        return [name, *["-"] * (len(_TITLES) - 1)]
     return [
         name,
         str(outcome.n_components),
-        "" if share is None else f"{100 * share:.1f} %",
+        f"{100 * share:.1f} %",
         ", ".join(map(str, outcome.n_nonzero or [])),
         "" if elbo is None or np.isnan(elbo) else f"{elbo:.2f}",
         f"{outcome.seconds:.2f}",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
@@ -23,8 +23,6 @@ from ebcd.data.files._table import Table, missing_features, read_table
 from ebcd.estimators._readable import UNEVEN, spread
 from ebcd.report._dates import days_of
 from ebcd.report._words import count, listed
-
-_ALIKE = 0.5  # mean correlation of successive rows: half of a row repeats the one before
 
 
 @dataclass(frozen=True)
@@ -82,7 +80,7 @@ class Prepared:
     steps: Steps
     n_samples: int | None = None
     sd: Any = None  # what the columns were divided by, if anything
-    warnings: tuple[str, ...] = ()  # about what may mislead, shown before the results
+    warnings: Sequence[str] = ()  # about what may mislead, shown before the results
 
     def fit(self, model: Any) -> Any:
         """Fit a model to the data or the covariance."""
@@ -98,14 +96,9 @@ class Prepared:
         return self.table.values if is_sparse(self.table.values) else np.asarray(self.table.values)
 
     @property
-    def order(self) -> NDArray[np.intp] | None:
-        """The order of the rows in time, if they have dates."""
-        return _order(self.table)
-
-    @property
     def halves(self) -> str:
         """How to draw halves of the rows: random ones of a time series have the same trends."""
-        return "random" if self.order is None else "blocks"
+        return "random" if order_in_time(self.table) is None else "blocks"
 
     def record(self) -> dict[str, Any]:
         """Return what `scores_of` needs to prepare new data in the same way."""
@@ -119,11 +112,14 @@ def remarks(warned: Iterable[str], steps: Iterable[str], notes: Iterable[str]) -
     return [printable(f"{line[:1].upper()}{line[1:].rstrip('.')}.") for line in lines]
 
 
+def picked(given: dict[str, Any], names: Iterable[str]) -> dict[str, Any]:
+    """Return the values that were given for some options."""
+    return {name: given[name] for name in names if given.get(name) is not None}
+
+
 def read(path: Path, given: dict[str, Any], **also: Any) -> Table:
     """Read a table with those of the options `given` that say how."""
-    names = [field.name for field in fields(ReadOptions)]
-    asked = {name: given[name] for name in names if given.get(name) is not None}
-    return read_table(path, **asked, **also)
+    return read_table(path, **picked(given, (one.name for one in fields(ReadOptions))), **also)
 
 
 def load(path: Path, steps: Steps, shown: Display, given: dict[str, Any]) -> Prepared:
@@ -134,20 +130,18 @@ def load(path: Path, steps: Steps, shown: Display, given: dict[str, Any]) -> Pre
     if is_mapped(table.values) and table.values.size <= SETTINGS.compared:
         table = replace(table, values=np.array(table.values))  # like data from other formats
     rows, columns = table.values.shape
-    most = min(rows if n_samples is None else n_samples, columns)
+    samples = n_samples or rows
+    most = min(samples, columns)
     if not isinstance(n_components, str) and n_components > most > 1:
-        what = f"{rows if n_samples is None else n_samples:,} samples of {columns:,} features"
+        what = f"{samples:,} samples of {columns:,} features"
         raise ValueError(f"-k {n_components} is too many; {what} have at most {most} components")
     if n_samples is not None and table.groups:
         raise ValueError("--color-by needs data with a row for each sample, not a covariance")
+    scaled = steps.standardize or bool(given.get("scale"))
     if n_samples is None:
-        prepared = _as_data(path, table, steps, center)
+        prepared = _as_data(path, table, steps, center, scaled)
     else:
-        prepared = _as_covariance(path, table, steps, n_samples)
-    if not (steps.standardize or given.get("scale")):
-        prepared = _checked_spread(prepared, center)
-    if n_samples is None:
-        prepared = _checked_time(prepared)
+        prepared = _as_covariance(path, table, steps, n_samples, scaled)
     _show_notes(prepared.table, shown)
     for warning in prepared.warnings:
         shown.note(f"warning: {warning}")
@@ -165,75 +159,69 @@ def _show_notes(table: Table, shown: Display) -> None:
         shown.note(f"note: {cells} missing ({share:.1%} of all); the others are used")
 
 
-def _as_data(path: Path, table: Table, steps: Steps, center: bool) -> Prepared:
-    values = table.values
+def _as_data(path: Path, table: Table, steps: Steps, center: bool, scaled: bool) -> Prepared:
+    values, names = table.values, table.column_names
     rows, columns = values.shape
     if rows < 2:
         raise ValueError(f"{path}: at least two rows of data are needed, got {rows}")
     if columns < 2:
         raise ValueError(
             f"{path}: at least two columns of numbers are needed, got {columns} "
-            f"({', '.join(table.column_names)}); if there are more, use --separator"
+            f"({', '.join(names)}); if there are more, use --separator"
         )
-    if center:
-        table = _checked_constant(path, table)
+    seen = _scaled(values)
+    constant = seen.variances == 0
+    if center and constant.all():
+        raise ValueError(f"{path}: every column is constant, so there is nothing to decompose")
+    if center and constant.any():
+        few = listed([names[j] for j in np.flatnonzero(constant)])
+        table = _noted(table, f"constant columns are not in any component: {few}")
     if rows == columns and not is_sparse(values) and np.allclose(values, values.T):
         note = "the table is square and symmetric; if it is a covariance matrix, add --covariance"
         table = _noted(table, f"{note} --n-samples N")
-    return standardized(table, steps) if steps.standardize else Prepared(table, steps)
+    squares = 0.0 if center else np.asarray(seen.mean) ** 2
+    uneven = "" if scaled else _uneven(seen.variances + squares, names)
+    warned = [warning for warning in (uneven, _alike(table, seen, steps)) if warning]
+    if not steps.standardize:
+        return Prepared(table, steps, warnings=warned)
+    table = replace(table, values=values / seen.scale)
+    return Prepared(table, steps, sd=seen.scale, warnings=warned)
 
 
-def _checked_constant(path: Path, table: Table) -> Table:
-    """Name the columns that are constant, unless all are, which is an error."""
-    constant = _input(table.values, center=True).variances == 0
-    if constant.all():
-        raise ValueError(f"{path}: every column is constant, so there is nothing to decompose")
-    if not constant.any():
-        return table
-    names = listed([table.column_names[j] for j in np.flatnonzero(constant)])
-    return _noted(table, f"constant columns are not in any component: {names}")
-
-
-def _checked_spread(data: Prepared, center: bool) -> Prepared:
+def _uneven(variances: Any, names: list[str]) -> str:
     """Warn if the units of a few columns would decide the components."""
-    values, names = data.table.values, data.table.column_names
-    if data.n_samples is None:
-        variances = _input(values, center=center).variances
-    else:
-        variances = np.diagonal(values)
     if spread(variances) <= UNEVEN:
-        return data
+        return ""
     low, high = np.argmin(np.where(variances > 0, variances, np.inf)), np.argmax(variances)
-    warning = (
+    return (
         f"the variances of the columns differ more than a hundredfold ({names[low]!r}: "
         f"{variances[low]:.3g}, {names[high]!r}: {variances[high]:.3g}), so the columns that vary "
         "most dominate the components; add --standardize to give all columns the same weight"
     )
-    return replace(data, warnings=(*data.warnings, warning))
 
 
-def _checked_time(data: Prepared) -> Prepared:
-    """Warn about dated rows like their neighbours: chance trends look like components."""
-    order, values = data.order, data.table.values
-    if order is None or is_sparse(values):
-        return data
-    seen = _input(values, center=True, scale=True)
+def _alike(table: Table, seen: Input, steps: Steps) -> str:
+    """Warn about dated rows that change less than they vary: chance trends look like components."""
+    order = order_in_time(table)
+    if order is None or is_sparse(table.values):
+        return ""
     varies = seen.variances > 0
-    x = np.nan_to_num((values - seen.mean) / seen.scale)[order][:, varies]
-    alike = float((x[1:] * x[:-1]).sum() / max(x.size, 1))
-    if alike <= _ALIKE:
-        return data
-    steps = data.steps
+    x = np.nan_to_num((table.values - seen.mean) / seen.scale)[order][:, varies]
+    total = (x**2).sum()
+    if (np.diff(x, axis=0) ** 2).sum() >= total:  # twice that if rows are independent
+        return ""
+    alike = (x[1:] * x[:-1]).sum() / total
     advice = "; add --difference, or --log-returns for prices, to analyse changes"
-    warning = (
+    return (
         f"successive dates are similar (mean correlation {alike:.2f}), so the rows are not "
         "independent, and trends that coincide by chance may appear as components with clear signs"
         f"{'' if steps.difference or steps.log_returns else advice}"
     )
-    return replace(data, warnings=(*data.warnings, warning))
 
 
-def _as_covariance(path: Path, table: Table, steps: Steps, n_samples: int) -> Prepared:
+def _as_covariance(
+    path: Path, table: Table, steps: Steps, n_samples: int, scaled: bool
+) -> Prepared:
     S, sd = table.values, None
     rows, columns = S.shape
     if rows != columns:
@@ -246,26 +234,28 @@ def _as_covariance(path: Path, table: Table, steps: Steps, n_samples: int) -> Pr
     S = as_dense(S)
     if not np.any(S):
         raise ValueError(f"{path}: every variance is zero, so there is nothing to decompose")
+    variances = np.diagonal(S)
+    warning = "" if scaled else _uneven(variances, table.column_names)
     if steps.standardize:
-        sd = np.sqrt(np.where(np.diagonal(S) > 0, np.diagonal(S), 1.0))
+        sd = np.sqrt(np.where(variances > 0, variances, 1.0))
         S = S / sd / sd[:, None]
-    return Prepared(replace(table, values=S), steps, n_samples, sd)
+    return Prepared(replace(table, values=S), steps, n_samples, sd, [warning] if warning else [])
 
 
 def standardized(table: Table, steps: Steps) -> Prepared:
     """Divide columns by their standard deviations; constant ones are left alone."""
-    sd = _input(table.values, center=True, scale=True).scale
+    sd = _scaled(table.values).scale
     return Prepared(replace(table, values=table.values / sd), steps, sd=sd)
 
 
-def _input(values: Any, center: bool, scale: bool = False) -> Input:
-    """Check data in which cells may be missing."""
-    return as_input(values, center, scale, reading=Reading(holes=True))
+def _scaled(values: Any) -> Input:
+    """Check data in which cells may be missing, and take their means and variances."""
+    return as_input(values, center=True, scale=True, reading=Reading(holes=True))
 
 
 def _in_time(table: Table, option: str) -> Table:
     """Sort rows by date, since changes are from the earlier to the later row."""
-    order = _order(table)
+    order = order_in_time(table)
     if order is None:
         return table
     labels = table.row_names or []
@@ -281,7 +271,7 @@ def _in_time(table: Table, option: str) -> Table:
     return _noted(table.taking(order.tolist()), note)
 
 
-def _order(table: Table) -> NDArray[np.intp] | None:
+def order_in_time(table: Table) -> NDArray[np.intp] | None:
     """Return the order of the rows in time, if they have dates."""
     days = days_of(table.row_names or [])
     return None if days is None else np.argsort(days, kind="stable")
@@ -308,10 +298,7 @@ def _logarithms(table: Table) -> Any:
 def scores_of(
     model: Any, summary: dict[str, Any], path: Path, given: dict[str, Any], shown: Display
 ) -> tuple[Any, Table]:
-    """Read new data, prepare them as for the fit, and return their scores.
-
-    Columns are matched with the features of the model by name.
-    """
+    """Read new data, prepare them as for the fit, and return their scores."""
     steps = Steps(**summary.get("steps", {}))
     features = [str(name) for name in model._feature_names()]
     only = None if steps.transpose else features  # other columns need not even be numbers
@@ -337,7 +324,7 @@ def scores_of(
 
 
 def _matched(table: Table, features: list[str], path: Path) -> Table:
-    """Put the columns in the order of the features."""
+    """Put the columns in the order of the features, which have the same names."""
     if table.column_names == features:
         return table
     places = {name: j for j, name in enumerate(table.column_names)}

@@ -36,13 +36,15 @@ class Commands(TyperGroup):
             code = _report(f"{words}. Try '{command} --help'.")
         sys.exit(code)
 
+    def invoke(self, ctx: Any) -> Any:
+        """Run a command; what Click would do about a closed pipe or an interruption differs."""
+        with one_line_errors():
+            return super().invoke(ctx)
+
 
 @contextlib.contextmanager
 def one_line_errors(checkpoint: str | None = None) -> Iterator[None]:
-    """Turn errors into one line and an exit code; after a signal, the one that shells use.
-
-    The message after an interruption mentions the `checkpoint`, if there is one.
-    """
+    """Turn errors into one line and an exit code; after a signal, the one that shells use."""
     try:
         yield
         if sys.stdout is not None:  # as it is when standard output is closed from the start

@@ -12,12 +12,8 @@ from typing import IO
 
 from ebcd._store import holds, sync
 
-FILES = frozenset(
-    (
-        *("components.csv", "scores.csv", "summary.json", "report.html", "report.md"),
-        *("model.npz", "background.npz"),
-    )
-)
+FILES = {"components.csv", "scores.csv", "summary.json", "report.html", "report.md"}
+FILES |= {"model.npz", "background.npz"}
 
 
 @contextlib.contextmanager
@@ -43,7 +39,7 @@ def claimed(folder: Path, force: bool) -> Iterator[Path]:
             yield part
             for path in (*part.iterdir(), part):
                 sync(path)
-            _publish(part, target, folder, frozenset() if target in created else FILES)
+            _publish(part, target, folder, set() if target in created else FILES)
     finally:
         for path in reversed(created):
             with contextlib.suppress(OSError):  # of those that are not empty
@@ -125,8 +121,8 @@ def _check_free(folder: Path, force: bool) -> None:
         )
 
 
-def _content(folder: Path) -> frozenset[str]:
-    return frozenset(file.name for file in folder.iterdir())
+def _content(folder: Path) -> set[str]:
+    return {file.name for file in folder.iterdir()}
 
 
 def _create(path: Path, folder: Path, created: list[Path]) -> None:
@@ -140,7 +136,7 @@ def _create(path: Path, folder: Path, created: list[Path]) -> None:
         raise ValueError(f"{folder} cannot be created: {error.strerror}") from None
 
 
-def _publish(part: Path, target: Path, folder: Path, replaceable: frozenset[str]) -> None:
+def _publish(part: Path, target: Path, folder: Path, replaceable: set[str]) -> None:
     """Put the results in place, unless that would delete what somebody else wrote.
 
     Between two renames the earlier results are under a hidden name, from which `_restore` takes

@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 import functools
 import inspect
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any, get_type_hints
@@ -55,15 +55,11 @@ def takes(*names: str) -> Callable[[Command], Command]:
 def _option_called(name: str) -> tuple[str, Any, Any]:
     """Return the name, type and option; flags are off unless they say otherwise."""
     kind, option = get_type_hints(Options)[name], getattr(Options, name)
-    if kind is bool and not option.param_decls:
-        option.default, option.param_decls = False, (f"--{name.replace('_', '-')}",)
+    if kind is bool:
+        option.default = bool(option.default)
+        option.param_decls = option.param_decls or (f"--{name.replace('_', '-')}",)
     option.metavar = option.metavar or _METAVARS.get(kind)
     return name, kind, option
-
-
-def picked(given: dict[str, Any], names: Iterable[str]) -> dict[str, Any]:
-    """Return the values that were given for some options."""
-    return {name: given[name] for name in names if given.get(name) is not None}
 
 
 def _number_or_rule(value: str) -> int | str:
@@ -207,7 +203,6 @@ class Options:
     bootstrap_method: Draws | None = _model(
         "Draw these data sets from the fitted model (parametric, the default), or draw rows of the "
         "data with replacement (rows), as for scores with heavy tails.",
-        show_default=False,
     )
     stability: int | None = _model(
         "Fit to this many halves of the rows as well, each from scratch, and say how often each "
@@ -224,20 +219,15 @@ class Options:
     method: list[str] | None = _model(
         f"Method or prior family to fit; repeatable. By default {', '.join(METHODS)}.",
         autocompletion=lambda incomplete: [name for name in METHODS if name.startswith(incomplete)],
-        show_default=False,
     )
     every: bool = _model(
-        f"Also fit the slow families: {', '.join(SLOW_FAMILIES)}.",
-        "--all",
-        show_default=False,
-        default=False,
+        f"Also fit the slow families: {', '.join(SLOW_FAMILIES)}.", "--all", show_default=False
     )
     priors: str | None = _model(
         "Compare prior families only, and say which is best: names separated by commas, or without "
         f"a value {', '.join(USUAL_PRIORS)}.",
         "--priors",
         metavar="[NAMES]",
-        show_default=False,
     )
     page: Path | None = _result(
         "Page (.html) to write the comparison to, or a folder for compare.html.",
@@ -250,9 +240,7 @@ class Options:
         "CSV file to write the scores to; by default they are printed.", *("-o", "--output")
     )
     force: bool = _result("Replace existing results.")
-    quiet: bool = _result(
-        "Print neither progress nor a summary.", *("-q", "--quiet"), default=False
-    )
+    quiet: bool = _result("Print neither progress nor a summary.", *("-q", "--quiet"))
     json: bool = _result("Print a machine-readable summary (JSON) instead of text.")
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import math
 import sys
-from collections import deque
 from collections.abc import Iterator
 from time import monotonic
 
@@ -16,8 +15,6 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from ebcd._parameters import printable
 from ebcd.cli._errors import echo
 from ebcd.fitting._progress import SECONDS_BETWEEN_LINES, AbstractDisplay
-
-_ELBOS = 9  # whose gains predict the remaining iterations; more would lag behind
 
 
 class Display(AbstractDisplay):
@@ -33,7 +30,7 @@ class Display(AbstractDisplay):
 
     def stage(self, words: str, tol: float | None = None) -> None:
         """Show what is being done now."""
-        self._words, self._tol, self._elbos = words, tol, deque[float](maxlen=_ELBOS)
+        self._words, self._tol, self._elbos = words, tol, list[float]()
         self._began = monotonic()
         if tol is None:  # the last stage of a fit is shown with its first iteration
             self._show(words)
@@ -60,7 +57,7 @@ class Display(AbstractDisplay):
         limit = max(self._end - now, 0.0)
         if self._tol is not None:
             each = (now - self._began) / max(number - 1, 1)
-            left = seconds_left(np.diff(self._elbos).tolist(), self._tol, each)
+            left = seconds_left(np.diff(self._elbos[-4:]).tolist(), self._tol, each)
             if left is not None and left < limit:
                 return f", about {_duration(left)} left"
         return "" if limit == math.inf else f", at most {_duration(limit)} left"
@@ -129,9 +126,10 @@ def _duration(seconds: float) -> str:
 
 def seconds_left(gains: list[float], tol: float, seconds_each: float) -> float | None:
     """Predict the end from gains that fall geometrically towards `tol`; None if they do not."""
-    if len(gains) < 3 or min(gains[0], gains[-1], tol) <= 0:
+    # of the last three, as few as show a trend: predictions from more lag behind
+    if len(gains) < 3 or min(gains[-3], gains[-1], tol) <= 0:
         return None
     if gains[-1] <= tol:
         return seconds_each
-    rate = math.log(gains[-1] / gains[0]) / (len(gains) - 1)
+    rate = math.log(gains[-1] / gains[-3]) / 2
     return None if rate >= 0 else seconds_each * (1 + math.log(tol / gains[-1]) / rate)

@@ -17,7 +17,7 @@ import numpy as np
 import ebcd
 from ebcd import _store
 from ebcd._numerics import Array
-from ebcd.cli._data import Prepared, remarks
+from ebcd.cli._data import Prepared, order_in_time, remarks
 from ebcd.cli._folder import recover
 from ebcd.cli._progress import Display
 from ebcd.data._inputs import from_covariance
@@ -75,8 +75,8 @@ def bootstrap_intervals(
 def shares_found_again(model: ebcd.EBCD, data: Prepared, n_splits: int, shown: Display) -> Array:
     """Return how often components are found again in half of the rows."""
     shown.stage("fits to halves of the rows")
-    rng, X = np.random.default_rng(model.random_state), data.rows
-    X = X if data.order is None else X[data.order]
+    rng, X, order = np.random.default_rng(model.random_state), data.rows, order_in_time(data.table)
+    X = X if order is None else X[order]
     sizes = _in_parts(n_splits, 1, shown)
     found = sum(
         size * model.stability(X, size, method=data.halves, random_state=rng) for size in sizes
@@ -85,11 +85,9 @@ def shares_found_again(model: ebcd.EBCD, data: Prepared, n_splits: int, shown: D
 
 
 def _in_parts(count: int, least: int, shown: Display) -> Iterator[int]:
-    """Split work into parts of at least this size, and show the progress after each.
-
-    The square root of the work is a compromise: every part has a cost of its own.
-    """
+    """Split work into parts of at least this size, and show the progress after each."""
     done = 0
+    # as many parts as the root of the work, because every part has a cost of its own
     for numbers in np.array_split(range(count), min(max(count // least, 1), math.isqrt(count))):
         yield len(numbers)
         done += len(numbers)
@@ -139,8 +137,8 @@ def fit_and_write(
     }
     if again is not None:
         summary["halves"] = data.halves
-        for k, share in enumerate(again):
-            summary["components"][k]["found_again"] = share
+        for one, share in zip(summary["components"], again, strict=True):
+            one["found_again"] = share
     _components_frame(model, intervals).to_csv(folder / "components.csv", **CSV)
     if scores is not None:
         scores_frame(scores, table).to_csv(folder / "scores.csv", **CSV)
@@ -153,11 +151,10 @@ def fit_and_write(
 
 def _background(model: ebcd.EBCD, data: Prepared) -> Background:
     """Describe the data for the report, before the model knows names of features."""
-    if data.n_samples is None:
-        return Background.of(model, data.table.values, groups=data.table.groups)
-    return Background.of(
-        model, None, from_covariance(data.table.values, data.n_samples, bool(model.scale))
-    )
+    values, n_samples = data.table.values, data.n_samples
+    if n_samples is None:
+        return Background.of(model, values, groups=data.table.groups)
+    return Background.of(model, None, from_covariance(values, n_samples, bool(model.scale)))
 
 
 def _summary(model: ebcd.EBCD) -> dict[str, Any]:

@@ -208,23 +208,24 @@ def compare(
     which = style.checked_components(first, components)
     names = first._feature_names(feature_names)
     matches = [_matched(first, model) for model in named.values()]
-    features = [_features([loadings[k] for _, loadings, _ in matches], n) for k in which]
+    rows = [[match.get(k) for match in matches] for k in which]
+    features = [_features([part[1] for part in row if part], n) for row in rows]
     axes = _grid(ax, names, features, len(named))
     for panel in axes.ravel() if not which else ():
         style.say(panel, "no component")
-    for k, row, chosen in zip(which, axes, features, strict=False):
-        for model, match, panel in zip(named.values(), matches, row, strict=True):
-            number, loadings, cosine = (part[k] for part in match)
-            if number < 0:
+    for k, row, panels, chosen in zip(which, rows, axes, features, strict=False):
+        for model, match, panel in zip(named.values(), row, panels, strict=True):
+            if match is None:
                 _tidy_bars(panel)
                 say = {"transform": panel.transAxes, "ha": "center", "color": style.GRAY}
                 panel.text(0.5, 0.5, "none", **say)
                 continue
+            number, loadings, cosine = match
             _draw_bars(panel, loadings, chosen, _unclear(model, number, level))
             panel.set_title(f"component {number}, cosine {cosine:.2f}", fontsize="small")
-        style.name_features(row[0], names, chosen)
-        row[0].set_ylim(chosen.size - 0.4, -0.6)
-        row[0].set_ylabel(f"component {k}")
+        style.name_features(panels[0], names, chosen)
+        panels[0].set_ylim(chosen.size - 0.4, -0.6)
+        panels[0].set_ylabel(f"component {k}")
     for name, panel in zip(named, axes[0], strict=True):
         title = f"{fill(style.short(name), 24)}\n{panel.get_title()}"
         panel.set_title(title, fontsize="medium", parse_math=False)
@@ -254,20 +255,14 @@ def _named(models: Any) -> dict[str, Any]:
     return named
 
 
-def _matched(first: Any, model: Any) -> tuple[NDArray[np.intp], Array, Array]:
-    """Return what matches each component of the first estimator.
-
-    That is: its number, -1 if there is none; its loadings, with the same sign; and its cosine.
-    """
+def _matched(first: Any, model: Any) -> dict[int, tuple[int, Array, float]]:
+    """Return number, loadings with the same sign, and cosine of what matches each component."""
     ours, found = (one.components_ / first._units for one in (first, model))
     cosines = unit_rows(ours) @ unit_rows(found).T
-    mine, theirs = linear_sum_assignment(-np.abs(cosines))
-    numbers, loadings = np.full(len(cosines), -1), np.zeros(ours.shape)
-    numbers[mine], signs = theirs, np.where(cosines[mine, theirs] < 0, -1.0, 1.0)
-    loadings[mine] = signs[:, None] * found[theirs]
-    nearest = np.zeros(len(cosines))
-    nearest[mine] = np.abs(cosines[mine, theirs])
-    return numbers, loadings, nearest
+    pairs = np.transpose(linear_sum_assignment(-np.abs(cosines))).tolist()
+    return {
+        i: (j, np.copysign(1.0, cosines[i, j]) * found[j], abs(cosines[i, j])) for i, j in pairs
+    }
 
 
 def _features(loadings: list[Array], n: int) -> NDArray[np.intp]:

@@ -149,7 +149,7 @@ def biplot(
     room = style.Room(axes)
     _name_arrows(axes, room, ends, [style.short(names[j]) for j in longest])
     if labels is not None:
-        _label(axes, room, values, labels)
+        _label(room, values, labels)
     return axes
 
 
@@ -166,31 +166,26 @@ def _name_arrows(ax: Axes, room: style.Room, ends: Array, names: list[str]) -> N
     """Write names beside the tips of arrows, above or below where others are in the way."""
     from matplotlib.path import Path
 
-    look: dict[str, Any] = {"fontsize": "small", "color": style.INK, "ha": "center", "va": "center"}
-    look["bbox"] = {"boxstyle": "round,pad=0.1", "fc": "white", "ec": "none", "alpha": 0.7}
+    pale = {"boxstyle": "round,pad=0.1", "fc": "white", "ec": "none", "alpha": 0.7}
     tips = ax.transData.transform(ends)
     arrows = [Path([ax.transData.transform((0.0, 0.0)), tip]) for tip in tips]
     steps = np.arange(1, 240) // 2 * np.resize([0.5, -0.5], 239)  # quarters of a line, up and down
     right = np.column_stack([np.full(steps.size, 1.1), steps])
     for end, tip, name in zip(ends, tips, names, strict=True):
-        text = ax.text(end[0], end[1], name, parse_math=False, **look)
-        box = room.put(text, tip, right * (1 if end[0] >= 0 else -1), arrows)
+        beside = right * (1 if end[0] >= 0 else -1)
+        box = room.write(name, end, beside, arrows, fontsize="small", bbox=pale)
         if box is not None and abs(tip[1] - (box.y0 + box.y1) / 2) > box.height:
             near = ax.transData.inverted().transform(np.clip(tip, box.min, box.max))
             line = np.array([end, near]).T
             ax.plot(*line, color=style.GRAY, linewidth=0.8, scalex=False, scaley=False, zorder=1)
 
 
-def _label(ax: Axes, room: style.Room, values: Array, labels: Any) -> None:
+def _label(room: style.Room, values: Array, labels: Any) -> None:
     """Write names beside the outermost points, as far as there is room."""
     texts = _one_per_sample("labels", labels, len(values))
-    look: dict[str, Any] = {"fontsize": "x-small", "ha": "center", "va": "center"}
     around = np.array([(1, 1), (-1, 1), (1, -1), (-1, -1), (1, 0), (-1, 0), (0, 1), (0, -1)])
-    outer = np.argsort(-(values**2).sum(axis=1), kind="stable")[: style.NAMED]
-    for i, point in zip(outer, ax.transData.transform(values[outer]), strict=True):
-        name = style.short(texts[i])
-        text = ax.text(values[i, 0], values[i, 1], name, color=style.INK, parse_math=False, **look)
-        room.put(text, point, 1.2 * around)
+    for i in np.argsort(-(values**2).sum(axis=1), kind="stable")[: style.NAMED]:
+        room.write(style.short(texts[i]), values[i], 1.2 * around, fontsize="x-small")
 
 
 def _one_per_sample(name: str, values: Any, count: int) -> NDArray[Any]:

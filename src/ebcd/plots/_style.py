@@ -16,7 +16,6 @@ from ebcd.estimators._readable import Readable
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.text import Text
 
 __all__ = ["BLUE", "GRAY", "INK", "LABELED", "one_axes", "short", "tidy"]  # from elsewhere
 
@@ -141,14 +140,19 @@ class Room:
         canvas.figure.draw_without_rendering()  # so that everything has its final size
         self._ax, self._inside, self._taken = ax, ax.get_window_extent(), list[Any]()
 
-    def put(self, text: Text, at: Array, offsets: Array, lines: Sequence[Any] = ()) -> Any:
-        """Move a text to a free place near a point and return its box; remove it if there is none.
+    def write(
+        self, name: str, point: Array, offsets: Array, lines: Sequence[Any] = (), **look: Any
+    ) -> Any:
+        """Write a text near a point and return its box, None if there is no free place.
 
         Offsets from the point are in multiples of half the text's size, the best first. Lines
         (paths) are crossed only if other places are much farther away.
         """
         from matplotlib.transforms import Bbox
 
+        look = {"color": INK, "ha": "center", "va": "center", "parse_math": False, **look}
+        text = self._ax.text(point[0], point[1], name, **look)
+        at = self._ax.transData.transform(point)
         size = np.asarray(text.get_window_extent().padded(2.0).size)
         low, high = self._inside.min + size / 2, self._inside.max - size / 2
         best, least = None, np.inf

@@ -82,11 +82,9 @@ def checked_groups(groups: Any, n_rows: int | None) -> dict[str, list[Any]]:
                 f"{cells.shape}"
             )
         numbers = cells.dtype.kind in "iuf"
-        found["group" if name is None else str(name)] = (
-            cells.astype(np.float64).tolist()
-            if numbers
-            else [cell_text(cell) for cell in cells.tolist()]
-        )
+        entries = (cells.astype(np.float64) if numbers else cells).tolist()
+        label = "group" if name is None else str(name)
+        found[label] = entries if numbers else [cell_text(cell) for cell in entries]
     return found
 
 

@@ -25,34 +25,28 @@ class Block:
 
     def __init__(self) -> None:
         self.contents: dict[str, dict[str, Any]] = {}
-        self._parts: list[bytes] = []
-        self._size = 0
+        self._bytes = bytearray()
 
     def add_numbers(self, name: str, values: Array, digits: int) -> None:
         """Add an array of any shape, rounded to 4 or 7 significant digits."""
         whole, power = split_decimals(values, digits)
-        data = _planes(whole.astype(_WIDTHS[digits])) + _planes(power.astype(_POWER))
         self.contents[name] = {
-            "start": self._add(data),
+            "start": len(self._bytes),
             "shape": list(values.shape),
             "width": _WIDTHS[digits].itemsize,
             "missing": 10**digits,
         }
+        self._bytes += _planes(whole.astype(_WIDTHS[digits])) + _planes(power.astype(_POWER))
 
     def add_texts(self, name: str, texts: list[str]) -> None:
         """Add a list of texts."""
         data = json.dumps(texts, ensure_ascii=False).encode("utf-8", errors="replace")
-        self.contents[name] = {"start": self._add(data), "length": len(data)}
-
-    def _add(self, data: bytes) -> int:
-        start = self._size
-        self._parts.append(data)
-        self._size += len(data)
-        return start
+        self.contents[name] = {"start": len(self._bytes), "length": len(data)}
+        self._bytes += data
 
     def packed(self) -> str:
         """Return everything as text: deflated, in base 64."""
-        data = zlib.compress(b"".join(self._parts), 7)  # 9 takes four times as long for 1 % less
+        data = zlib.compress(self._bytes, 7)  # 9 takes four times as long for 1 % less
         return base64.b64encode(data).decode("ascii")
 
 
@@ -62,10 +56,7 @@ def _planes(numbers: np.ndarray) -> bytes:
 
 
 def split_decimals(values: Array, digits: int) -> tuple[np.ndarray, np.ndarray]:
-    """Split `values` into integers with that many digits and powers of ten.
-
-    Values that are not finite become the integer ``10**digits``, shown as missing.
-    """
+    """Split numbers into integers of that many digits, one more if missing, and powers of ten."""
     values = np.asarray(values, dtype=np.float64)
     finite = np.isfinite(values)
     size = np.abs(np.where(finite, values, 0.0))

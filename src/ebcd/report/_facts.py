@@ -67,44 +67,56 @@ class Facts:
         choice(*DRAWN).check("bootstrap_method", drawn)
         choice(*HALVES).check("stability_method", halves)
         self.model, self.background = model, background or Background()
+        self.method, self.n_components = type(model).__name__, int(model.n_components_)
         self.title = printable(title or "Components of the data")
         self.source = None if source is None else printable(source)
         self.notes = [printable(str(note)) for note in notes]  # on the data and the fit
         self.names = [printable(str(name)) for name in model._feature_names(feature_names)]
-        self.scores = _checked_scores(scores, model.n_components_)  # n x k
+        self.scores: Array | None = None  # n x k
+        if scores is not None:
+            shape: tuple[int, ...] = (*np.shape(scores)[:1], self.n_components)
+            words = f"a row for each sample and a column for each of the {shape[-1]} components"
+            self.scores = _checked("scores", scores, shape, words)
         self.rows = _checked_rows(row_names, self.scores)
         self.days = None if self.rows is None else days_of(self.rows)  # since 1970, if dates
         self.tables = {"loading": model.components_ / model._units}  # k x p each
         if hasattr(model, "lfsr_"):
-            lower, upper = _checked_intervals(intervals, model) / model._units
-            self.tables |= {"lower": lower, "upper": upper}
+            shape = (2, *model.components_.shape)
+            ends = model.credible_intervals() if intervals is None else intervals
+            ends = _checked("bootstrap_intervals", ends, shape, f"shape (2, k, p) = {shape}")
+            self.tables |= dict(zip(("lower", "upper"), ends / model._units, strict=True))
             self.tables |= {"sd": model.components_sd_ / model._units, "lfsr": model.lfsr_}
         self.drawn = None if intervals is None else drawn  # how data of a bootstrap were drawn
-        self.pca_ratio = _pca_ratio(model, self.background, pca_ratio)
+        self.interval = f"95% {'bootstrap' if self.drawn else 'credible'} interval"
+        self._scaled = bool(getattr(model, "scale", False))
+        given = None if pca_ratio is None else checked_shares("pca_variance_ratio", pca_ratio)
+        found = self.background.pca_ratio(model._units, self._total)  # None if it is unknown
+        self.pca_ratio = given if found is None and not self._scaled else found
         # whether features were divided by their standard deviations, before the fit or in it
-        self.standardized = standardized or bool(getattr(model, "scale", False))
+        self.standardized = standardized or self._scaled
         self.stability: Array | None = None  # how often components are found in half of the rows
         if stability is not None:
             self.stability = checked_shares("stability", stability, model.n_components_)
         self.halves = halves  # how these were drawn
-
-    @property
-    def method(self) -> str:
-        """Name of the estimator."""
-        return type(self.model).__name__
-
-    @property
-    def n_components(self) -> int:
-        """Number of components."""
-        return int(self.model.n_components_)
+        # the criterion of the fit at the start and after each step
+        path = getattr(model, "elbo_path_", getattr(model, "objective_path_", None))
+        self.path = None if path is None else np.asarray(path, dtype=np.float64)
+        self.path_name = "ELBO" if hasattr(model, "elbo_path_") else "criterion"
 
     @property
     def ratio(self) -> Array:
         """Share of the variance of each component."""
-        if not getattr(self.model, "scale", False):
+        if not self._scaled:
             return np.asarray(self.model.explained_variance_ratio_)
-        total = _total(self.model, self.background)
-        return np.asarray((self.tables["loading"] ** 2).sum(axis=1) / (total or 1.0))
+        return np.asarray((self.tables["loading"] ** 2).sum(axis=1) / (self._total or 1.0))
+
+    @property
+    def _total(self) -> float:
+        """The variance of all features, in the units of the loadings in the report."""
+        if self._scaled:  # one for each feature but for constant ones
+            return len(self.names) - float(np.isnan(self.background.skewness).sum())
+        shares = self.model.explained_variance_ratio_.sum()
+        return float(self.model.explained_variance_.sum() / (shares or 1.0))
 
     @property
     def first(self) -> list[int]:
@@ -131,11 +143,6 @@ class Facts:
         return order[: 1 + int(np.searchsorted(np.cumsum(loadings[order] ** 2), CARRIED))]
 
     @property
-    def interval(self) -> str:
-        """What an interval is called."""
-        return f"95% {'bootstrap' if self.drawn else 'credible'} interval"
-
-    @property
     def about(self) -> str:
         """What intervals are about, if the model says so, to follow their name."""
         scope = self.model._scope
@@ -147,9 +154,8 @@ class Facts:
     @property
     def settings(self) -> dict[str, str]:
         """The parameters as text; arrays, which can be long, by their shape."""
-        before = {}
-        if self.standardized and not getattr(self.model, "scale", False):
-            before = {"scale": "True, before the fit"}
+        before_fit = self.standardized and not self._scaled
+        before = {"scale": "True, before the fit"} if before_fit else {}
         return {
             key: f"array of shape {value.shape}" if isinstance(value, np.ndarray) else str(value)
             for key, value in self.model.get_params(deep=False).items()
@@ -164,17 +170,6 @@ class Facts:
         if self.path is not None:
             rows[self.path_name] = f"{self.path[-1]:.8g}".replace("-", "−")
         return rows
-
-    @property
-    def path(self) -> Array | None:
-        """The criterion of the fit at the start and after each step."""
-        path = getattr(self.model, "elbo_path_", getattr(self.model, "objective_path_", None))
-        return None if path is None else np.asarray(path, dtype=np.float64)
-
-    @property
-    def path_name(self) -> str:
-        """What the criterion is called."""
-        return "ELBO" if hasattr(self.model, "elbo_path_") else "criterion"
 
     @property
     def standard_error(self) -> float | None:
@@ -215,34 +210,6 @@ def _curve(prior: Any, error: float, end: float) -> Curve:
                     atoms.append([float(place), float(weight)])
         density = np.maximum(density, 0.0)
     return Curve(prior.describe(), estimate, prior.shrink(estimate, error), density, atoms)
-
-
-def _total(model: Readable, background: Background) -> float:
-    """Return the variance of all features, in the units of the loadings in the report."""
-    if getattr(model, "scale", False):  # one for each feature but for constant ones
-        return float(model.n_features_in_ - np.isnan(background.skewness).sum())
-    return float(model.explained_variance_.sum() / (model.explained_variance_ratio_.sum() or 1.0))
-
-
-def _pca_ratio(model: Readable, background: Background, given: Any) -> Array | None:
-    """Return the shares of the variance of principal components, if these are known."""
-    given = None if given is None else checked_shares("pca_variance_ratio", given)
-    found = background.pca_ratio(model._units, _total(model, background))
-    return given if found is None and not getattr(model, "scale", False) else found
-
-
-def _checked_intervals(intervals: Any, model: Readable) -> Array:
-    if intervals is None:
-        return np.asarray(model.credible_intervals())
-    shape = (2, *model.components_.shape)
-    return _checked("bootstrap_intervals", intervals, shape, f"shape (2, k, p) = {shape}")
-
-
-def _checked_scores(scores: Any, n_components: int) -> Array | None:
-    if scores is None:
-        return None
-    words = f"a row for each sample and a column for each of the {n_components} components"
-    return _checked("scores", scores, (*np.shape(scores)[:1], n_components), words)
 
 
 def _checked(name: str, values: Any, shape: tuple[int, ...], words: str) -> Array:

@@ -133,6 +133,7 @@ def payload(facts: Facts, n_features: int) -> tuple[dict[str, Any], str]:
         block.add_texts("correlated", [facts.names[j][:80] for j in facts.background.chosen])
     for name in ("estimate", "shrunk", "density") if facts.curves else ():
         block.add_numbers(name, np.array([getattr(curve, name) for curve in facts.curves]), 4)
+    end = np.nan if facts.path is None else facts.path[-1]
     header = {
         "method": facts.method,
         "components": facts.n_components,
@@ -144,7 +145,7 @@ def payload(facts: Facts, n_features: int) -> tuple[dict[str, Any], str]:
         "interval": facts.interval,
         "about": facts.about,
         "pathName": facts.path_name,
-        "pathEnd": None if facts.path is None else _finite(facts.path[-1]),
+        "pathEnd": None if not np.isfinite(end) else float(end),
         "stretches": [_days_between(facts, k) for k in range(facts.n_components)],
         "priors": [curve.words for curve in facts.curves],
         "atoms": [curve.atoms for curve in facts.curves],
@@ -173,11 +174,10 @@ def _add_groups(block: Block, facts: Facts, rows: np.ndarray) -> list[dict[str, 
         if isinstance(kept[0] if kept else 0.0, str):
             common = [text for text, _ in Counter(filter(None, kept)).most_common()]
             few = len(common) <= len(PALETTE)
-            categories = sorted(common) if few else common[: len(PALETTE) - 1]
-            places = {text: k for k, text in enumerate(categories)}
-            others = np.nan if few else len(categories)
-            kept = [places.get(text, others if text else np.nan) for text in kept]
-            categories += [] if few else ["others"]
+            named = sorted(common) if few else common[: len(PALETTE) - 1]
+            places = {"": np.nan} | {text: k for k, text in enumerate(named)}
+            kept = [places.get(text, len(named)) for text in kept]
+            categories = named if few else [*named, "others"]
         block.add_numbers(f"group_{i}", np.asarray(kept, dtype=np.float64), 7)
         described.append({"name": name, "categories": categories})
     return described
@@ -199,10 +199,6 @@ def _add_others(block: Block, facts: Facts, kept: np.ndarray) -> list[dict[str, 
     return described
 
 
-def _finite(value: float) -> float | None:
-    return float(value) if np.isfinite(value) else None
-
-
 def _days_between(facts: Facts, k: int) -> list[list[float]]:
     """Return first and last day of each period in which a score was clearly low or high."""
     if facts.days is None:
@@ -214,19 +210,15 @@ def _days_between(facts: Facts, k: int) -> list[list[float]]:
 
 def _largest(components: np.ndarray, n_features: int) -> np.ndarray:
     """Return the features to keep, in order: those with the largest share of a component."""
-    p = components.shape[1]
-    if n_features >= p:
-        return np.arange(p)
-    length = np.linalg.norm(components, axis=1, keepdims=True)
-    share = np.abs(components / np.where(length > 0, length, 1.0)).max(axis=0)
+    share = np.abs(unit_rows(components)).max(axis=0, initial=0.0)
     return np.sort(np.argsort(-share, kind="stable")[:n_features])
 
 
 def _spread(scores: np.ndarray | None, n_components: int) -> np.ndarray:
     """Return the rows to keep: all, or as many as fit, evenly spread."""
     n = 0 if scores is None else len(scores)
-    most = SETTINGS.numbers // max(n_components, 1)
-    return np.arange(n) if n <= most else np.linspace(0, n - 1, most).round().astype(int)
+    most = min(n, SETTINGS.numbers // max(n_components, 1))
+    return np.linspace(0, n - 1, most).round().astype(int)
 
 
 def _findings(facts: Facts) -> str:

@@ -13,7 +13,6 @@ from ebcd.plots._fit import OFTEN
 from ebcd.priors import FittedPrior
 from ebcd.report._facts import CARRIED, DRAWN, HALVES, LISTED, Facts
 
-_SKEWED = 2.0  # skewness of an exponential distribution
 _FEW = AT_ONCE // 2  # rows that a sentence names at either end; so few do not make a period
 
 _UNITS, _STANDARD_UNITS = "its own units", "standard deviations of that feature"
@@ -170,7 +169,8 @@ def data(facts: Facts) -> list[str]:
         if constant:
             lines.append(f"Constant, so not part of any component: {listed(constant)}.")
         size = np.abs(np.nan_to_num(known.skewness))
-        skewed = np.argsort(-size, kind="stable")[: np.count_nonzero(size > _SKEWED)]
+        # more than an exponential distribution, whose skewness is 2
+        skewed = np.argsort(-size, kind="stable")[: np.count_nonzero(size > 2)]
         if skewed.size:
             few = listed([f"{names[j]} ({signed(known.skewness[j])})" for j in skewed])
             advice = " If all values are positive, taking logarithms may help."
