@@ -12,8 +12,10 @@ import ebcd
 
 # Each line that it reads is a job for a process of its own; it answers with the exit code.
 SERVER = """
-import json, os, sys
-import pandas, ebcd.report, ebcd.cli._app
+import contextlib, json, os, sys
+import ebcd
+with contextlib.suppress(ImportError):  # of extras
+    import pandas, ebcd.report, ebcd.cli._app
 for line in sys.stdin:
     job = json.loads(line)
     child = os.fork()
