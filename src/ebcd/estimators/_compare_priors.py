@@ -116,14 +116,11 @@ def compare_priors(
 
     Examples
     --------
-    >>> import numpy as np
     >>> import ebcd
-    >>> rng = np.random.default_rng(0)
-    >>> loadings = np.where(rng.random((2, 60)) < 0.2, rng.laplace(scale=2.0, size=(2, 60)), 0.0)
-    >>> X = rng.normal(size=(80, 2)) @ loadings + rng.normal(size=(80, 60))
+    >>> X, V, Sigma = ebcd.datasets.make_simulation(random_state=0)  # loadings are zero or equal
     >>> comparison = ebcd.compare_priors(X)
     >>> comparison.best
-    'point_laplace'
+    'generalized_binary'
     >>> comparison.models["normal"].n_components_
     2
     """

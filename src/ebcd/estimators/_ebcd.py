@@ -159,17 +159,14 @@ class EBCD(Readable):
 
     Examples
     --------
-    >>> import numpy as np
     >>> from ebcd import EBCD
-    >>> rng = np.random.default_rng(0)
-    >>> loadings = np.zeros((2, 30))
-    >>> loadings[0, :5], loadings[1, 20:] = 2.0, 1.0
-    >>> X = rng.normal(size=(100, 2)) @ loadings + rng.normal(size=(100, 30))
+    >>> from ebcd.datasets import make_simulation
+    >>> X, V, Sigma = make_simulation(random_state=0)
     >>> model = EBCD().fit(X)
     >>> model.n_components_
     2
     >>> model.sparsify()[0].nonzero()[0]
-    array([0, 1, 2, 3, 4])
+    array([0, 1, 2, 3, 4, 5, 6, 7, 8, 9])
     """
 
     _declared: ClassVar = Readable._declared | {

@@ -104,18 +104,15 @@ class EBMF(WholeDataDecomposition):
 
     Examples
     --------
-    >>> import numpy as np
+    >>> from ebcd.datasets import make_simulation
     >>> from ebcd.peers import EBMF
-    >>> rng = np.random.default_rng(0)
-    >>> loadings = np.zeros((2, 30))
-    >>> loadings[0, :5], loadings[1, 20:] = 2.0, 1.0
-    >>> X = rng.normal(size=(100, 2)) @ loadings + rng.normal(size=(100, 30))
-    >>> X[rng.random(X.shape) < 0.1] = np.nan
+    >>> X, V, Sigma = make_simulation(random_state=0)
+    >>> X[::7, ::3] = float("nan")
     >>> model = EBMF(10).fit(X)
     >>> model.n_components_
     2
     >>> model.sparsify()[0].nonzero()[0]
-    array([0, 1, 2, 3, 4])
+    array([0, 1, 2, 3, 4, 5, 6, 7, 8, 9])
     """
 
     _declared: ClassVar = WholeDataDecomposition._declared | {
