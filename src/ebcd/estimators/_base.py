@@ -48,6 +48,8 @@ from ebcd.estimators._incomplete import log_likelihoods, scores_of
 from ebcd.fitting._progress import AbstractDisplay, Monitor
 from ebcd.fitting._starts import given_start
 from ebcd.fitting._threads import threads_for
+from ebcd.priors._fitted import FittedPrior
+from ebcd.priors._solve import Prior
 
 Kind = TypeVar("Kind", bound=type)
 
@@ -406,6 +408,11 @@ class Decomposition(Transformer, ABC):
         tags.input_tags.sparse, tags.input_tags.allow_nan = True, self._takes_holes
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
+
+
+def family_of(prior: Prior) -> str:
+    """Return the name of the family of a prior."""
+    return prior.family if isinstance(prior, FittedPrior) else prior.name
 
 
 def _mapped(matrix: Array, shift: Array, rows: Any) -> Array:

@@ -23,6 +23,7 @@ from ebcd.data._inputs import from_matrix
 from ebcd.data._moments import check_finite
 from ebcd.data._observed import has_entries
 from ebcd.data._settings import SETTINGS as DATA
+from ebcd.estimators._base import family_of
 from ebcd.fitting._decompose import Problem, decompose_near
 from ebcd.fitting._greedy import Begin
 from ebcd.fitting._methods import unit_rows
@@ -30,7 +31,6 @@ from ebcd.fitting._progress import SECONDS_BETWEEN_LINES, Monitor, now
 from ebcd.fitting._scores import SCORES, UncorrelatedScores, shortening
 from ebcd.fitting._threads import threads_for
 from ebcd.priors._family import as_priors
-from ebcd.priors._fitted import FittedPrior
 from ebcd.priors._solve import Prior
 
 _N_BOOT = integer(2, MOST_TRIALS)  # one has no standard deviation
@@ -302,14 +302,10 @@ def _kept(model: Any, priors: Iterable[Prior]) -> list[Prior]:
     """Return one prior for each component, passing over those whose components were empty."""
     left, kept = list(priors), []
     for fitted in model.priors_:
-        while len(left) > 1 and _family(left[0]) != fitted.family:
+        while len(left) > 1 and family_of(left[0]) != fitted.family:
             left.pop(0)
         kept.append(left[0] if len(left) == 1 else left.pop(0))
     return kept
-
-
-def _family(prior: Prior) -> str:
-    return prior.family if isinstance(prior, FittedPrior) else prior.name
 
 
 def _begin(model: Any, problem: Problem, back: Array) -> Begin:

@@ -13,6 +13,7 @@ from sklearn.model_selection import cross_val_score
 
 from ebcd import _axes
 from ebcd._parameters import shown
+from ebcd.estimators._base import family_of
 from ebcd.estimators._ebcd import EBCD
 from ebcd.priors._family import PRIORS, as_prior
 from ebcd.priors._fitted import FittedPrior
@@ -159,7 +160,7 @@ def _named(priors: Any) -> dict[str, Any]:
     if isinstance(priors, Mapping):
         return {str(name): as_prior(prior) for name, prior in priors.items()}
     found = [as_prior(prior) for prior in priors]
-    names = [prior.family if isinstance(prior, FittedPrior) else prior.name for prior in found]
+    names = [family_of(prior) for prior in found]
     twice = [name for i, name in enumerate(names) if name in names[:i]]
     if twice:
         raise ValueError(f"two priors are called {twice[0]!r}; pass a dict to name them")

@@ -25,7 +25,7 @@ from ebcd._parameters import (
 from ebcd._warnings import warn_user
 from ebcd.data import AbstractCovariance, Input, Observed, Reading, from_matrix, is_sparse
 from ebcd.data._settings import SETTINGS
-from ebcd.estimators._base import with_parameters
+from ebcd.estimators._base import family_of, with_parameters
 from ebcd.estimators._bootstrap import Bootstrap, bootstrap
 from ebcd.estimators._incomplete import imputed
 from ebcd.estimators._readable import Readable
@@ -275,8 +275,7 @@ class EBCD(Readable):
         Loadings that are longer by a factor, with scores that are shorter by it, add p of its
         logarithms to the objective, and the density of the scores takes n, or n - k - 1.
         """
-        priors = as_priors(self.prior)
-        flat = any("flat" in (getattr(g, "name", ""), getattr(g, "family", "")) for g in priors)
+        flat = "flat" in map(family_of, as_priors(self.prior))
         if flat and p >= n - (k + 1 if self.scores == "relaxed" else 0):
             raise ValueError(
                 f'prior="flat" with scores="{self.scores}" needs more samples than features and '

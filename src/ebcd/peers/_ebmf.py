@@ -15,13 +15,13 @@ from ebcd._parameters import Parsed, check_n_components, choice
 from ebcd._warnings import warn_user
 from ebcd.data import comes_in_chunks, is_sparse, real_matrix, refuse_queries
 from ebcd.estimators._base import with_parameters
+from ebcd.fitting._shrinkers import side_of
 from ebcd.peers._ebmf_model import (
     NOISE_SIDES,
     Model,
     Noise,
     observe,
     observe_again,
-    side_of,
     working_priors,
 )
 from ebcd.peers._ebmf_search import Search, improve_scores, remember, scores_of
