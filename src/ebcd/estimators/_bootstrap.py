@@ -18,9 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ebcd._numerics import Array
 from ebcd._parameters import MOST_TRIALS, N_JOBS, PROBABILITY, as_generator, choice, integer
-from ebcd.data import AbstractCovariance, Input, is_sparse
-from ebcd.data._inputs import from_matrix
-from ebcd.data._moments import check_finite
+from ebcd.data import AbstractCovariance, Input, check_finite, from_matrix, is_sparse
 from ebcd.data._observed import has_entries
 from ebcd.data._settings import SETTINGS as DATA
 from ebcd.estimators._base import family_of

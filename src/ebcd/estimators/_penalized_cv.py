@@ -21,8 +21,7 @@ from ebcd._parameters import (
     list_of,
 )
 from ebcd._warnings import warn_user
-from ebcd.data import Input, from_matrix
-from ebcd.data._moments import as_dense
+from ebcd.data import Input, as_dense, from_matrix
 from ebcd.estimators._base import with_parameters
 from ebcd.estimators._penalized import PenalizedDecomposition
 from ebcd.fitting._alternate import Index

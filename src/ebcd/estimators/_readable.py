@@ -84,7 +84,7 @@ class Readable(Decomposition):
 
         With ``scores="orthogonal"`` false sign rates are given the scores: of the signs below 0.01,
         2% were wrong on average over 20 simulated designs, and up to 15% in one of them. With
-        ``scores="integrated"`` 0.06% were wrong.
+        ``scores="integrated"`` 0.05% were wrong.
 
         Parameters
         ----------

@@ -9,8 +9,7 @@ import numpy as np
 
 from ebcd._numerics import Array
 from ebcd._parameters import as_generator, choice, integer, or_list, real
-from ebcd.data import AbstractCovariance, Input
-from ebcd.data._moments import as_dense
+from ebcd.data import AbstractCovariance, Input, as_dense
 from ebcd.estimators._base import with_parameters
 from ebcd.estimators._sparse import SparseDecomposition
 from ebcd.fitting._deflation import Deflated
