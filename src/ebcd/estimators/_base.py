@@ -356,13 +356,13 @@ class Decomposition(Transformer, ABC):
 
         By the Woodbury identity the inverse covariance is ``1/N - L/N (I + L'L/N)^-1 L'/N``.
         """
-        noise = np.broadcast_to(self._feature_noise(), self.components_.shape[1])
+        noise = self._feature_noise()
         weighted = self.components_ / noise
         return noise, weighted, np.eye(len(weighted)) + weighted @ self.components_.T
 
-    def _feature_noise(self) -> Any:
-        """Return the noise variance of a new sample: one number, or one for each feature."""
-        return self.noise_variance_
+    def _feature_noise(self) -> Array:
+        """Return the noise variance of each feature of a new sample."""
+        return np.broadcast_to(self.noise_variance_, self.components_.shape[1])
 
     @property
     def _n_features_out(self) -> int:

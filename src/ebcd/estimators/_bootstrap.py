@@ -179,7 +179,7 @@ class _GaussianDraws:
         # of a covariance nobody knows whether the data were centred
         self._freedom = max(self._n_samples - int(model.center and hasattr(model, "mean_")), 1)
         self._components, p = _population(model), model.n_features_in_
-        self._sd = np.broadcast_to(np.sqrt(_population_noise(model)), p)
+        self._sd = np.sqrt(_population_noise(model))
         self._root = None
         if self._freedom >= p:
             parts = np.vstack([self._components, np.diag(self._sd)])
@@ -319,19 +319,19 @@ def _population(model: Any) -> Array:
     """Return the model's components with the lengths that they have in the population."""
     if SCORES[model.scores] is not None or not model.n_components_:
         return np.asarray(model.components_)
-    noise = np.broadcast_to(model._feature_noise(), model.n_features_in_)
-    return np.asarray(shortening(model.components_, 1 / noise)[:, None] * model.components_)
+    lengths = shortening(model.components_, 1 / model._feature_noise())
+    return np.asarray(lengths[:, None] * model.components_)
 
 
-def _population_noise(model: Any) -> Any:
-    """Return the noise variance in the population: one number, or one for each feature.
+def _population_noise(model: Any) -> Array:
+    """Return the noise variance of each feature in the population.
 
     Estimated scores take up the noise along k of p directions, by which that of the residuals is
     too small; scores that are integrated out do not.
     """
     p, k = model.n_features_in_, model.n_components_
     estimated = model.scores != "integrated"
-    return model._feature_noise() * (p / max(p - k, 1) if estimated else 1.0)
+    return np.asarray(model._feature_noise() * (p / max(p - k, 1) if estimated else 1.0))
 
 
 def matched(components: Array, found: Array, units: Any = 1.0) -> Array:

@@ -242,10 +242,10 @@ class EBMF(WholeDataDecomposition):
         b, s = factor.observed[1]
         return factor.prior[1], b, np.broadcast_to(s, b.shape), self._size[k] * self._unit
 
-    def _feature_noise(self) -> Any:
-        """Noise variance of a new sample; the mean one if samples differ."""
-        per_sample = self._fitted.side == 0
-        return float(np.mean(self.noise_variance_)) if per_sample else self.noise_variance_
+    def _feature_noise(self) -> Array:
+        """Return that of a new sample, which is the mean one if samples differ."""
+        noise = self.noise_variance_ if self._fitted.side else np.mean(self.noise_variance_)
+        return np.broadcast_to(noise, self.n_features_in_)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
