@@ -155,6 +155,26 @@ class TestPriors:
         assert fits[0].priors_[0].parameters["weight"] == 0.3
         np.testing.assert_allclose(fits[0].components_, fits[1].components_, atol=1e-3)
 
+    @pytest.mark.parametrize(
+        ("prior", "noise"),
+        [
+            (make_prior("horseshoe", scale=0.1), "constant"),  # which has no variance
+            # some fits end with an empty component
+            (
+                make_prior("npmle", locations=[-1, 0, 1, 2], weights=[0.1, 0.7, 0.1, 0.1]),
+                "per_sample",
+            ),
+        ],
+        ids=["horseshoe", "npmle"],
+    )
+    def test_fixed_up_to_scale_of_any_shape(self, prior, noise):
+        rng, truth = np.random.default_rng(5), np.zeros((2, 30))
+        truth[0, :5], truth[1, 15:] = 2.0, 1.0
+        X = rng.normal(size=(100, 2)) @ truth + rng.normal(size=(100, 30))
+        model = EBMF(3, loadings_prior=prior, noise=noise).fit(X)
+        assert model.n_components_ == 2
+        assert (component_angles(truth.T, model.components_.T) < 0.15).all()
+
     def test_one_for_each_component(self):
         families = ["normal", make_family("point_laplace")]
         model = EBMF(2, loadings_prior=families).fit(draw())

@@ -175,7 +175,7 @@ class TestMessages:
         X, U, V = draw(1500, 1500, signals, seed=3)
         data = matrix(X)
         found = pass_messages(data, spectrum(data, 2), 4, np.random.default_rng(0))
-        for denoised, truth in ((found.loadings, V), (found.scores, U)):
+        for denoised, truth in zip(found[:2], (U, V), strict=True):
             x, map_, covariance = denoised.observed
             signs = np.sign((denoised.mean * truth).sum(axis=0))
             truth = truth * signs
@@ -189,9 +189,9 @@ class TestMessages:
         signals = np.array([1.6])
         X, U, _ = draw(1500, 1500, signals, seed=4)
         data = matrix(X)
-        found = pass_messages(data, spectrum(data, 1), 4, np.random.default_rng(0))
-        x, map_, _ = found.scores.observed
-        plain = data.scores(found.loadings.mean) / (np.sqrt(1500) * spectrum(data, 1).noise)
+        scores, loadings, _ = pass_messages(data, spectrum(data, 1), 4, np.random.default_rng(0))
+        x, map_, _ = scores.observed
+        plain = data.scores(loadings.mean) / (np.sqrt(1500) * spectrum(data, 1).noise)
         truth = U * np.sign((x * U).sum())
         gains = [float((rows * truth).mean()) for rows in (x, plain)]
         assert abs(gains[0] - map_[0, 0]) < 0.05

@@ -48,6 +48,8 @@ from ebcd.estimators._incomplete import log_likelihoods, scores_of
 from ebcd.fitting._progress import AbstractDisplay, Monitor
 from ebcd.fitting._starts import given_start
 from ebcd.fitting._threads import threads_for
+from ebcd.priors._fitted import FittedPrior
+from ebcd.priors._solve import Prior
 
 Kind = TypeVar("Kind", bound=type)
 
@@ -354,13 +356,13 @@ class Decomposition(Transformer, ABC):
 
         By the Woodbury identity the inverse covariance is ``1/N - L/N (I + L'L/N)^-1 L'/N``.
         """
-        noise = np.broadcast_to(self._feature_noise(), self.components_.shape[1])
+        noise = self._feature_noise()
         weighted = self.components_ / noise
         return noise, weighted, np.eye(len(weighted)) + weighted @ self.components_.T
 
-    def _feature_noise(self) -> Any:
-        """Return the noise variance of a new sample: one number, or one for each feature."""
-        return self.noise_variance_
+    def _feature_noise(self) -> Array:
+        """Return the noise variance of each feature of a new sample."""
+        return np.broadcast_to(self.noise_variance_, self.components_.shape[1])
 
     @property
     def _n_features_out(self) -> int:
@@ -406,6 +408,11 @@ class Decomposition(Transformer, ABC):
         tags.input_tags.sparse, tags.input_tags.allow_nan = True, self._takes_holes
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
+
+
+def family_of(prior: Prior) -> str:
+    """Return the name of the family of a prior."""
+    return prior.family if isinstance(prior, FittedPrior) else prior.name
 
 
 def _mapped(matrix: Array, shift: Array, rows: Any) -> Array:

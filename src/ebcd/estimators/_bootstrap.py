@@ -18,11 +18,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from ebcd._numerics import Array
 from ebcd._parameters import MOST_TRIALS, N_JOBS, PROBABILITY, as_generator, choice, integer
-from ebcd.data import AbstractCovariance, Input, is_sparse
-from ebcd.data._inputs import from_matrix
-from ebcd.data._moments import check_finite
+from ebcd.data import AbstractCovariance, Input, check_finite, from_matrix, is_sparse
 from ebcd.data._observed import has_entries
 from ebcd.data._settings import SETTINGS as DATA
+from ebcd.estimators._base import family_of
 from ebcd.fitting._decompose import Problem, decompose_near
 from ebcd.fitting._greedy import Begin
 from ebcd.fitting._methods import unit_rows
@@ -30,7 +29,6 @@ from ebcd.fitting._progress import SECONDS_BETWEEN_LINES, Monitor, now
 from ebcd.fitting._scores import SCORES, UncorrelatedScores, shortening
 from ebcd.fitting._threads import threads_for
 from ebcd.priors._family import as_priors
-from ebcd.priors._fitted import FittedPrior
 from ebcd.priors._solve import Prior
 
 _N_BOOT = integer(2, MOST_TRIALS)  # one has no standard deviation
@@ -68,17 +66,13 @@ class Bootstrap:
 
     Examples
     --------
-    >>> import numpy as np
     >>> from ebcd import EBCD
-    >>> rng = np.random.default_rng(0)
-    >>> loadings = np.r_[np.full(5, 2.0), np.zeros(15)]
-    >>> X = rng.normal(size=(100, 1)) * loadings + rng.normal(size=(100, 20))
-    >>> draws = EBCD(1).fit(X).bootstrap(n_boot=20, random_state=0)
-    >>> draws.components.shape
-    (20, 1, 20)
+    >>> from ebcd.datasets import make_simulation
+    >>> X, V, Sigma = make_simulation(random_state=0)
+    >>> draws = EBCD(2).fit(X).bootstrap(n_boot=10, random_state=0)
     >>> lower, upper = draws.intervals()
-    >>> (lower[0, :5] > 0).all() and (lower[0, 5:] <= 0).all()
-    np.True_
+    >>> (lower[0] > 0).nonzero()[0]
+    array([0, 1, 2, 3, 4, 5, 6, 7, 8, 9])
     >>> draws.sign_error[0, :5]
     array([0., 0., 0., 0., 0.])
     """
@@ -185,7 +179,7 @@ class _GaussianDraws:
         # of a covariance nobody knows whether the data were centred
         self._freedom = max(self._n_samples - int(model.center and hasattr(model, "mean_")), 1)
         self._components, p = _population(model), model.n_features_in_
-        self._sd = np.broadcast_to(np.sqrt(_population_noise(model)), p)
+        self._sd = np.sqrt(_population_noise(model))
         self._root = None
         if self._freedom >= p:
             parts = np.vstack([self._components, np.diag(self._sd)])
@@ -306,14 +300,10 @@ def _kept(model: Any, priors: Iterable[Prior]) -> list[Prior]:
     """Return one prior for each component, passing over those whose components were empty."""
     left, kept = list(priors), []
     for fitted in model.priors_:
-        while len(left) > 1 and _family(left[0]) != fitted.family:
+        while len(left) > 1 and family_of(left[0]) != fitted.family:
             left.pop(0)
         kept.append(left[0] if len(left) == 1 else left.pop(0))
     return kept
-
-
-def _family(prior: Prior) -> str:
-    return prior.family if isinstance(prior, FittedPrior) else prior.name
 
 
 def _begin(model: Any, problem: Problem, back: Array) -> Begin:
@@ -329,19 +319,19 @@ def _population(model: Any) -> Array:
     """Return the model's components with the lengths that they have in the population."""
     if SCORES[model.scores] is not None or not model.n_components_:
         return np.asarray(model.components_)
-    noise = np.broadcast_to(model._feature_noise(), model.n_features_in_)
-    return np.asarray(shortening(model.components_, 1 / noise)[:, None] * model.components_)
+    lengths = shortening(model.components_, 1 / model._feature_noise())
+    return np.asarray(lengths[:, None] * model.components_)
 
 
-def _population_noise(model: Any) -> Any:
-    """Return the noise variance in the population: one number, or one for each feature.
+def _population_noise(model: Any) -> Array:
+    """Return the noise variance of each feature in the population.
 
     Estimated scores take up the noise along k of p directions, by which that of the residuals is
     too small; scores that are integrated out do not.
     """
     p, k = model.n_features_in_, model.n_components_
     estimated = model.scores != "integrated"
-    return model._feature_noise() * (p / max(p - k, 1) if estimated else 1.0)
+    return np.asarray(model._feature_noise() * (p / max(p - k, 1) if estimated else 1.0))
 
 
 def matched(components: Array, found: Array, units: Any = 1.0) -> Array:

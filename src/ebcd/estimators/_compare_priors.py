@@ -13,6 +13,7 @@ from sklearn.model_selection import cross_val_score
 
 from ebcd import _axes
 from ebcd._parameters import shown
+from ebcd.estimators._base import family_of
 from ebcd.estimators._ebcd import EBCD
 from ebcd.priors._family import PRIORS, as_prior
 from ebcd.priors._fitted import FittedPrior
@@ -116,14 +117,11 @@ def compare_priors(
 
     Examples
     --------
-    >>> import numpy as np
     >>> import ebcd
-    >>> rng = np.random.default_rng(0)
-    >>> loadings = np.where(rng.random((2, 60)) < 0.2, rng.laplace(scale=2.0, size=(2, 60)), 0.0)
-    >>> X = rng.normal(size=(80, 2)) @ loadings + rng.normal(size=(80, 60))
+    >>> X, V, Sigma = ebcd.datasets.make_simulation(random_state=0)  # loadings are zero or equal
     >>> comparison = ebcd.compare_priors(X)
     >>> comparison.best
-    'point_laplace'
+    'generalized_binary'
     >>> comparison.models["normal"].n_components_
     2
     """
@@ -162,7 +160,7 @@ def _named(priors: Any) -> dict[str, Any]:
     if isinstance(priors, Mapping):
         return {str(name): as_prior(prior) for name, prior in priors.items()}
     found = [as_prior(prior) for prior in priors]
-    names = [prior.family if isinstance(prior, FittedPrior) else prior.name for prior in found]
+    names = [family_of(prior) for prior in found]
     twice = [name for i, name in enumerate(names) if name in names[:i]]
     if twice:
         raise ValueError(f"two priors are called {twice[0]!r}; pass a dict to name them")

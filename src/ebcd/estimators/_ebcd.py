@@ -25,7 +25,7 @@ from ebcd._parameters import (
 from ebcd._warnings import warn_user
 from ebcd.data import AbstractCovariance, Input, Observed, Reading, from_matrix, is_sparse
 from ebcd.data._settings import SETTINGS
-from ebcd.estimators._base import with_parameters
+from ebcd.estimators._base import family_of, with_parameters
 from ebcd.estimators._bootstrap import Bootstrap, bootstrap
 from ebcd.estimators._incomplete import imputed
 from ebcd.estimators._readable import Readable
@@ -159,17 +159,14 @@ class EBCD(Readable):
 
     Examples
     --------
-    >>> import numpy as np
     >>> from ebcd import EBCD
-    >>> rng = np.random.default_rng(0)
-    >>> loadings = np.zeros((2, 30))
-    >>> loadings[0, :5], loadings[1, 20:] = 2.0, 1.0
-    >>> X = rng.normal(size=(100, 2)) @ loadings + rng.normal(size=(100, 30))
+    >>> from ebcd.datasets import make_simulation
+    >>> X, V, Sigma = make_simulation(random_state=0)
     >>> model = EBCD().fit(X)
     >>> model.n_components_
     2
     >>> model.sparsify()[0].nonzero()[0]
-    array([0, 1, 2, 3, 4])
+    array([0, 1, 2, 3, 4, 5, 6, 7, 8, 9])
     """
 
     _declared: ClassVar = Readable._declared | {
@@ -278,8 +275,7 @@ class EBCD(Readable):
         Loadings that are longer by a factor, with scores that are shorter by it, add p of its
         logarithms to the objective, and the density of the scores takes n, or n - k - 1.
         """
-        priors = as_priors(self.prior)
-        flat = any("flat" in (getattr(g, "name", ""), getattr(g, "family", "")) for g in priors)
+        flat = "flat" in map(family_of, as_priors(self.prior))
         if flat and p >= n - (k + 1 if self.scores == "relaxed" else 0):
             raise ValueError(
                 f'prior="flat" with scores="{self.scores}" needs more samples than features and '

@@ -19,7 +19,7 @@ def scores_of(model: Any, rows: AbstractRows) -> Array:
     scores = x @ model._score_map
     holed = np.flatnonzero(np.diff(gone.indptr))
     loadings, variances = model._filling
-    precision = 1 / np.broadcast_to(model._feature_noise(), loadings.shape[1])
+    precision = 1 / model._feature_noise()
     if len(loadings) and holed.size:
         weighted = loadings * precision
         weights = np.linalg.lstsq(weighted.T, model._score_map)[0].T

@@ -165,15 +165,12 @@ class PenalizedPCA(PenalizedDecomposition):
 
     Examples
     --------
-    >>> import numpy as np
     >>> from ebcd import PenalizedPCA
-    >>> rng = np.random.default_rng(0)
-    >>> loadings = np.zeros((2, 30))
-    >>> loadings[0, :5], loadings[1, 20:] = 2.0, 1.0
-    >>> X = rng.normal(size=(100, 2)) @ loadings + rng.normal(size=(100, 30))
-    >>> model = PenalizedPCA(2, penalty="l1", alpha=4.0).fit(X)
+    >>> from ebcd.datasets import make_simulation
+    >>> X, V, Sigma = make_simulation(random_state=0)
+    >>> model = PenalizedPCA(2, penalty="l1", alpha=20.0).fit(X)
     >>> model.components_[0].nonzero()[0]
-    array([0, 1, 2, 3, 4])
+    array([0, 1, 2, 3, 4, 5, 6, 7, 8, 9])
     """
 
     _declared: ClassVar = PenalizedDecomposition._declared | {"alpha": or_list(NON_NEGATIVE)}

@@ -21,8 +21,7 @@ from ebcd._parameters import (
     list_of,
 )
 from ebcd._warnings import warn_user
-from ebcd.data import Input, from_matrix
-from ebcd.data._moments import as_dense
+from ebcd.data import Input, as_dense, from_matrix
 from ebcd.estimators._base import with_parameters
 from ebcd.estimators._penalized import PenalizedDecomposition
 from ebcd.fitting._alternate import Index
@@ -94,15 +93,11 @@ class PenalizedPCACV(PenalizedDecomposition):
 
     Examples
     --------
-    >>> import numpy as np
     >>> from ebcd import PenalizedPCACV
-    >>> rng = np.random.default_rng(0)
-    >>> loadings = np.zeros((2, 30))
-    >>> loadings[0, :5], loadings[1, 20:] = 2.0, 1.0
-    >>> X = rng.normal(size=(100, 2)) @ loadings + rng.normal(size=(100, 30))
-    >>> model = PenalizedPCACV(2, alphas=np.linspace(0, 10, 11)).fit(X)
-    >>> 0 < model.alpha_ < 10
-    True
+    >>> from ebcd.datasets import make_simulation
+    >>> X, V, Sigma = make_simulation(random_state=0)
+    >>> PenalizedPCACV(2, alphas=[0, 10, 20, 40, 80]).fit(X).alpha_
+    10.0
     """
 
     _declared: ClassVar = PenalizedDecomposition._declared | {

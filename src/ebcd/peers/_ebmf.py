@@ -15,13 +15,13 @@ from ebcd._parameters import Parsed, check_n_components, choice
 from ebcd._warnings import warn_user
 from ebcd.data import comes_in_chunks, is_sparse, real_matrix, refuse_queries
 from ebcd.estimators._base import with_parameters
+from ebcd.fitting._shrinkers import side_of
 from ebcd.peers._ebmf_model import (
     NOISE_SIDES,
     Model,
     Noise,
     observe,
     observe_again,
-    side_of,
     working_priors,
 )
 from ebcd.peers._ebmf_search import Search, improve_scores, remember, scores_of
@@ -104,18 +104,15 @@ class EBMF(WholeDataDecomposition):
 
     Examples
     --------
-    >>> import numpy as np
+    >>> from ebcd.datasets import make_simulation
     >>> from ebcd.peers import EBMF
-    >>> rng = np.random.default_rng(0)
-    >>> loadings = np.zeros((2, 30))
-    >>> loadings[0, :5], loadings[1, 20:] = 2.0, 1.0
-    >>> X = rng.normal(size=(100, 2)) @ loadings + rng.normal(size=(100, 30))
-    >>> X[rng.random(X.shape) < 0.1] = np.nan
+    >>> X, V, Sigma = make_simulation(random_state=0)
+    >>> X[::7, ::3] = float("nan")
     >>> model = EBMF(10).fit(X)
     >>> model.n_components_
     2
     >>> model.sparsify()[0].nonzero()[0]
-    array([0, 1, 2, 3, 4])
+    array([0, 1, 2, 3, 4, 5, 6, 7, 8, 9])
     """
 
     _declared: ClassVar = WholeDataDecomposition._declared | {
@@ -245,10 +242,10 @@ class EBMF(WholeDataDecomposition):
         b, s = factor.observed[1]
         return factor.prior[1], b, np.broadcast_to(s, b.shape), self._size[k] * self._unit
 
-    def _feature_noise(self) -> Any:
-        """Noise variance of a new sample; the mean one if samples differ."""
-        per_sample = self._fitted.side == 0
-        return float(np.mean(self.noise_variance_)) if per_sample else self.noise_variance_
+    def _feature_noise(self) -> Array:
+        """Return that of a new sample, which is the mean one if samples differ."""
+        noise = self.noise_variance_ if self._fitted.side else np.mean(self.noise_variance_)
+        return np.broadcast_to(noise, self.n_features_in_)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

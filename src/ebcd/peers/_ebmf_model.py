@@ -30,29 +30,22 @@ from ebcd._numerics import Array
 from ebcd.data import column_moments, is_sparse, working_unit
 from ebcd.data._moments import row_pieces
 from ebcd.data._rows import back_from, scores_of
+from ebcd.estimators._base import family_of
 from ebcd.fitting._noise import FLOOR
-from ebcd.priors._family import PRIORS, AbstractPriorFamily
-from ebcd.priors._fitted import FittedPrior, FlatPrior
+from ebcd.fitting._shrinkers import in_units, side_of
+from ebcd.priors._family import PRIORS
+from ebcd.priors._fitted import FittedPrior
 from ebcd.priors._solve import Prior, solve_columns
 
-# Logarithms of scales among which that of a prior is looked for, about a first guess.
-_LOG_SCALES = np.linspace(-5.0, 5.0, 21)
 NOISE_SIDES: dict[str, int | None] = {"constant": None, "per_sample": 0, "per_feature": 1}
 
 
 class Observations:
-    """Centered data in working units, entries near one; dense or sparse, never copied or changed.
+    """Centered data in working units (entries near one), dense or sparse, which are not copied."""
 
-    Attributes
-    ----------
-    shape : tuple of int
-        Numbers of samples and of features.
-    squares, counts : tuple of arrays
-        Sum of squares, and number of observed entries, of every sample and of every feature.
-    """
-
-    squares: tuple[Array, Array]
-    counts: tuple[Array, Array]
+    shape: tuple[int, int]
+    squares: tuple[Array, Array]  # sum of squares of every sample, and of every feature
+    counts: tuple[Array, Array]  # likewise, numbers of observed entries
 
     def __init__(self, x: Any, mean: Array, unit: float) -> None:
         self._x, self._mean, self._unit = x, mean, unit
@@ -140,43 +133,40 @@ def _row_squares(x: Any, mean: Array, unit: float) -> Array:
 
 @dataclass(frozen=True)
 class UpToScale:
-    """A fitted prior whose scale is free.
+    """A fitted prior whose scale is free, because that of the other side is fitted.
 
     A factor does not change if its loadings are multiplied by a number and its scores divided by
-    it. So a prior that is fixed on one side says nothing about scale if that of the other side is
-    fitted. To leave the scale to the alternation would be slow, since the data hold either side
-    where it is.
+    it. To leave the scale to the alternation would be slow: the data hold either side where it is.
     """
 
     prior: FittedPrior
 
     @property
-    def family(self) -> str:
+    def name(self) -> str:
         """Name of the family of the prior."""
         return self.prior.family
 
-    def fitted(self, b: Array, s: Array, start: FittedPrior | None) -> FittedPrior:
-        """Return the prior at the scale of highest likelihood, searched for near `start` if given.
-
-        The likelihood may have several maxima: the search begins with a grid of logarithms.
-        """
+    def fitted(self, b: Array, s: Array) -> FittedPrior:
+        """Return the prior at the scale of highest likelihood, which may have several maxima."""
         s = np.broadcast_to(s, b.shape)
         size = np.hypot(*moments_of(self.prior))
+        if np.isinf(size):  # that of a horseshoe, which has no variance
+            size = max(self.prior.parameters[name] for name in PRIORS[self.name].lengths)
         if size == 0:  # all at zero, whatever the scale
             return self.prior
 
-        def loss(log_scale: float) -> float:
-            return -float(self.prior.rescaled(np.exp(log_scale)).log_marginal(b, s).sum())
+        def loss(octave: float) -> float:
+            return -float(self.prior.rescaled(2.0**octave).log_marginal(b, s).sum())
 
-        noise = float(np.mean(s**2))
-        spread = np.sqrt(max(float(np.mean(b**2)) - noise, 1e-3 * noise))
-        spread = spread if start is None else np.hypot(*moments_of(start))
-        grid = np.log(spread / size) + _LOG_SCALES
-        best, gap = grid[np.argmin([loss(point) for point in grid])], grid[1] - grid[0]
+        # from noise to the largest entry, and what either can do if only one entry of all counts
+        ends = np.array([s.min(), max(s.min(), np.abs(b).max())]) / size
+        low, high = np.log2(ends) + np.array([-0.5, 0.5]) * np.log2(b.size)
+        grid = np.arange(low, high + 1)
+        best = grid[np.argmin([loss(octave) for octave in grid])]
         found = minimize_scalar(
-            loss, bounds=(best - gap, best + gap), method="bounded", options={"xatol": 1e-7}
+            loss, bounds=(best - 1, best + 1), method="bounded", options={"xatol": 1e-7}
         )
-        return self.prior.rescaled(np.exp(found.x if found.fun <= loss(best) else best))
+        return self.prior.rescaled(2.0 ** (found.x if found.fun <= loss(best) else best))
 
 
 def working_priors(
@@ -187,16 +177,13 @@ def working_priors(
         ("loadings_prior", loadings, scores),
         ("scores_prior", scores, loadings),
     ):
-        fixed = all(isinstance(prior, FittedPrior) and not _is_flat(prior) for prior in other)
-        if any(map(_is_flat, one)) and not fixed:
+        fixed = all(isinstance(prior, FittedPrior) and prior.proper for prior in other)
+        if "flat" in map(family_of, one) and not fixed:
             raise ValueError(
                 f"{name} is flat, so nothing fixes the scale of the factors; give the other "
                 'side a fixed prior, for example ebcd.priors.make_prior("normal", scale=1.0)'
             )
-    working = [
-        prior.rescaled(1 / unit) if isinstance(prior, FittedPrior) else prior.in_units(unit)
-        for prior in loadings
-    ]
+    working = [in_units(prior, unit) for prior in loadings]
     count = max(len(scores), len(working))
     pairs = [
         (scores[min(k, len(scores) - 1)], working[min(k, len(working) - 1)]) for k in range(count)
@@ -204,25 +191,15 @@ def working_priors(
     return [_freed(f, l_) for f, l_ in pairs], [_freed(l_, f) for f, l_ in pairs]
 
 
-def _is_flat(prior: Prior) -> bool:
-    return isinstance(prior, FlatPrior) or getattr(prior, "name", "") == "flat"
-
-
 def _freed(prior: Prior, other: Prior) -> Prior | UpToScale:
-    if not isinstance(prior, FittedPrior) or isinstance(other, FittedPrior):
-        return prior
-    return prior if _is_flat(prior) or _is_flat(other) else UpToScale(prior)
+    kept = "flat" in (family_of(prior), family_of(other)) or isinstance(other, FittedPrior)
+    return UpToScale(prior) if isinstance(prior, FittedPrior) and not kept else prior
 
 
 def moments_of(prior: FittedPrior) -> tuple[float, float]:
     """Return the mean and the standard deviation of a prior."""
     nothing_known = prior.posterior(np.zeros(1), np.inf)
     return float(nothing_known.mean[0]), float(nothing_known.sd[0])
-
-
-def side_of(prior: Prior | UpToScale) -> int:
-    """Return the side of zero on which a prior lies; 0 if on both."""
-    return PRIORS[prior.name if isinstance(prior, AbstractPriorFamily) else prior.family].side
 
 
 @dataclass
@@ -254,7 +231,7 @@ class Side:
         """
         family, start = self.family[k], self.prior[k]
         if isinstance(family, UpToScale):
-            family = family.fitted(b, s, start)
+            family = family.fitted(b, s)
         fit = solve_columns(b[None], np.squeeze(s), [family], [start])
         mean, variance, found = fit.mean[0], fit.variance[0], float(fit.log_likelihood[0])
         if found + _surprise(b, s, self.mean[k], self.variance[k]) < self.evidence[k]:
@@ -325,16 +302,12 @@ class Noise:
 
 
 class Model:
-    """Factors, precisions and the ELBO.
+    """Factors, precisions and the ELBO."""
 
-    Attributes
-    ----------
-    sides : tuple of Side
-        Scores and loadings.
-    product : array
-        The data times the means of the side where residuals are not summed up, as they were when
-        the other side was updated last.
-    """
+    sides: tuple[Side, Side]  # scores and loadings
+    # The data times the means of the side where residuals are not summed up, as they were when the
+    # other side was updated last.
+    product: Array
 
     def __init__(self, data: Observations, noise: Noise, sides: tuple[Side, Side]) -> None:
         self.data, self.noise, self.sides = data, noise, sides

@@ -16,7 +16,7 @@ from ebcd.data import DataCovariance, Input, times
 from ebcd.estimators._base import with_parameters
 from ebcd.estimators._readable import Shrinkage
 from ebcd.fitting._progress import Monitor
-from ebcd.peers._ebpca_amp import JointPrior, Messages, pass_messages, spectrum
+from ebcd.peers._ebpca_amp import Denoised, JointPrior, pass_messages, spectrum
 from ebcd.peers._whole_data import WholeDataDecomposition
 from ebcd.priors._family import make_prior
 from ebcd.priors._fitted import FittedPrior
@@ -125,20 +125,20 @@ class EBPCA(WholeDataDecomposition):
         most = min(self.n_components, n - 1, p - 1) if matrix.trace() > 0 else 0
         start = spectrum(matrix, most)
         rng = as_generator(self.random_state, default=0)
-        messages = pass_messages(matrix, start, self.max_iter, rng)
+        scores, loadings, changes = pass_messages(matrix, start, self.max_iter, rng)
         self.mean_, self.n_samples_ = data.mean, n
-        self.n_iter_, self.change_path_ = len(messages.changes), np.array(messages.changes)
+        self.n_iter_, self.change_path_ = len(changes), np.array(changes)
         self.noise_variance_ = (start.noise * matrix.unit) ** 2
-        self._store(messages, start.signals, float(data.variances.sum()))
+        self._store(scores, loadings, start.signals, float(data.variances.sum()))
         self._warn(start.exact and most > 0)
         return self
 
-    def _store(self, messages: Messages, signals: Array, total: float) -> None:
+    def _store(self, scores: Denoised, loadings: Denoised, signals: Array, total: float) -> None:
         """Keep components and scores, and what `transform` needs: rows times a map are N(M u, C).
 
         Of loadings, in the units of the data, what was observed of them and its noise.
         """
-        scores, loadings, n = messages.scores, messages.loadings, self.n_samples_
+        n = self.n_samples_
         sizes = signals * np.sqrt(self.noise_variance_ / n)
         order = np.argsort(-sizes * np.linalg.norm(loadings.mean, axis=0), kind="stable")
         means, sizes = loadings.mean[:, order], sizes[order]

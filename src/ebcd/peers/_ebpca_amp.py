@@ -174,18 +174,10 @@ def log_densities(x: Array, atoms: Array, map_: Array, covariance: Array) -> Arr
     return np.asarray(images @ whitened - 0.5 * (images**2).sum(axis=1)[:, None])
 
 
-class Messages(NamedTuple):
-    """Where message passing ended: scores, loadings, and how much each round changed these."""
-
-    scores: Denoised
-    loadings: Denoised
-    changes: list[float]
-
-
 def pass_messages(
     data: DataCovariance, start: Spectrum, n_iter: int, rng: np.random.Generator
-) -> Messages:
-    """Iterate (4) and (5), beginning with principal components.
+) -> tuple[Denoised, Denoised, list[float]]:
+    """Iterate (4) and (5) from principal components; return scores, loadings, changes of these.
 
     Ends early if the denoised vectors no longer span as many dimensions as there are components.
     """
@@ -214,7 +206,7 @@ def pass_messages(
         scores = denoise(message, gram @ signals, gram, rng, scores)
     if loadings is None:
         loadings = _denoised_start(start.right, start.alignment[1], rng)
-    return Messages(scores, loadings, changes)
+    return scores, loadings, changes
 
 
 def _denoised_start(vectors: Array, alignment: Array, rng: np.random.Generator) -> Denoised:

@@ -9,8 +9,7 @@ import numpy as np
 
 from ebcd._numerics import Array
 from ebcd._parameters import as_generator, choice, integer, or_list, real
-from ebcd.data import AbstractCovariance, Input
-from ebcd.data._moments import as_dense
+from ebcd.data import AbstractCovariance, Input, as_dense
 from ebcd.estimators._base import with_parameters
 from ebcd.estimators._sparse import SparseDecomposition
 from ebcd.fitting._deflation import Deflated
@@ -71,15 +70,11 @@ class SPC(SparseDecomposition):
 
     Examples
     --------
-    >>> import numpy as np
+    >>> from ebcd.datasets import make_simulation
     >>> from ebcd.peers import SPC
-    >>> rng = np.random.default_rng(0)
-    >>> loadings = np.zeros((1, 30))
-    >>> loadings[0, :5] = 2.0
-    >>> X = rng.normal(size=(100, 1)) @ loadings + rng.normal(size=(100, 30))
-    >>> model = SPC(1, sumabs=2.2).fit(X)
-    >>> model.components_[0].nonzero()[0]
-    array([0, 1, 2, 3, 4])
+    >>> X, V, Sigma = make_simulation(random_state=0)
+    >>> SPC(1, sumabs=3.0).fit(X).components_[0].nonzero()[0]
+    array([0, 1, 2, 3, 4, 5, 6, 7, 8, 9])
     """
 
     _declared: ClassVar = SparseDecomposition._declared | {

@@ -42,20 +42,18 @@ def joint_starts(
     k, number = len(principal), _how_many(n_starts, covariance)
     if k == 1:
         return single_starts(covariance, principal, number)
-    starts = [separate_features(covariance, k)]
-    if number > 1:
-        simple = varimax_start(principal)
-        starts += [simple, principal]
-        for turn in range(number - 3):
-            if turn % 4 == 0:
-                starts.append(random_rotation(principal, rng))
-            elif turn % 4 == 1:
-                starts.append(rng.permutation(simple))
-            elif turn % 4 == 2:
-                features = rng.choice(covariance.n_features, k, replace=False)
-                starts.append((np.arange(covariance.n_features) == features[:, None]) * 1.0)
-            else:
-                starts.append(rng.standard_normal(principal.shape))
+    simple = varimax_start(principal)
+    starts = [separate_features(covariance, k), simple, principal]
+    for turn in range(number - 3):
+        if turn % 4 == 0:
+            starts.append(random_rotation(principal, rng))
+        elif turn % 4 == 1:
+            starts.append(rng.permutation(simple))
+        elif turn % 4 == 2:
+            features = rng.choice(covariance.n_features, k, replace=False)
+            starts.append((np.arange(covariance.n_features) == features[:, None]) * 1.0)
+        else:
+            starts.append(rng.standard_normal(principal.shape))
     return np.array(starts[:number])
 
 
