@@ -25,12 +25,12 @@ from ebcd._numerics import Array
 
 # Noise over the size of a kernel at which its posterior is the prior to the last digit.
 OVERWHELMING = 10 / math.sqrt(np.finfo(float).eps)
-# Noise over the scale of a Laplace kernel from which its short formulas would cancel; and beyond
-# half of 709 / _STRONG they would overflow.
-_NARROW = 11.0
 # |z| up to which exp(z^2 / 2) stays in range, and beyond which the far side is nothing.
-_STRONG = 30.0
+_STRONG = -num.MILLS_LOWER
 LARGEST_EXPONENT = 0.5 * _STRONG**2
+# Noise over the scale of a Laplace kernel from which its short formulas would overflow; soon after
+# they would cancel, too.
+_NARROW = 0.5 * math.log(np.finfo(float).max) / _STRONG
 
 
 @dataclass(frozen=True, eq=False)
