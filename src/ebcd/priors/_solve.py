@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ebcd._numerics import Array, chunks, typical
-from ebcd.priors._family import PRIORS, AbstractPriorFamily, Columns, Fits, evaluate
+from ebcd.priors._family import NEGLIGIBLE, PRIORS, AbstractPriorFamily, Columns, Fits, evaluate
 from ebcd.priors._fitted import FittedPrior
 
 Prior = AbstractPriorFamily | FittedPrior
@@ -27,9 +27,7 @@ class _Settings:
     # Binning pays from so many on: at 100,000 entries fits take a fifth of the time, with mixtures
     # on a grid at 3,000 a third.
     entries_per_node: int = 4
-    # Entries whose log marginals are checked against the grid, and how well they must agree.
-    checked: int = 50
-    agreement: float = 1e-6
+    checked: int = 50  # entries whose log marginals are compared with those on the grid
     # Points per unit of noise: the error is about 2e-3 (width of features * density)^-6.
     density: int = 40
     # z = bend sinh(u / bend): an even grid up to about `bend`, geometric beyond, where only kernels
@@ -171,7 +169,7 @@ def _representable(priors: list[FittedPrior], columns: Columns, binned: Binned) 
         places = np.concatenate([nodes.ravel(), some])
         values = prior.log_marginal(places, np.ones(places.size))
         table, exact = values[: nodes.size].reshape(nodes.shape), values[nodes.size :]
-        if np.abs((weights * table).sum(axis=1) - exact).max() > SETTINGS.agreement:
+        if np.abs((weights * table).sum(axis=1) - exact).max() > NEGLIGIBLE:
             return False
     return True
 
