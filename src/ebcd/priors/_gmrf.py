@@ -39,8 +39,6 @@ class _Settings:
     # Of tau times the largest eigenvalue of L, and of delta, in units of the noise.
     # Neighbours that differ by 1e-5 of the noise are equal; more is lost to rounding of P.
     largest: float = 1e10
-    # Times 1 / |x|^2, which no delta is below: a smaller tau makes no difference.
-    smallest: float = 1e-6
     # kappa at cold starts, of the largest eigenvalue: from waves across any graph to independence
     kappas: tuple[float, ...] = (1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0)
     # and which share of the squares of x is signal: in noise, too, there is a faint best one
@@ -48,6 +46,7 @@ class _Settings:
 
 
 SETTINGS = _Settings()
+_HALF_THE_DIGITS = float(np.sqrt(np.finfo(float).eps))
 
 
 class _Observed(NamedTuple):
@@ -94,7 +93,8 @@ class _Observed(NamedTuple):
                 key=lambda at: self.solved(*at)[0].value,
             )
         first = np.log(start) + np.log([top, 1.0])
-        low = np.minimum(first, np.log(SETTINGS.smallest / (1 + squares)))
+        # no delta is below 1 / |x|^2, and far below that a smaller tau makes no difference
+        low = np.minimum(first, np.log(_HALF_THE_DIGITS / (1 + squares)))
         high = np.maximum(first, np.log(SETTINGS.largest))
 
         def minus(logs: Array) -> tuple[float, Array]:
@@ -103,7 +103,7 @@ class _Observed(NamedTuple):
 
         bounds = list(zip(low, high, strict=True))
         logs, worst, _ = optimize.fmin_l_bfgs_b(minus, first, bounds=bounds, factr=0.0)
-        if -worst <= nothing[0] + np.sqrt(np.finfo(float).eps):  # nats: more than rounding
+        if -worst <= nothing[0] + _HALF_THE_DIGITS:  # nats: more than rounding
             return nothing
         return -float(worst), float(np.exp(logs[0])) / top, float(np.exp(logs[1]))
 
