@@ -40,10 +40,17 @@ def mills(t: Array) -> Array:
     )
 
 
+def mills_excess(t: Array) -> Array | None:
+    """Logarithm of what `mills` clips away; None if that is nothing."""
+    if t.min(initial=0.0) >= MILLS_LOWER:
+        return None
+    return np.where(t < MILLS_LOWER, 0.5 * (t * t - MILLS_LOWER**2), 0.0)
+
+
 def log_mills(t: Array) -> Array:
     """Logarithm of the Mills ratio for any real ``t``."""
-    excess = np.where(t < MILLS_LOWER, 0.5 * (t * t - MILLS_LOWER**2), 0.0)
-    return np.log(mills(t)) + excess
+    excess = mills_excess(t)
+    return np.log(mills(t)) + (0.0 if excess is None else excess)
 
 
 def log_normal_density(z: Array) -> Array:

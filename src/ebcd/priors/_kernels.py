@@ -180,14 +180,6 @@ def _from(location: float) -> str:
     return f"{location:.4g} + " if location else ""
 
 
-def _mills(gap: Array) -> tuple[Array, Array | None]:
-    """Mills ratio, clipped from below, and the logarithm of what that takes away."""
-    excess = None
-    if gap.min(initial=0.0) < num.MILLS_LOWER:
-        excess = np.where(gap < num.MILLS_LOWER, 0.5 * (gap * gap - num.MILLS_LOWER**2), 0.0)
-    return num.mills(gap), excess
-
-
 def _log_marginal(ratio: Ratio, z: Array, rate: Array) -> Array:
     """Log marginal of an exponential slab from a `ratio` whose Mills ratios were clipped."""
     fall = -0.5 * z * z
@@ -319,8 +311,9 @@ class Exponential(AbstractHalfLine, AbstractSlab):
 
     @staticmethod
     def ratio(z: Array, rate: Array) -> Ratio:
-        mills, excess = _mills(rate - z)
-        return Ratio(rate * mills, excess, mills)
+        gap = rate - z
+        mills = num.mills(gap)
+        return Ratio(rate * mills, num.mills_excess(gap), mills)
 
     @staticmethod
     def details(z: Array, rate: Array, ratio: Ratio) -> Details:
@@ -409,10 +402,11 @@ class Laplace(AbstractSlab):
 
     @staticmethod
     def _narrow_ratio(z: Array, size: Array, rate: Array) -> Ratio:
-        near, excess = _mills(rate - size)
-        far = num.mills(rate + size)
+        gap = rate - size
+        near, far = num.mills(gap), num.mills(rate + size)
         total = near + far
-        return Ratio(0.5 * rate * total, excess, np.copysign((near - far) / total, z))
+        lean = np.copysign((near - far) / total, z)
+        return Ratio(0.5 * rate * total, num.mills_excess(gap), lean)
 
     @staticmethod
     def details(z: Array, rate: Array, ratio: Ratio) -> Details:

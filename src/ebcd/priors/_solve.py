@@ -44,22 +44,10 @@ def solve_columns(
     priors: Sequence[Prior],
     starts: Sequence[FittedPrior | None] | None = None,
 ) -> Fits:
-    """Solve k independent normal-means problems of n entries each.
+    """Solve k independent normal-means problems of n entries each, the rows of `x`.
 
-    Parameters
-    ----------
-    x : array, k x n
-        Observations, one problem a row.
-    s : array, 0-d or of length n
-        Noise standard deviations, the same for all problems; finite.
-    priors : sequence of families or fitted priors
-        One for each problem. Fitted priors are kept fixed.
-    starts : sequence of fitted priors or None, optional
-        Where to start, of the same families.
-
-    Returns
-    -------
-    Fits
+    The noise `s`, 0-d or of length n, is finite and the same for all problems. Fitted priors are
+    kept fixed. Fits of families begin at starts, of the same families, that are not None.
     """
     s = np.asarray(s, dtype=np.float64)
     unit = float(s) if s.ndim == 0 else typical(s)
