@@ -562,12 +562,10 @@ class AbstractJointPrior(FittedPrior):
         return self.evaluated(*self._observations(x, s)).value
 
     def posterior_moments(self, x: Array, s: Array) -> tuple[Array, Array]:
-        """Posterior mean and variance of checked arrays."""
         found = self.evaluated(x, s)
         return found.mean, found.variance
 
     def posterior(self, x: ArrayLike, s: ArrayLike = 1.0) -> Posterior:
-        """Posterior mean, sd and local false sign rate of every entry."""
         x, s = self._observations(x, s)
         mean, variance = self.posterior_moments(x, s)
         return Posterior(mean, np.sqrt(variance), np.minimum(*self.tails(x, s)))

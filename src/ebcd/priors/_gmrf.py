@@ -159,7 +159,6 @@ class GMRFPrior(AbstractJointPrior):
         )
 
     def tails(self, x: Array, s: Array) -> tuple[Array, Array]:
-        """Posterior probabilities of ``theta <= 0`` and of ``theta >= 0``."""
         if self.scale == 0:
             return np.ones(x.shape), np.ones(x.shape)
         mean, variance = self.posterior_moments(x, s)
@@ -171,7 +170,6 @@ class GMRFPrior(AbstractJointPrior):
         return np.full(self._observations(x, s)[0].shape, float(self.scale == 0))
 
     def interval(self, x: Array, s: Array, probability: float) -> tuple[Array, Array]:
-        """Return both ends of the equal-tailed credible interval of every entry."""
         mean, variance = self.posterior_moments(x, s)
         width = special.ndtri(0.5 + 0.5 * probability) * np.sqrt(variance)
         return mean - width, mean + width
@@ -202,7 +200,6 @@ class GMRFPrior(AbstractJointPrior):
         return unit * (drawn + at.back(left))
 
     def rescaled(self, factor: float) -> FittedPrior:
-        """Return the prior of ``factor * theta``, ``factor > 0``."""
         return self if factor == 1 else GMRFPrior(self.graph, factor * self.scale, self.kappa)
 
     def mirrored(self) -> FittedPrior:
@@ -286,7 +283,6 @@ class GMRF(AbstractPriorFamily):
         return GMRFPrior(graph, scale, kappa)
 
     def fit_column(self, column: Columns, start: FittedPrior | None) -> tuple[FittedPrior, float]:
-        """Fit the only column."""
         graphs, warm = self.graphs, None
         if isinstance(start, GMRFPrior) and start.scale:
             same = [graph for graph in graphs if graph == start.graph]

@@ -81,7 +81,6 @@ class GridMixture(AbstractPriorFamily):
         return points, np.zeros(points.shape, dtype=np.intp)
 
     def in_units(self, unit: float) -> Self:
-        """Return the same family for data divided by `unit`."""
         if self.grid is None:
             return self
         grid = np.asarray(self.grid)
@@ -93,7 +92,6 @@ class GridMixture(AbstractPriorFamily):
         return replace(self, adapts=False)
 
     def fit_column(self, column: Columns, start: FittedPrior | None) -> tuple[FittedPrior, float]:
-        """Fit the only column, with the mode at zero; return the prior and its certificate."""
         problem = _Problem(column, self)
         known = np.empty(0) if start is None else np.unique(self._known(start)[0])
         known = known[known > 0] if self.has_spike else known
@@ -328,7 +326,6 @@ class Unimodal(GridMixture):
 
     @classmethod
     def mirror(cls, parameters: Parameters) -> Parameters:
-        """Parameters of the prior of ``-theta``."""
         ends = {"lower": -parameters["upper"], "upper": -parameters["lower"]}
         return {**super().mirror(parameters), **ends}
 
@@ -397,7 +394,6 @@ class NPMLE(GridMixture):
 
     @classmethod
     def mirror(cls, parameters: Parameters) -> Parameters:
-        """Parameters of the prior of ``-theta``."""
         mirrored = super().mirror(parameters)
         return {key: values[::-1] for key, values in mirrored.items()}
 
@@ -433,7 +429,6 @@ class Deconvolver(NPMLE):
         real("a number from 0 to 1e6", lambda c0: 0 <= c0 <= 1e6).check("c0", self.c0)
 
     def fit_column(self, column: Columns, start: FittedPrior | None) -> tuple[FittedPrior, float]:
-        """Fit the only column."""
         fits = [self._fit_on(grid, column, start) for grid in self._grids(column, start)]
         _, prior = max(fits, key=lambda fit: fit[0])
         return prior, np.nan

@@ -274,11 +274,9 @@ class SpatialPrior(AbstractJointPrior):
         return base.synthesise(drawn.T).T
 
     def rescaled(self, factor: float) -> FittedPrior:
-        """Return the prior of ``factor * theta``, ``factor > 0``."""
         return self if factor == 1 else self._changed(lambda g: g.rescaled(factor), factor)
 
     def mirrored(self) -> FittedPrior:
-        """Return the prior of ``-theta``."""
         return self._changed(lambda g: g.mirrored(), -1.0)
 
     def _changed(self, change: Callable[[FittedPrior], FittedPrior], factor: float) -> SpatialPrior:
@@ -340,7 +338,6 @@ class Spatial(AbstractPriorFamily):
         return SpatialPrior(priors, None if centre is None else np.asarray(centre, dtype=float))
 
     def fit_column(self, column: Columns, start: FittedPrior | None) -> tuple[FittedPrior, float]:
-        """Fit the only column."""
         return self.fit(column, [start]).priors[0], np.nan
 
     def fit(
