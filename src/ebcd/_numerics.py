@@ -55,10 +55,7 @@ def log_mills(t: Array) -> Array:
 
 def log_normal_density(z: Array) -> Array:
     """Log density of the standard normal distribution."""
-    density = z * z
-    density *= -0.5
-    density -= LOG_SQRT_2PI
-    return density
+    return -0.5 * (z * z) - LOG_SQRT_2PI
 
 
 def half_line_moments(t: Array, mills_ratio: Array | None = None) -> tuple[Array, Array]:

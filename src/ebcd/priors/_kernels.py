@@ -194,9 +194,7 @@ class PointMass(AbstractKernel):
     """All mass at ``location``."""
 
     def log_marginal(self, x: Array, s: Array) -> Array:
-        density = num.log_normal_density((x - self.location) / s)
-        density -= np.log(s)
-        return density
+        return num.log_normal_density((x - self.location) / s) - np.log(s)
 
     def moments(self, x: Array, s: Array) -> tuple[Array, Array]:
         mean = np.broadcast_to(self.location, np.broadcast_shapes(x.shape, self.location.shape))
@@ -243,12 +241,9 @@ class Normal(AbstractSlab):
         share = ratio.inner
         rest = rate * rate * share
         mean = share * z
-        first = (rest / share) * mean
-        first *= mean
-        second = (2 * (rest - share)) * first
-        second -= 2 * share * rest
-        first -= share
-        return Details(mean, share + np.zeros_like(mean), first, second)
+        square = (rest / share) * mean * mean
+        second = (2 * (rest - share)) * square - 2 * share * rest
+        return Details(mean, share + np.zeros_like(mean), square - share, second)
 
     @staticmethod
     def mean_slope(z: Array, rate: Array, ratio: Ratio, details: Details) -> Array:
@@ -319,10 +314,7 @@ class Exponential(AbstractHalfLine, AbstractSlab):
     def details(z: Array, rate: Array, ratio: Ratio) -> Details:
         mean, variance = num.half_line_moments(rate - z, ratio.inner)
         first = rate * mean
-        second = rate * rate * variance
-        second -= first
-        first -= 1
-        return Details(mean, variance, first, second)
+        return Details(mean, variance, first - 1, rate * rate * variance - first)
 
     @staticmethod
     def mean_slope(z: Array, rate: Array, ratio: Ratio, details: Details) -> Array:
@@ -384,21 +376,11 @@ class Laplace(AbstractSlab):
             size = np.minimum(size, _STRONG)
         # R1 + R2 is exp((rate - |z|)^2 / 2) times what follows: the normal cdf is twice as fast
         # as the scaled complementary error function
-        near = size - rate
-        odds = near * near
-        odds *= 0.5
-        np.exp(odds, out=odds)
-        special.ndtr(near, out=near)
-        far = -rate - size
-        special.ndtr(far, out=far)
-        tilt = size * (2 * rate)
-        far *= np.exp(tilt, out=tilt)
-        lean = near - far
-        near += far
-        lean /= near
-        odds *= near
-        odds *= num.SQRT_HALF_PI * rate
-        return Ratio(odds, excess, np.copysign(lean, z, out=lean))
+        gap = size - rate
+        near, far = special.ndtr(gap), special.ndtr(-rate - size) * np.exp(size * (2 * rate))
+        both = near + far
+        odds = np.exp(0.5 * (gap * gap)) * both * (num.SQRT_HALF_PI * rate)
+        return Ratio(odds, excess, np.copysign((near - far) / both, z))
 
     @staticmethod
     def _narrow_ratio(z: Array, size: Array, rate: Array) -> Ratio:
@@ -414,23 +396,12 @@ class Laplace(AbstractSlab):
         if rate.max(initial=0.0) > _NARROW:
             return Laplace._narrow_details(z, rate, lean)
         squared = rate * rate
-        mean = rate * lean
-        np.subtract(z, mean, out=mean)
-        inverse = squared / ratio.odds  # rate c
-        variance = lean * lean
-        variance *= -squared
-        variance += 1 + squared
-        variance -= inverse
-        distance = z * lean  # becomes rate E|t|
-        distance *= rate
-        distance += inverse
-        distance -= squared
-        second = np.multiply(mean, mean, out=inverse)
-        second += variance
-        second *= squared
-        second -= distance * (distance + 1)
-        distance -= 1
-        return Details(mean, variance, distance, second)
+        mean = z - rate * lean
+        by_density = squared / ratio.odds  # rate c
+        variance = (1 + squared) - squared * (lean * lean) - by_density
+        distance = rate * (z * lean) + by_density - squared  # rate E|t|
+        second = squared * (mean * mean + variance) - distance * (distance + 1)
+        return Details(mean, variance, distance - 1, second)
 
     @staticmethod
     def mean_slope(z: Array, rate: Array, ratio: Ratio, details: Details) -> Array:
@@ -441,15 +412,8 @@ class Laplace(AbstractSlab):
             share, rest = 0.5 * (1 + lean), 0.5 * (1 - lean)
             slope = share * up_var - rest * down_var + share * rest * (up**2 - down**2)
         else:
-            slope = 2 - details.variance
-            slope *= lean
-            rest = lean * lean
-            np.subtract(1, rest, out=rest)
-            rest *= details.mean
-            rest *= rate
-            slope -= rest
-        slope *= rate
-        return slope
+            slope = lean * (2 - details.variance) - rate * ((1 - lean * lean) * details.mean)
+        return rate * slope
 
     @staticmethod
     def _narrow_details(z: Array, rate: Array, lean: Array) -> Details:

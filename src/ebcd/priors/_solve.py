@@ -129,8 +129,7 @@ def sign_rates(x: Array, s: Array, prior: FittedPrior) -> Array:
             # tails span decades, and their minimum has a kink: interpolate both logarithms
             tails = np.array(standard.tails(binned.nodes, np.ones(binned.nodes.size)))
             below, above = binned.interpolate(np.log(np.maximum(tails, 1e-300))[:, None])
-            smaller = np.minimum(below[0], above[0], out=below[0])
-            return np.asarray(np.exp(np.minimum(smaller, 0.0, out=smaller), out=smaller))
+            return np.asarray(np.exp(np.minimum(np.minimum(below, above)[0], 0.0)))
     return np.minimum(*standard.tails(z, np.broadcast_to(s / unit, x.shape)))
 
 
