@@ -40,18 +40,22 @@ def mills(t: Array) -> Array:
     )
 
 
+def mills_excess(t: Array) -> Array | None:
+    """Logarithm of what `mills` clips away; None if that is nothing."""
+    if t.min(initial=0.0) >= MILLS_LOWER:
+        return None
+    return np.where(t < MILLS_LOWER, 0.5 * (t * t - MILLS_LOWER**2), 0.0)
+
+
 def log_mills(t: Array) -> Array:
     """Logarithm of the Mills ratio for any real ``t``."""
-    excess = np.where(t < MILLS_LOWER, 0.5 * (t * t - MILLS_LOWER**2), 0.0)
-    return np.log(mills(t)) + excess
+    excess = mills_excess(t)
+    return np.log(mills(t)) + (0.0 if excess is None else excess)
 
 
 def log_normal_density(z: Array) -> Array:
     """Log density of the standard normal distribution."""
-    density = z * z
-    density *= -0.5
-    density -= LOG_SQRT_2PI
-    return density
+    return -0.5 * (z * z) - LOG_SQRT_2PI
 
 
 def half_line_moments(t: Array, mills_ratio: Array | None = None) -> tuple[Array, Array]:
@@ -132,20 +136,6 @@ def log_interval_probability(lower: Array, upper: Array, width: Array | None = N
     return result
 
 
-def _tail_piece(a: Array, width: Array) -> tuple[Array, Array, Array]:
-    """Log mass, mean and variance of ``exp(-a y - y^2 / 2)`` on ``[0, width]``, ``a >= 0``."""
-    # cut where the integrand is below all precision, at exp(-40)
-    reach = 80 / (a + np.sqrt(a * a + 80))
-    length = np.minimum(width, reach)
-    y = 0.5 * length[..., None] * (1 + _NODES)
-    density = np.exp(-y * (a[..., None] + 0.5 * y)) * (0.5 * _NODE_WEIGHTS)
-    total = density.sum(axis=-1)
-    mean = (density * y).sum(axis=-1) / total
-    variance = (density * (y - mean[..., None]) ** 2).sum(axis=-1) / total
-    with np.errstate(divide="ignore"):
-        return np.log(total * length), mean, variance
-
-
 def interval_moments(
     lower: ArrayLike,
     upper: ArrayLike,
@@ -170,35 +160,24 @@ def interval_moments(
     variance = np.asarray(1 + (lower * first - upper * last) - mean * mean)
     if cancels.any():
         low, high, wide = (part[cancels] for part in np.broadcast_arrays(lower, upper, width))
-        near, far = np.maximum(low, -high), np.maximum(-low, high)
-        centre, variance[cancels] = _far_moments(near, far, wide)
+        near = np.maximum(low, -high)
+        distance, variance[cancels] = _far_moments(near, wide)
+        centre = near + distance
         mean[cancels] = np.where(low + high < 0, -centre, centre)
     return mean, variance
 
 
-def _far_moments(near: Array, far: Array, width: Array) -> tuple[Array, Array]:
-    """Moments in intervals that lie in, or lean towards, the right tail."""
+def _far_moments(near: Array, width: Array) -> tuple[Array, Array]:
+    """Mean, as a distance from `near`, and variance, in intervals far out or short about zero."""
     mean, variance = half_line_moments(near)
-    mean += near
-    ends = 0.5 * width * (near + far) < 40  # or the density at the end is below all precision
-    mean[ends], variance[ends] = _quadrature_moments(near[ends], far[ends], width[ends])
-    return mean, variance
-
-
-def _quadrature_moments(near: Array, far: Array, width: Array) -> tuple[Array, Array]:
-    """Moments in such intervals, in one or two pieces on either side of zero."""
-    straddles = near < 0
-    start = np.maximum(near, 0.0)
-    log_right, right, right_var = _tail_piece(start, np.where(straddles, far, width))
-    right = right + start
-    log_left, left, left_var = _tail_piece(np.zeros_like(near), np.where(straddles, -near, 0.0))
-    odds = np.where(straddles, log_right - np.where(straddles, log_left, 0.0), np.inf)
-    share = special.expit(odds)
-    left = -left
-    mean = share * right + (1 - share) * left
-    variance = (
-        share * right_var + (1 - share) * left_var + share * (1 - share) * (right - left) ** 2
-    )
+    ends = width * (near + 0.5 * width) < 40  # or the density at the end is below all precision
+    near, width = near[ends, None], width[ends, None]
+    y = 0.5 * width * (1 + _NODES)
+    density = np.exp(-y * (near + 0.5 * y)) * _NODE_WEIGHTS
+    density /= density.sum(axis=-1, keepdims=True)
+    inside = (density * y).sum(axis=-1)
+    mean[ends] = inside
+    variance[ends] = (density * (y - inside[:, None]) ** 2).sum(axis=-1)
     return mean, variance
 
 

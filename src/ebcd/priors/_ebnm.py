@@ -25,7 +25,7 @@ from ebcd.priors._family import AbstractPriorFamily, Fits, as_prior
 from ebcd.priors._fitted import FittedPrior
 from ebcd.priors._horseshoe import search
 from ebcd.priors._intervals import posterior_interval
-from ebcd.priors._solve import sign_rates, solve_columns
+from ebcd.priors._solve import Prior, sign_rates, solve_columns
 from ebcd.priors._validation import as_noise, as_vector, check_ratio
 
 if TYPE_CHECKING:
@@ -265,13 +265,7 @@ def _common(s: Array) -> Array:
     return s[0] if s.ndim and (s == s[0]).all() else s
 
 
-def _solve(
-    x: Array,
-    s: Array,
-    prior: AbstractPriorFamily | FittedPrior,
-    mode: float | None,
-    start: FittedPrior | None,
-) -> Fits:
+def _solve(x: Array, s: Array, prior: Prior, mode: float | None, start: FittedPrior | None) -> Fits:
     if mode is None and isinstance(prior, AbstractPriorFamily):
         mode = _estimate_mode(x, s, prior, start)
     mode = mode or 0.0
@@ -310,7 +304,7 @@ def _estimate_mode(
     return search(profile, modes, values)[0]
 
 
-def _as_mode(mode: float | str, prior: AbstractPriorFamily | FittedPrior) -> float | None:
+def _as_mode(mode: float | str, prior: Prior) -> float | None:
     """Return the mode, which the family must support; None stands for an estimated one."""
     value = None if isinstance(mode, str) else float(mode)
     if value == 0.0:
@@ -322,9 +316,7 @@ def _as_mode(mode: float | str, prior: AbstractPriorFamily | FittedPrior) -> flo
     return value
 
 
-def _as_start(
-    start: FittedPrior | EBNMResult | None, prior: AbstractPriorFamily | FittedPrior
-) -> FittedPrior | None:
+def _as_start(start: FittedPrior | EBNMResult | None, prior: Prior) -> FittedPrior | None:
     if start is None:
         return None
     if isinstance(start, EBNMResult):

@@ -24,6 +24,7 @@ from ebcd._parameters import (
 from ebcd.priors._fitted import FittedPrior, MixturePrior
 
 Parameters = dict[str, Any]
+NEGLIGIBLE = 1e-6  # nats, far below the differences between likelihoods that matter
 # Where |x| / s is larger, the null's log-likelihood is so low that the sum loses digits.
 _CANCELS_FROM = 1e3
 

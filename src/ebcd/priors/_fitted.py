@@ -325,10 +325,7 @@ class MixturePrior(FittedPrior):
 
     def spike_probability(self, x: ArrayLike, s: ArrayLike = 1.0) -> Array:
         x, s = self.observed(x, s)
-        mode = self.parameters.get("mode", 0.0)
-        spike = np.concatenate(
-            [isinstance(kernel, PointMass) & (kernel.location == mode) for kernel in self.kernels]
-        )
+        spike = self._atoms_at(self.parameters.get("mode", 0.0))
         standard, unit = self._standard(s)
         return standard.blockwise(
             lambda x, s: standard.shares(x, s)[spike].sum(axis=0), x / unit, s / unit
@@ -346,7 +343,7 @@ class MixturePrior(FittedPrior):
         if inside.any():
             result[inside] = prior._unit_penalty(flat[inside], lower, upper)
         for end in {lower, upper}:
-            mass = sum(float(weights[place == end].sum()) for place, weights in prior._atoms())
+            mass = float(prior.weights[prior._atoms_at(end)].sum())
             if mass > 0:  # approached as x runs to infinity, where only this atom counts
                 result[flat == end] = -np.log(mass)
         return result.reshape(values.shape)
@@ -448,12 +445,11 @@ class MixturePrior(FittedPrior):
         blocks = [function(x[part], s if s.size == 1 else s[part]) for part in parts]
         return np.concatenate(blocks, axis=-1)
 
-    def _atoms(self) -> list[tuple[Array, Array]]:
-        return [
-            (kernel.location, self.weights[part])
-            for kernel, part in self.parts()
-            if isinstance(kernel, PointMass)
-        ]
+    def _atoms_at(self, place: float) -> np.ndarray:
+        """Mark the components that have all their mass at a place."""
+        return np.concatenate(
+            [isinstance(kernel, PointMass) & (kernel.location == place) for kernel in self.kernels]
+        )
 
     def _hull(self) -> tuple[float, float]:
         """Convex hull of the support."""
@@ -566,12 +562,10 @@ class AbstractJointPrior(FittedPrior):
         return self.evaluated(*self._observations(x, s)).value
 
     def posterior_moments(self, x: Array, s: Array) -> tuple[Array, Array]:
-        """Posterior mean and variance of checked arrays."""
         found = self.evaluated(x, s)
         return found.mean, found.variance
 
     def posterior(self, x: ArrayLike, s: ArrayLike = 1.0) -> Posterior:
-        """Posterior mean, sd and local false sign rate of every entry."""
         x, s = self._observations(x, s)
         mean, variance = self.posterior_moments(x, s)
         return Posterior(mean, np.sqrt(variance), np.minimum(*self.tails(x, s)))

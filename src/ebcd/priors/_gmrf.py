@@ -39,8 +39,6 @@ class _Settings:
     # Of tau times the largest eigenvalue of L, and of delta, in units of the noise.
     # Neighbours that differ by 1e-5 of the noise are equal; more is lost to rounding of P.
     largest: float = 1e10
-    # Times 1 / |x|^2, which no delta is below: a smaller tau makes no difference.
-    smallest: float = 1e-6
     # kappa at cold starts, of the largest eigenvalue: from waves across any graph to independence
     kappas: tuple[float, ...] = (1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0)
     # and which share of the squares of x is signal: in noise, too, there is a faint best one
@@ -48,6 +46,7 @@ class _Settings:
 
 
 SETTINGS = _Settings()
+_HALF_THE_DIGITS = float(np.sqrt(np.finfo(float).eps))
 
 
 class _Observed(NamedTuple):
@@ -94,7 +93,8 @@ class _Observed(NamedTuple):
                 key=lambda at: self.solved(*at)[0].value,
             )
         first = np.log(start) + np.log([top, 1.0])
-        low = np.minimum(first, np.log(SETTINGS.smallest / (1 + squares)))
+        # no delta is below 1 / |x|^2, and far below that a smaller tau makes no difference
+        low = np.minimum(first, np.log(_HALF_THE_DIGITS / (1 + squares)))
         high = np.maximum(first, np.log(SETTINGS.largest))
 
         def minus(logs: Array) -> tuple[float, Array]:
@@ -103,7 +103,7 @@ class _Observed(NamedTuple):
 
         bounds = list(zip(low, high, strict=True))
         logs, worst, _ = optimize.fmin_l_bfgs_b(minus, first, bounds=bounds, factr=0.0)
-        if -worst <= nothing[0] + np.sqrt(np.finfo(float).eps):  # nats: more than rounding
+        if -worst <= nothing[0] + _HALF_THE_DIGITS:  # nats: more than rounding
             return nothing
         return -float(worst), float(np.exp(logs[0])) / top, float(np.exp(logs[1]))
 
@@ -159,7 +159,6 @@ class GMRFPrior(AbstractJointPrior):
         )
 
     def tails(self, x: Array, s: Array) -> tuple[Array, Array]:
-        """Posterior probabilities of ``theta <= 0`` and of ``theta >= 0``."""
         if self.scale == 0:
             return np.ones(x.shape), np.ones(x.shape)
         mean, variance = self.posterior_moments(x, s)
@@ -171,7 +170,6 @@ class GMRFPrior(AbstractJointPrior):
         return np.full(self._observations(x, s)[0].shape, float(self.scale == 0))
 
     def interval(self, x: Array, s: Array, probability: float) -> tuple[Array, Array]:
-        """Return both ends of the equal-tailed credible interval of every entry."""
         mean, variance = self.posterior_moments(x, s)
         width = special.ndtri(0.5 + 0.5 * probability) * np.sqrt(variance)
         return mean - width, mean + width
@@ -202,7 +200,6 @@ class GMRFPrior(AbstractJointPrior):
         return unit * (drawn + at.back(left))
 
     def rescaled(self, factor: float) -> FittedPrior:
-        """Return the prior of ``factor * theta``, ``factor > 0``."""
         return self if factor == 1 else GMRFPrior(self.graph, factor * self.scale, self.kappa)
 
     def mirrored(self) -> FittedPrior:
@@ -286,7 +283,6 @@ class GMRF(AbstractPriorFamily):
         return GMRFPrior(graph, scale, kappa)
 
     def fit_column(self, column: Columns, start: FittedPrior | None) -> tuple[FittedPrior, float]:
-        """Fit the only column."""
         graphs, warm = self.graphs, None
         if isinstance(start, GMRFPrior) and start.scale:
             same = [graph for graph in graphs if graph == start.graph]

@@ -72,13 +72,11 @@ class Horseshoe(AbstractPriorFamily):
         return MixturePrior(cls, kept, _LAMBDA_WEIGHTS, [parts], words, prior_sd=np.inf)
 
     def fit_column(self, column: Columns, start: FittedPrior | None) -> tuple[FittedPrior, float]:
-        """Fit the only column, with the mode at zero."""
         return self.fit(column, [start]).priors[0], np.nan
 
     def fit(
         self, columns: Columns, starts: Sequence[FittedPrior | None], unit: float = 1.0
     ) -> Fits:
-        """Fit every column, with the mode at zero."""
         scale, ratio = np.zeros((2, columns.n_columns))
         mean, variance = np.zeros((2, columns.n_columns, columns.x.shape[1]))
         for k, (column, start) in enumerate(zip(columns.each(), starts, strict=True)):

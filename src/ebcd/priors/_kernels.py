@@ -25,12 +25,12 @@ from ebcd._numerics import Array
 
 # Noise over the size of a kernel at which its posterior is the prior to the last digit.
 OVERWHELMING = 10 / math.sqrt(np.finfo(float).eps)
-# Noise over the scale of a Laplace kernel from which its short formulas would cancel; and beyond
-# half of 709 / _STRONG they would overflow.
-_NARROW = 11.0
 # |z| up to which exp(z^2 / 2) stays in range, and beyond which the far side is nothing.
-_STRONG = 30.0
+_STRONG = -num.MILLS_LOWER
 LARGEST_EXPONENT = 0.5 * _STRONG**2
+# Noise over the scale of a Laplace kernel from which its short formulas would overflow; soon after
+# they would cancel, too.
+_NARROW = 0.5 * math.log(np.finfo(float).max) / _STRONG
 
 
 @dataclass(frozen=True, eq=False)
@@ -180,14 +180,6 @@ def _from(location: float) -> str:
     return f"{location:.4g} + " if location else ""
 
 
-def _mills(gap: Array) -> tuple[Array, Array | None]:
-    """Mills ratio, clipped from below, and the logarithm of what that takes away."""
-    excess = None
-    if gap.min(initial=0.0) < num.MILLS_LOWER:
-        excess = np.where(gap < num.MILLS_LOWER, 0.5 * (gap * gap - num.MILLS_LOWER**2), 0.0)
-    return num.mills(gap), excess
-
-
 def _log_marginal(ratio: Ratio, z: Array, rate: Array) -> Array:
     """Log marginal of an exponential slab from a `ratio` whose Mills ratios were clipped."""
     fall = -0.5 * z * z
@@ -202,9 +194,7 @@ class PointMass(AbstractKernel):
     """All mass at ``location``."""
 
     def log_marginal(self, x: Array, s: Array) -> Array:
-        density = num.log_normal_density((x - self.location) / s)
-        density -= np.log(s)
-        return density
+        return num.log_normal_density((x - self.location) / s) - np.log(s)
 
     def moments(self, x: Array, s: Array) -> tuple[Array, Array]:
         mean = np.broadcast_to(self.location, np.broadcast_shapes(x.shape, self.location.shape))
@@ -251,12 +241,9 @@ class Normal(AbstractSlab):
         share = ratio.inner
         rest = rate * rate * share
         mean = share * z
-        first = (rest / share) * mean
-        first *= mean
-        second = (2 * (rest - share)) * first
-        second -= 2 * share * rest
-        first -= share
-        return Details(mean, share + np.zeros_like(mean), first, second)
+        square = (rest / share) * mean * mean
+        second = (2 * (rest - share)) * square - 2 * share * rest
+        return Details(mean, share + np.zeros_like(mean), square - share, second)
 
     @staticmethod
     def mean_slope(z: Array, rate: Array, ratio: Ratio, details: Details) -> Array:
@@ -319,17 +306,15 @@ class Exponential(AbstractHalfLine, AbstractSlab):
 
     @staticmethod
     def ratio(z: Array, rate: Array) -> Ratio:
-        mills, excess = _mills(rate - z)
-        return Ratio(rate * mills, excess, mills)
+        gap = rate - z
+        mills = num.mills(gap)
+        return Ratio(rate * mills, num.mills_excess(gap), mills)
 
     @staticmethod
     def details(z: Array, rate: Array, ratio: Ratio) -> Details:
         mean, variance = num.half_line_moments(rate - z, ratio.inner)
         first = rate * mean
-        second = rate * rate * variance
-        second -= first
-        first -= 1
-        return Details(mean, variance, first, second)
+        return Details(mean, variance, first - 1, rate * rate * variance - first)
 
     @staticmethod
     def mean_slope(z: Array, rate: Array, ratio: Ratio, details: Details) -> Array:
@@ -391,28 +376,19 @@ class Laplace(AbstractSlab):
             size = np.minimum(size, _STRONG)
         # R1 + R2 is exp((rate - |z|)^2 / 2) times what follows: the normal cdf is twice as fast
         # as the scaled complementary error function
-        near = size - rate
-        odds = near * near
-        odds *= 0.5
-        np.exp(odds, out=odds)
-        special.ndtr(near, out=near)
-        far = -rate - size
-        special.ndtr(far, out=far)
-        tilt = size * (2 * rate)
-        far *= np.exp(tilt, out=tilt)
-        lean = near - far
-        near += far
-        lean /= near
-        odds *= near
-        odds *= num.SQRT_HALF_PI * rate
-        return Ratio(odds, excess, np.copysign(lean, z, out=lean))
+        gap = size - rate
+        near, far = special.ndtr(gap), special.ndtr(-rate - size) * np.exp(size * (2 * rate))
+        both = near + far
+        odds = np.exp(0.5 * (gap * gap)) * both * (num.SQRT_HALF_PI * rate)
+        return Ratio(odds, excess, np.copysign((near - far) / both, z))
 
     @staticmethod
     def _narrow_ratio(z: Array, size: Array, rate: Array) -> Ratio:
-        near, excess = _mills(rate - size)
-        far = num.mills(rate + size)
+        gap = rate - size
+        near, far = num.mills(gap), num.mills(rate + size)
         total = near + far
-        return Ratio(0.5 * rate * total, excess, np.copysign((near - far) / total, z))
+        lean = np.copysign((near - far) / total, z)
+        return Ratio(0.5 * rate * total, num.mills_excess(gap), lean)
 
     @staticmethod
     def details(z: Array, rate: Array, ratio: Ratio) -> Details:
@@ -420,23 +396,12 @@ class Laplace(AbstractSlab):
         if rate.max(initial=0.0) > _NARROW:
             return Laplace._narrow_details(z, rate, lean)
         squared = rate * rate
-        mean = rate * lean
-        np.subtract(z, mean, out=mean)
-        inverse = squared / ratio.odds  # rate c
-        variance = lean * lean
-        variance *= -squared
-        variance += 1 + squared
-        variance -= inverse
-        distance = z * lean  # becomes rate E|t|
-        distance *= rate
-        distance += inverse
-        distance -= squared
-        second = np.multiply(mean, mean, out=inverse)
-        second += variance
-        second *= squared
-        second -= distance * (distance + 1)
-        distance -= 1
-        return Details(mean, variance, distance, second)
+        mean = z - rate * lean
+        by_density = squared / ratio.odds  # rate c
+        variance = (1 + squared) - squared * (lean * lean) - by_density
+        distance = rate * (z * lean) + by_density - squared  # rate E|t|
+        second = squared * (mean * mean + variance) - distance * (distance + 1)
+        return Details(mean, variance, distance - 1, second)
 
     @staticmethod
     def mean_slope(z: Array, rate: Array, ratio: Ratio, details: Details) -> Array:
@@ -447,15 +412,8 @@ class Laplace(AbstractSlab):
             share, rest = 0.5 * (1 + lean), 0.5 * (1 - lean)
             slope = share * up_var - rest * down_var + share * rest * (up**2 - down**2)
         else:
-            slope = 2 - details.variance
-            slope *= lean
-            rest = lean * lean
-            np.subtract(1, rest, out=rest)
-            rest *= details.mean
-            rest *= rate
-            slope -= rest
-        slope *= rate
-        return slope
+            slope = lean * (2 - details.variance) - rate * ((1 - lean * lean) * details.mean)
+        return rate * slope
 
     @staticmethod
     def _narrow_details(z: Array, rate: Array, lean: Array) -> Details:

@@ -1,7 +1,8 @@
 """Nonparametric families: mixtures over a grid of scales or locations.
 
 The grid adapts: after the weights have been found, the spaces beside components that carry weight
-are halved and the weights found anew, until that gains nothing.
+are halved and the weights found anew, until that gains nothing. In a search spaces are twice as
+wide, as marginals change on the scale of the noise.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from ebcd._numerics import Array
 from ebcd._parameters import FLAG, integer, real
 from ebcd.priors import _kernels as kernels
 from ebcd.priors._family import (
+    NEGLIGIBLE,
     AbstractPriorFamily,
     Columns,
     Parameters,
@@ -30,7 +32,7 @@ from ebcd.priors._fitted import CELLS, FittedPrior, MixturePrior
 from ebcd.priors._kernels import AbstractKernel
 from ebcd.priors._two_group import SHORTEST
 from ebcd.priors._validation import as_grid, as_weights, check_ratio
-from ebcd.priors._weights import GOAL, WeightFit, fit_weights
+from ebcd.priors._weights import WeightFit, fit_weights
 
 
 @dataclass(frozen=True)
@@ -40,12 +42,7 @@ class _Settings:
     # how well the place of a component can be known, cost less than 1e-4 nats; five times
     # wider ones make the likelihood of an estimated mode jump.
     finest: float = 0.02
-    scale_ratio: float = 2**0.5  # of neighbours on a grid of scales
     location_gap: float = 0.3  # in units of the noise
-    # How much coarser grids are in a search, as marginals change on the scale of the noise; and
-    # how much finer one that does not adapt.
-    coarser: float = 2.0
-    rough: float = 1e-6  # certificate there, in nats: far below the gains that are compared
 
 
 SETTINGS = _Settings()
@@ -84,7 +81,6 @@ class GridMixture(AbstractPriorFamily):
         return points, np.zeros(points.shape, dtype=np.intp)
 
     def in_units(self, unit: float) -> Self:
-        """Return the same family for data divided by `unit`."""
         if self.grid is None:
             return self
         grid = np.asarray(self.grid)
@@ -96,7 +92,6 @@ class GridMixture(AbstractPriorFamily):
         return replace(self, adapts=False)
 
     def fit_column(self, column: Columns, start: FittedPrior | None) -> tuple[FittedPrior, float]:
-        """Fit the only column, with the mode at zero; return the prior and its certificate."""
         problem = _Problem(column, self)
         known = np.empty(0) if start is None else np.unique(self._known(start)[0])
         known = known[known > 0] if self.has_spike else known
@@ -146,11 +141,11 @@ class _Problem:
         rows = np.concatenate([self._rows, *map(self._log_marginal, parts)])
         order = np.lexsort((points, kinds))  # neighbours are adjacent, so that maxima can be seen
         self.points, self.kinds, self._rows = points[order], kinds[order], rows[order]
-        counts, goal, weights = self._column.weights[0], GOAL, weights[order]
+        counts, weights, goal = self._column.weights[0], weights[order], 0.0
         if start is not None:
             known, kinds = self._family._known(start)
             match = (self.points[:, None] == known) & (self.kinds[:, None] == kinds)
-            weights, goal = match @ start.parameters["weights"], SETTINGS.rough / counts.sum()
+            weights, goal = match @ start.parameters["weights"], NEGLIGIBLE
         self._fit = fit_weights(self._rows, counts, weights if weights.any() else None, goal)
         return self._fit
 
@@ -176,7 +171,7 @@ def _scale_grid(column: Columns, fine: bool) -> Array:
     """Geometric grid from a fraction of the noise to beyond the data."""
     bottom = SHORTEST * float(column.s.min())
     top = max(2 * float(column.largest.max()), 20 * bottom)
-    step = math.log(SETTINGS.scale_ratio) * (1.0 if fine else SETTINGS.coarser)
+    step = math.log(2.0) * (0.5 if fine else 1.0)
     size = math.ceil(math.log(top / bottom) / step) + 1
     return bottom * (top / bottom) ** np.linspace(0, 1, min(size, _most_points(column)))
 
@@ -331,7 +326,6 @@ class Unimodal(GridMixture):
 
     @classmethod
     def mirror(cls, parameters: Parameters) -> Parameters:
-        """Parameters of the prior of ``-theta``."""
         ends = {"lower": -parameters["upper"], "upper": -parameters["lower"]}
         return {**super().mirror(parameters), **ends}
 
@@ -387,7 +381,7 @@ class NPMLE(GridMixture):
         return [kernels.PointMass(grid)]
 
     def _default_grid(self, column: Columns) -> Array:
-        gap = SETTINGS.location_gap * (1.0 if self.adapts else SETTINGS.coarser)
+        gap = SETTINGS.location_gap * (1.0 if self.adapts else 2.0)
         return _location_grid(column, _most_points(column), gap)
 
     @classmethod
@@ -400,7 +394,6 @@ class NPMLE(GridMixture):
 
     @classmethod
     def mirror(cls, parameters: Parameters) -> Parameters:
-        """Parameters of the prior of ``-theta``."""
         mirrored = super().mirror(parameters)
         return {key: values[::-1] for key, values in mirrored.items()}
 
@@ -436,7 +429,6 @@ class Deconvolver(NPMLE):
         real("a number from 0 to 1e6", lambda c0: 0 <= c0 <= 1e6).check("c0", self.c0)
 
     def fit_column(self, column: Columns, start: FittedPrior | None) -> tuple[FittedPrior, float]:
-        """Fit the only column."""
         fits = [self._fit_on(grid, column, start) for grid in self._grids(column, start)]
         _, prior = max(fits, key=lambda fit: fit[0])
         return prior, np.nan
@@ -453,7 +445,7 @@ class Deconvolver(NPMLE):
         """
         if self.grid is not None:
             return [np.asarray(self.grid)]
-        gap = SETTINGS.location_gap / (SETTINGS.coarser if self.adapts else 1.0)
+        gap = SETTINGS.location_gap * (0.5 if self.adapts else 1.0)
         grid = _location_grid(column, SETTINGS.most_points // 2, gap)
         known = np.asarray([] if start is None else start.parameters["locations"])
         if known.size < 2:  # a single place is no curve
@@ -472,7 +464,7 @@ class Deconvolver(NPMLE):
         if start is not None and np.array_equal(start.parameters["locations"], grid):
             # the columns of the basis are orthogonal, with mean square one
             alpha = basis.T @ _log(start.parameters["weights"]) / grid.size
-        goal = GOAL if self.adapts else SETTINGS.rough
+        goal = 0.0 if self.adapts else NEGLIGIBLE
         alpha, value = _maximise(log_likelihood, column.weights[0], basis, self.c0, alpha, goal)
         return value, self.build(weights=_exponential_family(basis @ alpha), locations=grid)
 
@@ -519,7 +511,7 @@ def _maximise(
     logarithms of the weights ``g`` are ``sum_i W_i - n g``, and a difference of covariances of the
     columns of the basis, under ``W`` and under ``g``. Where it curves upwards the step goes as far
     as that curvature says; it is halved until it climbs, and is the last, taken without a look, if
-    it promises less than `goal`.
+    it promises less than `goal`, or than is lost to rounding.
     """
     top = log_likelihood.max(axis=0)
     log_likelihood -= top
@@ -548,7 +540,7 @@ def _maximise(
         hessian.flat[:: alpha.size + 1] -= c0 / size
         curvature, axes = np.linalg.eigh(hessian)
         step = axes @ ((slope @ axes) / np.maximum(np.abs(curvature), 1e-9 * total))
-        if slope @ step < goal:
+        if slope @ step < max(goal, np.finfo(float).eps * total):
             alpha = alpha + step
             break
     return alpha, float(value + counts @ top)

@@ -64,13 +64,11 @@ class _TwoGroups(AbstractPriorFamily):
         return self.build(scale=scale, **({"weight": weight} if self.has_spike else {}))
 
     def fit_column(self, column: Columns, start: FittedPrior | None) -> tuple[FittedPrior, float]:
-        """Fit the only column, with the mode at zero."""
         return self.fit(column, [start]).priors[0], np.nan
 
     def fit(
         self, columns: Columns, starts: Sequence[FittedPrior | None], unit: float = 1.0
     ) -> Fits:
-        """Fit every column, with the mode at zero, all of them together."""
         begin, [length] = None, self.lengths
         if any(starts):  # one without a length is searched as if cold
             found = [{length: 0.0} if start is None else start.parameters for start in starts]

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ebcd._numerics import Array, chunks, typical
-from ebcd.priors._family import PRIORS, AbstractPriorFamily, Columns, Fits, evaluate
+from ebcd.priors._family import NEGLIGIBLE, PRIORS, AbstractPriorFamily, Columns, Fits, evaluate
 from ebcd.priors._fitted import FittedPrior
 
 Prior = AbstractPriorFamily | FittedPrior
@@ -27,9 +27,7 @@ class _Settings:
     # Binning pays from so many on: at 100,000 entries fits take a fifth of the time, with mixtures
     # on a grid at 3,000 a third.
     entries_per_node: int = 4
-    # Entries whose log marginals are checked against the grid, and how well they must agree.
-    checked: int = 50
-    agreement: float = 1e-6
+    checked: int = 50  # entries whose log marginals are compared with those on the grid
     # Points per unit of noise: the error is about 2e-3 (width of features * density)^-6.
     density: int = 40
     # z = bend sinh(u / bend): an even grid up to about `bend`, geometric beyond, where only kernels
@@ -46,22 +44,10 @@ def solve_columns(
     priors: Sequence[Prior],
     starts: Sequence[FittedPrior | None] | None = None,
 ) -> Fits:
-    """Solve k independent normal-means problems of n entries each.
+    """Solve k independent normal-means problems of n entries each, the rows of `x`.
 
-    Parameters
-    ----------
-    x : array, k x n
-        Observations, one problem a row.
-    s : array, 0-d or of length n
-        Noise standard deviations, the same for all problems; finite.
-    priors : sequence of families or fitted priors
-        One for each problem. Fitted priors are kept fixed.
-    starts : sequence of fitted priors or None, optional
-        Where to start, of the same families.
-
-    Returns
-    -------
-    Fits
+    The noise `s`, 0-d or of length n, is finite and the same for all problems. Fitted priors are
+    kept fixed. Fits of families begin at starts, of the same families, that are not None.
     """
     s = np.asarray(s, dtype=np.float64)
     unit = float(s) if s.ndim == 0 else typical(s)
@@ -143,8 +129,7 @@ def sign_rates(x: Array, s: Array, prior: FittedPrior) -> Array:
             # tails span decades, and their minimum has a kink: interpolate both logarithms
             tails = np.array(standard.tails(binned.nodes, np.ones(binned.nodes.size)))
             below, above = binned.interpolate(np.log(np.maximum(tails, 1e-300))[:, None])
-            smaller = np.minimum(below[0], above[0], out=below[0])
-            return np.asarray(np.exp(np.minimum(smaller, 0.0, out=smaller), out=smaller))
+            return np.asarray(np.exp(np.minimum(np.minimum(below, above)[0], 0.0)))
     return np.minimum(*standard.tails(z, np.broadcast_to(s / unit, x.shape)))
 
 
@@ -171,7 +156,7 @@ def _representable(priors: list[FittedPrior], columns: Columns, binned: Binned) 
         places = np.concatenate([nodes.ravel(), some])
         values = prior.log_marginal(places, np.ones(places.size))
         table, exact = values[: nodes.size].reshape(nodes.shape), values[nodes.size :]
-        if np.abs((weights * table).sum(axis=1) - exact).max() > SETTINGS.agreement:
+        if np.abs((weights * table).sum(axis=1) - exact).max() > NEGLIGIBLE:
             return False
     return True
 

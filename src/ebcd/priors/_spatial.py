@@ -38,7 +38,15 @@ from scipy import special
 
 from ebcd._numerics import Array
 from ebcd._parameters import N_DRAWS, as_generator, unknown_name
-from ebcd.priors._family import PRIORS, AbstractPriorFamily, Columns, Fits, make_family, register
+from ebcd.priors._family import (
+    NEGLIGIBLE,
+    PRIORS,
+    AbstractPriorFamily,
+    Columns,
+    Fits,
+    make_family,
+    register,
+)
 from ebcd.priors._fitted import AbstractJointPrior, Evaluated, FittedPrior
 from ebcd.priors._graphs import waves
 from ebcd.priors._solve import Prior, solve_columns
@@ -52,7 +60,6 @@ class _Settings:
     shifts: int = 16  # more change the error by a few per cent
     rounds: int = 30  # of (3), at most, for a cold start and for a prior that is kept
     warm_rounds: int = 2  # of a warm start, which is as a rule followed by others
-    gain: float = 1e-6  # nats: a round that gains less is the last
     draws: int = 400  # for signs and intervals: a rate of 0.05 has a standard error of 0.011
 
 
@@ -169,7 +176,7 @@ def _climbed(
         found = _denoised(y, noise, priors, starts)
         own = found.variance * (s / noise) ** 2
         found = replace(found, value=found.value + constant, variance=own)
-        if found.value < before + SETTINGS.gain:
+        if found.value < before + NEGLIGIBLE:
             break
         before, starts, centre = found.value, found.priors, found.mean
     return found
@@ -267,11 +274,9 @@ class SpatialPrior(AbstractJointPrior):
         return base.synthesise(drawn.T).T
 
     def rescaled(self, factor: float) -> FittedPrior:
-        """Return the prior of ``factor * theta``, ``factor > 0``."""
         return self if factor == 1 else self._changed(lambda g: g.rescaled(factor), factor)
 
     def mirrored(self) -> FittedPrior:
-        """Return the prior of ``-theta``."""
         return self._changed(lambda g: g.mirrored(), -1.0)
 
     def _changed(self, change: Callable[[FittedPrior], FittedPrior], factor: float) -> SpatialPrior:
@@ -333,7 +338,6 @@ class Spatial(AbstractPriorFamily):
         return SpatialPrior(priors, None if centre is None else np.asarray(centre, dtype=float))
 
     def fit_column(self, column: Columns, start: FittedPrior | None) -> tuple[FittedPrior, float]:
-        """Fit the only column."""
         return self.fit(column, [start]).priors[0], np.nan
 
     def fit(

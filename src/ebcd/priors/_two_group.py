@@ -37,8 +37,6 @@ SHORTEST = 0.1  # scale over the smallest noise at which grids of scales begin
 @dataclass(frozen=True)
 class _Settings:
     radius: float = 1.5  # of a step in the log scale; twice that in the log weight
-    tolerance: float = 1e-12  # gain in nats that is not worth a long step
-    narrowest: float = 1e-4  # slab over noise: indistinguishable from the spike
     smallest_slab: float = 1e-6  # entries in the slab: fewer are no slab
     # A warm start is trusted if it lacks only a small share of its optimum, itself not small.
     trusted_gain: float = 0.02
@@ -46,6 +44,8 @@ class _Settings:
 
 
 SETTINGS = _Settings()
+# Slab over noise that cannot be told from the spike: marginals change by half of their digits.
+_NARROWEST = float(np.finfo(float).eps) ** 0.25
 
 
 class Evaluation(NamedTuple):
@@ -236,7 +236,7 @@ def _climb(
     """Climb to a local maximum, all columns in step; return it and what was gained."""
     c, eps = columns.n_columns, np.finfo(float).eps
     lowest_weight = np.log(SETTINGS.smallest_slab / columns.totals)
-    lowest = math.log(SETTINGS.narrowest * float(columns.s.min()))
+    lowest = math.log(_NARROWEST * float(columns.s.min()))
     highest = np.log(columns.largest + 1e-3) + 3.0
 
     def evaluated(rows: np.ndarray, log_weight: Array, log_scale: Array) -> _State:
@@ -262,8 +262,8 @@ def _climb(
         far = _length(w, to_w, to_b - b)
         # Newton's method converges quadratically: the error after this step is below sqrt(eps)
         last = (far < eps**0.25) & (reach == SETTINGS.radius)
-        # shorter ones drown in rounding
-        moves = (far > math.sqrt(eps)) & (last | (gain > SETTINGS.tolerance))
+        # shorter ones, and longer ones that gain less, drown in rounding
+        moves = (far > math.sqrt(eps)) & (last | (gain > eps * columns.totals[rows]))
         if not moves.all():
             rows, last = rows[moves], last[moves]
             to_w, to_b, far, reach = (part[moves] for part in (to_w, to_b, far, reach))
@@ -394,7 +394,7 @@ def _cold(slab: Slab, columns: Columns, has_spike: bool) -> _State:
 
 def _warm(slab: Slab, columns: Columns, has_spike: bool, weight: Array, scale: Array) -> _State:
     """Climb from given parameters; search anew where they turn out to be far from the optimum."""
-    usable = (weight > 0) & (scale > SETTINGS.narrowest * float(columns.s.min()))
+    usable = (weight > 0) & (scale > _NARROWEST * float(columns.s.min()))
     if not usable.any():
         return _cold(slab, columns, has_spike)
     log_weight = np.log(np.where(usable, weight, 0.5))

@@ -40,17 +40,7 @@ FILTERS = {
 class Basis:
     """An orthonormal wavelet basis of vectors of length p.
 
-    Parameters
-    ----------
-    name : str
-        A key of `FILTERS`.
-    p : int
-        Length of the vectors.
-
-    Attributes
-    ----------
-    levels : list of slice
-        Where the coefficients of each level are, the finest details first, averages last.
+    `levels` says where the coefficients of each level are, the finest details first, averages last.
     """
 
     def __init__(self, name: str, p: int) -> None:

@@ -21,10 +21,9 @@ from scipy.linalg import lapack
 
 from ebcd._numerics import Array
 
-GOAL = 1e-14  # certificate per observation at which to stop
+_EPS = float(np.finfo(float).eps)
 # Scaled likelihood: products of smaller ones are denormal, which is slow.
 _NOTHING = math.sqrt(np.finfo(float).tiny)
-_NEARLY = 1e-7  # below which what is left to gain drowns in rounding of the value
 
 
 class WeightFit(NamedTuple):
@@ -39,12 +38,12 @@ def fit_weights(
     log_likelihood: Array,
     counts: Array | None = None,
     start: Array | None = None,
-    goal: float = GOAL,
+    goal: float = 0.0,
 ) -> WeightFit:
     """Maximise (1), from given weights if there are any; the result is never worse.
 
     Rows of the log-likelihood are components, columns observations, which occur as often as
-    `counts` says. The certificate per observation at which to stop is `goal`.
+    `counts` says. It may stop once no more than `goal` is missing, in nats.
     """
     top = log_likelihood.max(axis=0)
     rows = log_likelihood - top
@@ -62,13 +61,13 @@ def fit_weights(
     for _ in range(300):  # tens are enough
         derivative = rows @ (counts / density)
         certificate = float(derivative.max() / total - 1)
-        if certificate <= goal:
+        if certificate <= max(goal / total, _EPS):
             break
         support = np.flatnonzero((weights > 0) | _promising(derivative, total))
         direction = -weights
         ratio = rows[support] / density
         direction[support] += _quadratic_step(ratio, counts, derivative[support], total)
-        if certificate < _NEARLY:
+        if certificate < math.sqrt(_EPS):  # what is left to gain drowns in rounding of the value
             new = np.maximum(weights + direction, 0.0)
             new /= new.sum()
             new_density = new @ rows
