@@ -343,7 +343,7 @@ class MixturePrior(FittedPrior):
         if inside.any():
             result[inside] = prior._unit_penalty(flat[inside], lower, upper)
         for end in {lower, upper}:
-            mass = float(prior.weights[prior._atoms_at(end)].sum())
+            mass = sum(weight for place, weight in prior.atoms() if place == end)
             if mass > 0:  # approached as x runs to infinity, where only this atom counts
                 result[flat == end] = -np.log(mass)
         return result.reshape(values.shape)
@@ -444,6 +444,15 @@ class MixturePrior(FittedPrior):
         parts = num.chunks(x.size, size)
         blocks = [function(x[part], s if s.size == 1 else s[part]) for part in parts]
         return np.concatenate(blocks, axis=-1)
+
+    def atoms(self) -> list[tuple[float, float]]:
+        """Return places and probabilities of the point masses."""
+        return [
+            (float(place), float(weight))
+            for kernel, part in self.parts()
+            if isinstance(kernel, PointMass)
+            for place, weight in zip(kernel.location, self.weights[part], strict=True)
+        ]
 
     def _atoms_at(self, place: float) -> np.ndarray:
         """Mark the components that have all their mass at a place."""

@@ -203,11 +203,10 @@ def _curve(prior: Any, error: float, end: float) -> Curve:
     if prior.proper:
         width = np.full_like(estimate, end / 60)
         density = np.exp(prior.log_marginal(estimate, width))
-        for places, weights in prior._atoms():
-            for place, weight in zip(places, weights, strict=True):
-                density -= weight * np.exp(norm.logpdf(estimate, place, width))
-                if weight > 0 and abs(place) <= end:
-                    atoms.append([float(place), float(weight)])
+        for place, weight in prior.atoms():
+            density -= weight * np.exp(norm.logpdf(estimate, place, width))
+            if weight > 0 and abs(place) <= end:
+                atoms.append([place, weight])
         density = np.maximum(density, 0.0)
     return Curve(prior.describe(), estimate, prior.shrink(estimate, error), density, atoms)
 
