@@ -28,6 +28,7 @@ class AbstractCovariance(ABC):
     n_samples: int  # rows that the covariance was computed from
     n_features: int
     unit: float  # length in the units of the (scaled) data that is 1 here
+    rounding: float = float(np.finfo(np.float64).eps)  # relative error of products
 
     @abstractmethod
     def matmul(self, v: Array) -> Array:
@@ -187,11 +188,12 @@ class DataCovariance(AbstractCovariance):
                 f"X is in single precision, and the size of its entries, {self.unit:.2g}, is near "
                 "the end of its range; convert X to double precision, or change its units"
             )
+        self.rounding = float(np.finfo(self._rows.dtype).eps)
         self._diagonal = variances / self.unit / self.unit
         # one scale for all features is applied to the scores, which are fewer
         self._common = bool((self._scale == self._scale[0]).all())
         # so far that products of data that are not centred would lose a quarter of the digits
-        lost = np.finfo(self._rows.dtype).eps ** 0.25
+        lost = self.rounding**0.25
         self._far = bool((np.abs(self._mean) * lost > self._scale).any())
 
     def matmul(self, v: Array) -> Array:

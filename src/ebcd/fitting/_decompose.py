@@ -297,7 +297,8 @@ def _model(problem: Problem, directions: Array | None = None) -> tuple[Model, bo
         else:
             leading = values
         if directions is not None and not exact:
-            factor = grown(factor, directions, covariance.matmul(directions.T).T)[0]
+            product = covariance.matmul(directions.T).T
+            factor = grown(factor, directions, product, covariance.rounding)[0]
     shrinker = shrinker_for(problem.priors, covariance.n_features)
     return Model(factor, covariance.diagonal(), noise, shrinker, leading), exact
 

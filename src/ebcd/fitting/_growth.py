@@ -26,7 +26,7 @@ import numpy as np
 from ebcd._numerics import Array
 from ebcd.data import AbstractCovariance
 from ebcd.fitting._climb import Climbed
-from ebcd.fitting._rotation import NEGLIGIBLE, orthonormal_rows
+from ebcd.fitting._rotation import orthonormal_rows
 from ebcd.fitting._states import Model
 
 
@@ -35,6 +35,7 @@ class GrowthSettings:
     """How a factor grows."""
 
     most: int = 300  # rows
+    roundings: float = 100.0  # of a product: what is less may be nothing else
     magnified: float = 1e6  # error in R, about 1e-11 at first, from which on it would matter
     inner_tol: float = 0.3  # of the tolerance: where a climb within the factor stops,
     inner_gain: float = 0.003  # or of what the plain iteration gained
@@ -64,11 +65,13 @@ def climb_growing(
         directions = states.shrunk.mean[0] * states.precision[0]
         if not directions.any():
             return Climbed(states, True, max_iter - left), model
+        sizes = np.linalg.norm(directions, axis=1, keepdims=True)
+        units = directions / np.where(sizes > 0, sizes, 1.0)
         # what is new of them, as the factor is exact for those before
-        along = directions @ basis.T
-        news = directions - along @ basis
+        along = units @ basis.T
+        news = units - along @ basis
         image = np.ascontiguousarray(covariance.matmul(news.T).T)
-        product = image + (along @ (basis @ model.factor.T)) @ model.factor
+        product = sizes * (image + (along @ (basis @ model.factor.T)) @ model.factor)
         before, last = states, reached
         states = route.iterated(model, states, directions, product)
         reached = float(states.value[0])
@@ -78,12 +81,12 @@ def climb_growing(
             break
         if gain < tol or reached - last < tol:  # the factor is exact but for rounding
             return Climbed(states, True, max_iter - left), model
-        factor, times = grown(model.factor, news, image)
+        factor, times = grown(model.factor, news, image, covariance.rounding)
         magnified *= times
         basis = np.vstack([basis, orthonormal_rows(news)])
         if magnified > SETTINGS.magnified or len(factor) > SETTINGS.most:
-            factor, magnified = grown(first, directions, product)
-            basis = orthonormal_rows(directions)
+            factor, magnified = grown(first, directions, product, covariance.rounding)
+            basis = orthonormal_rows(units)
         model = replace(model, factor=factor)
         left -= 1
         inner = max(SETTINGS.inner_tol * tol, SETTINGS.inner_gain * gain)
@@ -92,19 +95,21 @@ def climb_growing(
     return Climbed(states, False, max_iter - left, ended), model
 
 
-def grown(factor: Array, directions: Array, product: Array) -> tuple[Array, float]:
+def grown(factor: Array, directions: Array, product: Array, rounding: float) -> tuple[Array, float]:
     """Return a factor that is exact for further directions (rows), whose products are known.
 
     Beside it, how many times larger errors of the old factor may be in the new one.
     """
+    sizes = np.linalg.norm(directions, axis=1, keepdims=True)
+    directions, product = (part / np.where(sizes > 0, sizes, 1.0) for part in (directions, product))
     error = product - (directions @ factor.T) @ factor
     inner = directions @ error.T
     values, vectors = np.linalg.eigh(0.5 * (inner + inner.T))
-    new = values > NEGLIGIBLE * np.vdot(directions, directions) * np.vdot(factor, factor)
+    new = values > SETTINGS.roundings * rounding * np.vdot(factor, factor)
     if not new.any():
         return factor, 1.0
     weights = (vectors[:, new] / np.sqrt(values[new])).T
     rows = weights @ error
     along = weights @ directions
-    norms = [np.linalg.norm(part @ part.T, 2) for part in (along, rows)]
-    return np.vstack([factor, rows]), float(max(norms[0] * norms[1], 1.0))
+    norms = [float(np.linalg.norm(part @ part.T, 2)) for part in (along, rows)]
+    return np.vstack([factor, rows]), max(norms[0] * norms[1], 1.0)
