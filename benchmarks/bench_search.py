@@ -11,6 +11,8 @@ Run from the root of the project, with ``PYTHONPATH`` naming the ``src`` of the 
 ``python -m benchmarks.bench_search check``
     Compare default fits with the best known ELBOs, and see whether the ELBO depends on the signs
     or the order of the columns. ``--update-best`` raises best known values that were exceeded.
+``python -m benchmarks.bench_search many``
+    Compare default fits of 8 to 50 components with those that start from varimax and the truth.
 ``python -m benchmarks.bench_search table``
     Fit reference data and many kinds of input; ``--compare`` prints differences from the stored
     table in ELBO, loadings and time, ``--store`` writes a new one.
@@ -64,6 +66,15 @@ SETS = {
     "fresh": (21, 60, (8, 12, 20, 30, 50, 80, 120, 200, 300), (20, 50, 100, 200, 500)),
     "large": (22, 30, (500, 1000), (50, 200, 500)),
 }
+# n, p, k and the share of loadings that are not zero, for fits of many components
+MANY = (
+    (100, 300, 8, 0.1),
+    (300, 300, 12, 0.1),
+    (300, 400, 20, 0.1),
+    (1000, 400, 30, 0.2),
+    (1000, 1000, 20, 0.1),
+    (2000, 5000, 50, 0.02),
+)
 STRENGTHS = (1.5, 3.0, 8.0, 30.0)  # ||l||^2 in units of what PCA can just detect
 
 
@@ -170,6 +181,25 @@ def write_best(known: dict[str, dict[str, float]]) -> None:
     """Write what is known, one line a problem."""
     lines = (f"{json.dumps(name)}: {json.dumps(known[name])}" for name in sorted(known))
     BEST.write_text("{\n" + ",\n".join(lines) + "\n}\n")
+
+
+def check_many(options: argparse.Namespace) -> None:
+    """Compare default fits of many components with those from varimax and from the truth."""
+    print(f"{'n':>5} {'p':>5} {'k':>3}  nats above the truth: auto, varimax; seconds (means)")
+    for n, p, k, share in MANY:
+        found = []
+        for seed in range(options.draws):
+            rng = np.random.default_rng([23, seed])
+            L = 2 * rng.laplace(size=(p, k)) * (rng.random((p, k)) < share)
+            X = rng.normal(size=(n, k)) @ L.T + rng.normal(size=(n, p))
+            begin = time.process_time()
+            auto = elbo(X, k)
+            seconds = time.process_time() - begin
+            truth = elbo(X, k, start=L)
+            found.append((auto - truth, elbo(X, k, start="varimax") - truth, seconds))
+        auto, varimax, seconds = np.mean(found, axis=0)
+        least = min(row[0] for row in found)
+        print(f"{n:5} {p:5} {k:3}  {auto:+.0f} (least {least:+.0f}), {varimax:+.0f}; {seconds:.2f}")
 
 
 class Outcome(NamedTuple):
@@ -464,6 +494,9 @@ def main() -> None:
             command.add_argument("--update-best", action="store_true")
             command.add_argument("--store-before", action="store_true", help="to compare with")
             command.add_argument("--no-symmetry", action="store_true")
+    command = commands.add_parser("many")
+    command.set_defaults(run=check_many)
+    command.add_argument("--draws", type=int, default=5)
     command = commands.add_parser("table")
     command.set_defaults(run=table)
     given = os.environ.get("EBCD_SECTORS")

@@ -179,8 +179,8 @@ class Decomposition(Transformer, ABC):
 
     def _check_parameters(self) -> None:
         """Check the parameters, as far as that is possible without data."""
-        known = self.get_params(deep=False).items()  # a subclass of a user may have others
-        check_parameters({k: v for k, v in known if k in self._declared}, self._declared)
+        declared = self._declared  # a subclass of a user may have others
+        check_parameters({k: v for k, v in vars(self).items() if k in declared}, declared)
 
     def _given_start(self, unit: Array) -> Array:
         """Return the loadings given as ``start`` in units of the features, a row per component."""

@@ -84,7 +84,9 @@ def climb(
     apart = model.factor.ndim == 3
     places, at_rest = np.arange(len(states)), list[Any]()
     radii = np.full(len(states), settings.radius)
-    gains = np.full(len(states), settings.settled)  # of the last steps that did not fall
+    # of the last steps that did not fall; states with slopes come from a climb that was settled
+    first = settings.settled if states.shrunk.slopes is None else 0.0
+    gains = np.full(len(states), first)
     resting = list[States]()
     iteration, best = -1, -np.inf
     for iteration in range(max_iter):

@@ -31,7 +31,7 @@ from ebcd.fitting._scores import (
     with_unit_scores,
 )
 from ebcd.fitting._search import SETTINGS as SEARCH
-from ebcd.fitting._search import look_around, principal_coordinates, search
+from ebcd.fitting._search import annealed, look_around, principal_coordinates, search
 from ebcd.fitting._shrinkers import (
     AbstractShrinker,
     NormalMeansShrinker,
@@ -339,8 +339,8 @@ def _searched(problem: Problem, model: Model, rng: np.random.Generator) -> State
     if p < 2 * SIZES.features or not exchangeable:
         return searched(model)
     if k > SIZES.components and problem.scores is None:
-        begin = _principal(model, k, rotated=True)
-        found = climb(model, begin, monitor, tol=tol, max_iter=most).states
+        begin = next(annealed(model, _principal(model, k, rotated=True).coordinates[0], monitor))
+        found = climb(model, model.start(begin), monitor, tol=tol, max_iter=most).states
         return found
     principal = principal_coordinates(model, k) @ model.factor
     by_size = np.argsort(-(principal**2).sum(axis=0), kind="stable")

@@ -10,6 +10,7 @@ the pair that hands the overlap over leads from one to the other.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -32,12 +33,15 @@ class SearchSettings:
     most: int = 48
     angles: int = 2  # of two components, beside varimax
     tiny: int = 8  # dimensions of data that random directions of two components cover
+    crowded: int = 6  # components: with more there are many poor optima, and varimax is annealed,
+    fewer: tuple[float, ...] = (64.0, 8.0)  # as if there were so many times fewer samples
     one_sided: int = 8  # more starts, with random loadings on the side of their priors
     zeros: float = 0.5  # share of zeros among those loadings
     screened: int = 2  # times as many starts take one iteration if each costs much: the best go on
     tol: float = 0.01  # nats an iteration, or a round: where starts are compared,
     tol_ratio: float = 10.0  # or so many times the tolerance of the fit, if that is more
     max_iter: int = 60  # of a round
+    rough_tol: float = 10.0  # nats an iteration with fewer samples: enough to see which way it goes
     patient_up_to: int = 1_000  # entries of a state: small ones are all followed to the end, since
     given_up: float = 2.0  # giving up those behind by so many nats misses a few best optima
     rounds: int = 4  # of mirrored optima,
@@ -66,13 +70,35 @@ def search(
             starts = np.concatenate([starts, [*turned, principal]])
         states = model.start(starts)
     else:
-        states = model.start(_starts(model, k, rng))
+        starts = _starts(model, k, rng)
+        if k > SETTINGS.crowded and isinstance(model.shrinker, SpikeSlabShrinker):
+            starts = np.concatenate([starts, *annealed(model, starts[1], callback)])
+        states = model.start(starts)
         if model.shrinker.light_tails:  # one iteration says which of them lead high
             order = np.argsort(-states.value, kind="stable")
             states = states.take(order[: _n_starts(model, k)])
     best = look_around(model, states, tol, callback)
     # of several parents only a few pairs were tried; with one sign, others lead on, too
     return look_around(model, best, tol, callback) if _one_sign(model) else best
+
+
+def annealed(model: Model, start: Array, callback: Callback) -> Iterator[Array]:
+    """Yield where a start (k x r) climbs to as if there were fewer samples, then a few more.
+
+    With many samples a small rotation takes loadings across many times their noise, and there are
+    as many poor optima. Where there is more noise, most of them do not exist.
+    """
+    states = None
+    for times in SETTINGS.fewer:
+        noise = type(model.noise)(model.noise.n_samples / times, model.noise.variances)
+        rough = replace(model, noise=noise)
+        if states is None:
+            states = rough.start(start[None])
+        else:
+            states = rough.at(states.coordinates, states.precision, states.shrunk.priors)
+        found = climb(rough, states, callback, tol=SETTINGS.rough_tol, max_iter=SETTINGS.max_iter)
+        states = found.states
+        yield states.coordinates
 
 
 def _starts(model: Model, k: int, rng: np.random.Generator) -> Array:
