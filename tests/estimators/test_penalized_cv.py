@@ -270,10 +270,9 @@ class TestBadInput:
 
     def test_rows_are_needed(self):
         X = draw()
-        message = "cross-validation needs the rows of the data"
-        with pytest.raises(ValueError, match=message):
+        with pytest.raises(TypeError, match="to a covariance: it holds out rows; choose alpha"):
             PenalizedPCACV(2).fit_covariance(np.cov(X.T), 60)
-        with pytest.raises(ValueError, match=message):
+        with pytest.raises(TypeError, match="cannot be fitted to a Gram"):
             PenalizedPCACV(2).fit(Gram().update(X))
-        with pytest.raises(ValueError, match=message):
+        with pytest.raises(TypeError, match="cannot be fitted to a compact matrix"):
             PenalizedPCACV(2, center=False).fit(np.linalg.qr(X, mode="r"), n_samples=60)

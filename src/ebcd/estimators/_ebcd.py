@@ -207,10 +207,6 @@ class EBCD(Readable):
         return replace(super()._reading(monitor), gather=partial(gather, monitor))
 
     def _fit_data(self, data: Input, monitor: Monitor) -> Self:
-        if data.observed is not None and (empty := list(data.observed.empty)):
-            first = ", ".join(map(str, empty[:5])) + (", ..." if len(empty) > 5 else "")
-            rows = "row has" if len(empty) == 1 else "rows have"
-            warn_user(f"left out: {len(empty)} {rows} only missing entries ({first})")
         checkpoint = monitor.checkpoint
         if checkpoint is None:
             return self._fit_monitored(data, monitor, {})

@@ -108,7 +108,7 @@ class PenalizedPCACV(PenalizedDecomposition):
         "warm_path": FLAG,
         "n_jobs": N_JOBS,
     }
-    _needs_rows = True
+    _needs_rows = "it holds out rows; choose alpha yourself and use PenalizedPCA"
 
     n_components: int
     _: KW_ONLY
@@ -126,14 +126,9 @@ class PenalizedPCACV(PenalizedDecomposition):
     verbose: int = 0
 
     def _fit_data(self, data: Input, monitor: Monitor) -> Self:
-        penalty, X = as_penalty(self.penalty), data.matrix
-        if X is None or data.covariance.n_samples != X.shape[0]:
-            raise ValueError(
-                "cross-validation needs the rows of the data, not their covariance, a Gram, a Dask "
-                "collection or a compact matrix; choose alpha yourself and use PenalizedPCA"
-            )
+        penalty = as_penalty(self.penalty)
         self.alphas_ = self._grid(penalty, data)
-        self.cv_errors_ = self._errors(X, penalty)
+        self.cv_errors_ = self._errors(data.matrix, penalty)
         self.mean_cv_error_ = self.cv_errors_.mean(axis=1)
         best = int(self.mean_cv_error_.argmin())
         self.alpha_ = float(self.alphas_[best])
