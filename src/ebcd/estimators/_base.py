@@ -138,7 +138,9 @@ class Decomposition(Transformer, ABC):
             self._set_names(X.feature_names, data.covariance.n_features)
         else:
             data.rows.check_columns(self, reset=True)
-        return self._fit_input(data, monitor)
+        self._check_input(data)
+        with threads_for(data.covariance):
+            return self._fit_data(data, monitor)
 
     def fit_covariance(self, S: Any, n_samples: int) -> Self:
         """Fit to a covariance matrix.
@@ -163,21 +165,22 @@ class Decomposition(Transformer, ABC):
         matrix = check_covariance(S)
         self._set_names(getattr(S, "columns", None), len(matrix))
         COUNT.check("n_samples", n_samples)
-        return self._fit_input(from_covariance(matrix, int(n_samples), self.scale), monitor)
+        data = from_covariance(matrix, int(n_samples), self.scale)
+        self._check_input(data)
+        with threads_for(data.covariance):
+            return self._fit_data(data, monitor)
 
     def _refuse(self, stand_in: str) -> None:
         if stand_in and self._needs_rows:
             name = type(self).__name__
             raise TypeError(f"{name} cannot be fitted to {stand_in}: {self._needs_rows}")
 
-    def _fit_input(self, data: Input, monitor: Monitor) -> Self:
+    def _check_input(self, data: Input) -> None:
         check_n_components(self.n_components, data.covariance.n_samples, data.covariance.n_features)
         if data.observed is not None and (empty := list(data.observed.empty)):
             first = ", ".join(map(str, empty[:5])) + (", ..." if len(empty) > 5 else "")
             rows = "row has" if len(empty) == 1 else "rows have"
             warn_user(f"left out: {len(empty)} {rows} only missing entries ({first})")
-        with threads_for(data.covariance):
-            return self._fit_data(data, monitor)
 
     def __repr__(self, N_CHAR_MAX: int = 700) -> str:
         with np.printoptions(threshold=8, edgeitems=1, precision=3):  # a start may be large

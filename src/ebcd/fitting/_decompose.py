@@ -25,7 +25,6 @@ from ebcd.fitting._scores import (
     UncorrelatedScores,
     point_of,
     settle,
-    settle_apart,
     upwards,
     with_solved_priors,
     with_unit_scores,
@@ -232,14 +231,13 @@ def decompose_near(problems: Sequence[Problem], begins: Sequence[Begin]) -> Iter
     coordinates, precision, priors = (np.concatenate(part) for part in parts)
     joined = stack.at(coordinates, precision, priors)
     options: Any = {"tol": problem.tol, "max_iter": problem.max_iter}
-    settled: Any
     if problem.scores is None:
         settled, converged, *_ = climb(stack, joined, lambda _: False, **options)
-        rests = np.full(len(settled), converged)
     else:
-        settled, rests = settle_apart(stack, problem.scores, point_of(joined), **options)
+        given = stack, problem.scores, point_of(joined), lambda _: False
+        settled, converged, *_ = settle(*given, **options)
     states = _with_exact_priors(stack, settled, problem.priors)
-    missed = rests & (states.value - settled.value >= SIZES.worth_climbing)
+    missed = converged & (states.value - settled.value >= SIZES.worth_climbing)
     for i, (problem, model, _, _) in enumerate(starts):
         if missed[i]:  # stepwise priors have missed something
             before = settled.take(slice(i, i + 1))
@@ -247,7 +245,7 @@ def decompose_near(problems: Sequence[Problem], begins: Sequence[Begin]) -> Iter
             yield finished(problem, model, True, before, None)
         else:
             state = _state_of(states.take(slice(i, i + 1)), problem.priors)
-            yield Fit(state, [state.value], 1, bool(rests[i]), None, problem.priors)
+            yield Fit(state, [state.value], 1, converged, None, problem.priors)
 
 
 def _near(problem: Problem, begin: Begin) -> tuple[Problem, Model, bool, tuple[Array, Array, Any]]:

@@ -553,49 +553,30 @@ def settle(
     """Iterate until each gains less than `tol`, `patience` times in a row; the best first.
 
     `least` is the value of the objective that the points have reached. It ends where none can be
-    hoped to reach the `goal`.
+    hoped to reach the `goal`. Fits to different data, whose model has a factor for each, stay apart
+    and in their order; nothing is spent on those at rest while the slowest go on.
     """
+    apart = model.factor.ndim == 3
     going = _Going(model, scores, start, least)
+    found, places = going.states, np.arange(len(start.loadings))
     stops, converged, n_iter = callback(going.states), False, 1
     while n_iter < max_iter and not (stops or converged):
         gain = np.maximum(going.advance(tol), 0.0)
         stops, n_iter = callback(going.states), n_iter + 1
-        converged = bool((going.quiet >= patience).all())
-        if n_iter > 2:
-            value = going.states.value
+        leaves, value = going.quiet >= patience, going.states.value
+        converged = bool(leaves.all())
+        if apart:
+            found.fill(places, going.states)
+            places = places[~leaves]
+        elif n_iter > 2:
             stops = stops or bool((goal - value > SETTINGS.hope * gain).all())
-            if len(value) > 1:
-                lost = value.max() - value > ClimbSettings.hope * gain
-                lost |= _repeats(going.states)
-                if lost.any():
-                    going.keep(~lost)
+            leaves = _behind(going.states, gain)
+        if (apart or n_iter > 2) and leaves.any() and not converged:
+            going.keep(~leaves)
+    if apart:
+        return Climbed(found, converged, n_iter, stops)
     best_first = np.argsort(-going.states.value, kind="stable")
     return Climbed(going.states.take(best_first), converged, n_iter, stops)
-
-
-def settle_apart(
-    model: Model, scores: AbstractScores, start: Point, tol: float, max_iter: int, patience: int = 2
-) -> tuple[ScoredStates, Any]:
-    """Iterate fits to different data until each comes to rest; return whether they did, too.
-
-    The model is a stack, with a factor for each. Those at rest leave, so that nothing is spent on
-    them while the slowest go on.
-    """
-    going = _Going(model, scores, start)
-    found, moving = going.states, np.arange(len(start.loadings))
-    for _ in range(max_iter - 1):
-        going.advance(tol)
-        moves = going.quiet < patience
-        if moves.all():
-            continue
-        found.fill(moving[~moves], going.states.take(~moves))
-        moving = moving[moves]
-        if not moving.size:
-            break
-        going.keep(moves)
-    else:
-        found.fill(moving, going.states)
-    return found, ~np.isin(np.arange(len(found)), moving)
 
 
 def with_solved_priors(model: Model, states: ScoredStates, fitted: Any) -> ScoredStates:
@@ -613,13 +594,14 @@ def with_solved_priors(model: Model, states: ScoredStates, fitted: Any) -> Score
     return found
 
 
-def _repeats(states: ScoredStates) -> Array:
-    """Whether the loadings of each state are those of the best one."""
+def _behind(states: ScoredStates, gain: Array) -> Array:
+    """Whether each state is behind the best one without hope, or has its loadings."""
     best = int(states.value.argmax())
+    hopeless = states.value[best] - states.value > ClimbSettings.hope * gain
     means = states.shrunk.mean
     units = means / np.maximum(np.linalg.norm(means, axis=-1, keepdims=True), 1e-300)
     alike = np.abs(units @ units[best].T).max(axis=-1) > ClimbSettings.same
-    return np.asarray(alike.all(axis=-1) & (np.arange(len(states)) != best))
+    return np.asarray((hopeless | alike.all(axis=-1)) & (np.arange(len(states)) != best))
 
 
 def _next_point(model: Model, scores: AbstractScores, states: ScoredStates, radii: Array) -> Point:
