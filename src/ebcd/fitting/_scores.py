@@ -335,13 +335,11 @@ def shrink_given(
     """
     second, n = _second(moments), model.noise.n_samples
     own = _own(moments)
-    unit = np.eye(second.shape[1])
-    others = second - (own * unit if second.ndim == 3 else own[:, None] * unit[:, :, None])
     noise = np.sqrt(1 / (n * start.precision[:, None] * own))
     if one_by_one:
-        x, shrunk = _shrink_one_by_one(model, rotated, others, own, noise, start)
+        x, shrunk = _shrink_one_by_one(model, rotated, second, own, noise, start)
     else:
-        x = (rotated - _times(others, start.loadings)) / own
+        x = start.loadings + (rotated - _times(second, start.loadings)) / own
         shrunk = model.shrinker.shrink(x, noise, start.priors)
     mean = shrunk.mean
     residual = ((_times(second, mean) - 2 * rotated) * mean + own * shrunk.variance).sum(axis=1)
@@ -352,13 +350,13 @@ def shrink_given(
 
 
 def _shrink_one_by_one(
-    model: Model, b: Array, others: Array, own: Array, noise: Array, start: Point
+    model: Model, b: Array, second: Array, own: Array, noise: Array, start: Point
 ) -> tuple[Array, Shrunk]:
     """Shrink each component given those before it, as they are now."""
     loadings, x, parts = start.loadings.copy(), np.empty_like(b), []
     for k in range(b.shape[1]):
         at = slice(k, k + 1)
-        x[:, at] = (b[:, at] - _times(others[:, at], loadings)) / own[:, at]
+        x[:, at] = loadings[:, at] + (b[:, at] - _times(second[:, at], loadings)) / own[:, at]
         part = model.shrinker.only(at).shrink(x[:, at], noise[:, at], start.priors[:, at])
         loadings[:, at] = part.mean
         parts.append(part)
@@ -594,14 +592,14 @@ def with_solved_priors(model: Model, states: ScoredStates, fitted: Any) -> Score
     return found
 
 
-def _behind(states: ScoredStates, gain: Array) -> Array:
+def _behind(states: ScoredStates, gain: Array) -> Any:
     """Whether each state is behind the best one without hope, or has its loadings."""
     best = int(states.value.argmax())
     hopeless = states.value[best] - states.value > ClimbSettings.hope * gain
     means = states.shrunk.mean
     units = means / np.maximum(np.linalg.norm(means, axis=-1, keepdims=True), 1e-300)
     alike = np.abs(units @ units[best].T).max(axis=-1) > ClimbSettings.same
-    return np.asarray((hopeless | alike.all(axis=-1)) & (np.arange(len(states)) != best))
+    return (hopeless | alike.all(axis=-1)) & (np.arange(len(states)) != best)
 
 
 def _next_point(model: Model, scores: AbstractScores, states: ScoredStates, radii: Array) -> Point:
