@@ -173,10 +173,7 @@ def _principal(model: Model, k: int, rotated: bool) -> States:
     """Start from the principal components, as they are or rotated by varimax."""
     coordinates = principal_coordinates(model, k)
     if rotated:
-        loadings = coordinates @ model.factor
-        sizes = np.linalg.norm(loadings, axis=1)
-        some = sizes > NEGLIGIBLE * sizes.max()  # mixed with nothing, components would be alike
-        coordinates[some] = varimax(loadings[some]) @ coordinates[some]
+        coordinates = varimax(coordinates @ model.factor) @ coordinates
     return model.start(coordinates[None])
 
 
@@ -328,8 +325,8 @@ def _searched(problem: Problem, model: Model, rng: np.random.Generator) -> State
     exchangeable = all(getattr(prior, "exchangeable", True) for prior in problem.priors)
 
     def searched(model: Model) -> States:
-        found = search(model, k, rng, problem.tol, monitor)
-        return found if problem.scores is None else together([found, _principal(model, k, True)])
+        found, simple = search(model, k, rng, problem.tol, monitor)
+        return found if problem.scores is None else together([found, simple])
 
     tol, most = SIZES.coarse_tol, problem.max_iter
     found: States

@@ -272,12 +272,11 @@ class Point(NamedTuple):
 
     def moved(self, vectors: Array) -> Point:
         """Return the points that vectors stand for; priors that are no numbers stay."""
-        ends = np.cumsum([0 if part.dtype == object else part[0].size for part in self])
-        parts = np.split(vectors, ends[:-1], axis=1)
-        loadings, spread, precision, priors, shift = (
-            old if old.dtype == object else part.reshape(old.shape)
-            for part, old in zip(parts, self, strict=True)
-        )
+        parts, end = list[Array](), 0
+        for old in self:
+            begin, end = end, end + (0 if old.dtype == object else old[0].size)
+            parts.append(old if begin == end else vectors[:, begin:end].reshape(old.shape))
+        loadings, spread, precision, priors, shift = parts
         spread, precision = np.exp(spread), np.exp(precision)
         if priors.dtype != object:
             priors = np.minimum(priors, [0.0, np.inf])  # weights are at most one
