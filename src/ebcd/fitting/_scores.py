@@ -434,6 +434,10 @@ def population(scores: AbstractScores, state: Any, n_samples: Any) -> Any:
     are correlated by chance, ``0 +- 1/sqrt(n)``, of which one of two components takes up all and
     the other nothing, or something in between; on average that is half of the square. Where entries
     are missing see `_missing`.
+
+    Uncertain scores also hold estimates back: they were imputed from the loadings as they are,
+    which shrinkage has made short. So ``x`` of (3) goes only part of the way from there to what the
+    data say, ``K_kk / (C_kk t_j (1/t_j + l_j' E l_j))`` of it, and has to go all of it.
     """
     lengths = scores.lengths(state.mean, state.precision, state.moments)
     mean = lengths[:, None] * state.mean
@@ -446,8 +450,12 @@ def population(scores: AbstractScores, state: Any, n_samples: Any) -> Any:
     known = lengths**2 * np.maximum(np.diagonal(np.linalg.inv(moments)), 1 / least)
     residual = 1 / state.precision + (mean * (error @ mean)).sum(axis=0)
     chance = 0.5 * (mean**2).sum(axis=0)
+    x = lengths[:, None] * state.b
+    if scores.uncertain:
+        further = np.minimum(np.diagonal(state.moments.second) / least, SETTINGS.furthest)
+        x = mean + further[:, None] * residual * state.precision * (x - mean)
     return state._replace(
-        b=lengths[:, None] * state.b,
+        b=x,
         mean=mean,
         noise=np.sqrt((known[:, None] * residual + chance) / n_samples),
         fitted=[g.rescaled(float(f)) for g, f in zip(state.fitted, lengths, strict=True)],
@@ -459,6 +467,7 @@ class ScoreSettings:
     """How fits with other score models go on."""
 
     hope: float = 100.0  # times the last gain: what was behind a goal by more never reached it
+    furthest: float = 100.0  # as far from loadings to the data, where next to nothing is known
 
 
 SETTINGS = ScoreSettings()
