@@ -77,7 +77,6 @@ LEGAL = {
     "center": FLAGS,
     "scale": FLAGS,
     "block": FLAGS,
-    "warm_path": FLAGS,
     "verbose": FLAGS | {"zero", "huge"},
     "tol": NUMBERS,
     "max_time": (NUMBERS - {"zero"}) | {"none"},

@@ -190,20 +190,16 @@ class TestScores:
 
 
 class TestWhatNeedsAllRows:
-    @pytest.mark.parametrize("estimator", [EBPCA(K), SPC(K, cv=2)])
+    @pytest.mark.parametrize("estimator", [EBPCA(K), EBMF(K), SPC(K, cv=2)])
     def test_scores_do_not(self, estimator):
         X = draw(60)
         model = clone(estimator).fit(X)
         np.testing.assert_allclose(model.transform(cut(X)), model.transform(X), atol=1e-12)
 
-    @pytest.mark.parametrize("estimator", [PenalizedPCACV(K), SPC(K), EBPCA(K)])
+    @pytest.mark.parametrize("estimator", [PenalizedPCACV(K), SPC(K), EBPCA(K), EBMF(K)])
     def test_chunks_are_refused(self, estimator):
         with pytest.raises(ValueError, match="X comes in chunks, but this fit needs all rows"):
             clone(estimator).fit(cut(draw()))
-
-    def test_chunks_are_refused_by_ebmf(self):
-        with pytest.raises(TypeError, match="EBMF cannot be fitted to chunks"):
-            EBMF(K).fit(cut(draw()))
 
     @pytest.mark.parametrize(
         "estimator", [PenalizedPCACV(K, alphas=3, cv=2), SPC(K), EBPCA(K), EBMF(K)]

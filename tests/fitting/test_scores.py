@@ -239,6 +239,24 @@ def test_components_that_vanish_on_the_way(name):
     assert np.isfinite(model.elbo_path_).all()
 
 
+def test_uncertain_scores_do_not_hold_estimates_back():
+    n = p = 200
+    slopes, spreads = [], []
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        truth, z = rng.normal(size=p), rng.normal(size=n)
+        truth *= np.sqrt(3) / np.linalg.norm(truth)
+        z *= np.sqrt(n) / np.linalg.norm(z)  # without chance, which the noise is to include
+        X = np.outer(z, truth) + rng.normal(size=(n, p))
+        model = ebcd.EBCD(1, prior="normal", scores="integrated", center=False).fit(X)
+        observed, noise, back = model._posterior
+        x = observed[0] * back * np.sign(observed[0] @ truth)
+        slopes.append(x @ truth / 3)
+        spreads.append(np.std((x - slopes[-1] * truth) / (noise[0] * back)))
+    assert abs(np.mean(slopes) - 1) < 0.04
+    assert 0.9 < np.mean(spreads) < 1.15
+
+
 def test_uncertainty_where_rounding_leaves_nothing_of_a_component():
     """Second moments less the posterior covariance are zero then, or a little less."""
     loadings = np.array([np.ones(P), np.full(P, 1e-12)])

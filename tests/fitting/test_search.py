@@ -122,7 +122,7 @@ def test_stops_when_told_to():
         calls.append(len(states))
         return True
 
-    found = search(model_of(draw(0)), 3, np.random.default_rng(0), 1e-5, stop)
+    found, _ = search(model_of(draw(0)), 3, np.random.default_rng(0), 1e-5, stop)
     assert len(found) == 1
     assert len(calls) <= 2  # the starts, and the mirrored optima of the best
 

@@ -192,7 +192,9 @@ class TestBadInput:
 
     def test_cross_validation_needs_data(self):
         X = draw()
-        with pytest.raises(ValueError, match=r"needs the data themselves, .* sumabs as a number"):
+        with pytest.raises(
+            TypeError, match=r"to a covariance: .* holds out entries; pass a number"
+        ):
             SPC(2).fit_covariance(X.T @ X / 60, 60)
-        with pytest.raises(ValueError, match="needs the data themselves"):
+        with pytest.raises(TypeError, match="cannot be fitted to a compact matrix"):
             SPC(2, center=False).fit(np.linalg.qr(X)[1], n_samples=60)

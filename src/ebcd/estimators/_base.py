@@ -30,6 +30,7 @@ from ebcd._parameters import (
 from ebcd._warnings import warn_user
 from ebcd.data import (
     AbstractRows,
+    Gram,
     Input,
     Memory,
     PassPrinter,
@@ -105,7 +106,7 @@ class Decomposition(Transformer, ABC):
         "verbose": VERBOSE,
     }
     _takes_holes: ClassVar = False  # whether entries may be missing
-    _needs_rows: bool = False  # whether a covariance of the data will not do
+    _needs_rows: str = ""  # why a stand-in for the data will not do, if so
     _display: AbstractDisplay | None = None  # of progress, in place of what `verbose` prints
 
     def fit(self, X: Any, y: Any = None, n_samples: int | None = None) -> Self:
@@ -129,6 +130,7 @@ class Decomposition(Transformer, ABC):
             The fitted estimator.
         """
         self._check_parameters()  # before time is spent on the data
+        self._refuse(_stand_in(X, n_samples))
         monitor = self._monitor()  # whose clock runs while data are read
         reading = self._reading(monitor)
         data = as_input(X, self.center, self.scale, n_samples=n_samples, reading=reading)
@@ -136,7 +138,7 @@ class Decomposition(Transformer, ABC):
             self._set_names(X.feature_names, data.covariance.n_features)
         else:
             data.rows.check_columns(self, reset=True)
-        check_n_components(self.n_components, data.covariance.n_samples, data.covariance.n_features)
+        self._check_input(data)
         with threads_for(data.covariance):
             return self._fit_data(data, monitor)
 
@@ -158,14 +160,27 @@ class Decomposition(Transformer, ABC):
             from which the means have been subtracted.
         """
         self._check_parameters()
+        self._refuse("a covariance")
         monitor = self._monitor()
         matrix = check_covariance(S)
         self._set_names(getattr(S, "columns", None), len(matrix))
         COUNT.check("n_samples", n_samples)
         data = from_covariance(matrix, int(n_samples), self.scale)
-        check_n_components(self.n_components, data.covariance.n_samples, data.covariance.n_features)
+        self._check_input(data)
         with threads_for(data.covariance):
             return self._fit_data(data, monitor)
+
+    def _refuse(self, stand_in: str) -> None:
+        if stand_in and self._needs_rows:
+            name = type(self).__name__
+            raise TypeError(f"{name} cannot be fitted to {stand_in}: {self._needs_rows}")
+
+    def _check_input(self, data: Input) -> None:
+        check_n_components(self.n_components, data.covariance.n_samples, data.covariance.n_features)
+        if data.observed is not None and (empty := list(data.observed.empty)):
+            first = ", ".join(map(str, empty[:5])) + (", ..." if len(empty) > 5 else "")
+            rows = "row has" if len(empty) == 1 else "rows have"
+            warn_user(f"left out: {len(empty)} {rows} only missing entries ({first})")
 
     def __repr__(self, N_CHAR_MAX: int = 700) -> str:
         with np.printoptions(threshold=8, edgeitems=1, precision=3):  # a start may be large
@@ -198,7 +213,7 @@ class Decomposition(Transformer, ABC):
         known = None if isinstance(self.n_components, str) else int(self.n_components)
         memory = Memory(check_memory(getattr(self, "max_memory", None)), known)
         progress = PassPrinter() if getattr(self, "verbose", 0) else None
-        return Reading(memory, progress, whole=self._needs_rows, holes=self._takes_holes)
+        return Reading(memory, progress, whole=bool(self._needs_rows), holes=self._takes_holes)
 
     def _monitor(self) -> Monitor:
         """Return what follows a fit."""
@@ -206,7 +221,7 @@ class Decomposition(Transformer, ABC):
 
     def _fit_data(self, data: Input, monitor: Monitor) -> Self:
         """Fit to checked input, and be followed by a monitor."""
-        raise NotImplementedError  # pragma: no cover - subclasses have it, or a `fit` of their own
+        raise NotImplementedError  # pragma: no cover - subclasses that can be fitted have it
 
     def transform(self, X: Any) -> Any:
         """Return the scores of data: a linear map, equal to the fitted scores on training data.
@@ -324,8 +339,8 @@ class Decomposition(Transformer, ABC):
     def score_samples(self, X: Any) -> Any:
         """Return the log-likelihood of each sample under the Gaussian that the fit implies.
 
-        If entries are missing (NaN, `ebcd.EBCD` only), it is that of the observed entries. After
-        `fit_covariance`, `X` must be centered, as for `transform`.
+        If entries are missing (NaN; `EBCD` and `EBMF` only), it is that of the observed entries.
+        After `fit_covariance`, `X` must be centered, as for `transform`.
 
         Parameters
         ----------
@@ -413,6 +428,15 @@ class Decomposition(Transformer, ABC):
 def family_of(prior: Prior) -> str:
     """Return the name of the family of a prior."""
     return prior.family if isinstance(prior, FittedPrior) else prior.name
+
+
+def _stand_in(X: Any, n_samples: int | None) -> str:
+    """Say what is given in place of rows in memory, if anything."""
+    if n_samples is not None:
+        return "a compact matrix (n_samples given)"
+    if isinstance(X, Gram):
+        return "a Gram"
+    return "a Dask collection" if is_dask(X) else ""
 
 
 def _mapped(matrix: Array, shift: Array, rows: Any) -> Array:

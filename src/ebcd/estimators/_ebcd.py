@@ -207,10 +207,6 @@ class EBCD(Readable):
         return replace(super()._reading(monitor), gather=partial(gather, monitor))
 
     def _fit_data(self, data: Input, monitor: Monitor) -> Self:
-        if data.observed is not None and (empty := list(data.observed.empty)):
-            first = ", ".join(map(str, empty[:5])) + (", ..." if len(empty) > 5 else "")
-            rows = "row has" if len(empty) == 1 else "rows have"
-            warn_user(f"left out: {len(empty)} {rows} only missing entries ({first})")
         checkpoint = monitor.checkpoint
         if checkpoint is None:
             return self._fit_monitored(data, monitor, {})
@@ -396,8 +392,6 @@ class EBCD(Readable):
         del maps
         self._filling = (fitted.mean * back, fitted.variance * back**2)
         self.n_missing_ = 0 if data.observed is None else int(data.observed.missing.nnz)
-        exact = fit.scores is None and incomplete is None
-        self._sd = np.sqrt(fitted.variance) * back if exact else None
         self._posterior = (state.b, state.noise, back)
         self.components_ = state.mean * back
         for name in ("components_sd_", "lfsr_", "n_signal_"):
@@ -465,8 +459,6 @@ class EBCD(Readable):
     def components_sd_(self) -> Array:
         """Standard deviations of the loadings, computed when they are first looked at."""
         check_is_fitted(self)
-        if self._sd is not None:
-            return np.asarray(self._sd)
         means = [self._normal_means(k) for k in range(self.n_components_)]
         sds = [prior.posterior(x, s).sd * back for prior, x, s, back in means]
         return np.reshape(sds, self.components_.shape)

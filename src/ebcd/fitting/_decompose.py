@@ -25,7 +25,6 @@ from ebcd.fitting._scores import (
     UncorrelatedScores,
     point_of,
     settle,
-    settle_apart,
     upwards,
     with_solved_priors,
     with_unit_scores,
@@ -174,10 +173,7 @@ def _principal(model: Model, k: int, rotated: bool) -> States:
     """Start from the principal components, as they are or rotated by varimax."""
     coordinates = principal_coordinates(model, k)
     if rotated:
-        loadings = coordinates @ model.factor
-        sizes = np.linalg.norm(loadings, axis=1)
-        some = sizes > NEGLIGIBLE * sizes.max()  # mixed with nothing, components would be alike
-        coordinates[some] = varimax(loadings[some]) @ coordinates[some]
+        coordinates = varimax(coordinates @ model.factor) @ coordinates
     return model.start(coordinates[None])
 
 
@@ -232,14 +228,13 @@ def decompose_near(problems: Sequence[Problem], begins: Sequence[Begin]) -> Iter
     coordinates, precision, priors = (np.concatenate(part) for part in parts)
     joined = stack.at(coordinates, precision, priors)
     options: Any = {"tol": problem.tol, "max_iter": problem.max_iter}
-    settled: Any
     if problem.scores is None:
         settled, converged, *_ = climb(stack, joined, lambda _: False, **options)
-        rests = np.full(len(settled), converged)
     else:
-        settled, rests = settle_apart(stack, problem.scores, point_of(joined), **options)
+        given = stack, problem.scores, point_of(joined), lambda _: False
+        settled, converged, *_ = settle(*given, **options)
     states = _with_exact_priors(stack, settled, problem.priors)
-    missed = rests & (states.value - settled.value >= SIZES.worth_climbing)
+    missed = converged & (states.value - settled.value >= SIZES.worth_climbing)
     for i, (problem, model, _, _) in enumerate(starts):
         if missed[i]:  # stepwise priors have missed something
             before = settled.take(slice(i, i + 1))
@@ -247,7 +242,7 @@ def decompose_near(problems: Sequence[Problem], begins: Sequence[Begin]) -> Iter
             yield finished(problem, model, True, before, None)
         else:
             state = _state_of(states.take(slice(i, i + 1)), problem.priors)
-            yield Fit(state, [state.value], 1, bool(rests[i]), None, problem.priors)
+            yield Fit(state, [state.value], 1, converged, None, problem.priors)
 
 
 def _near(problem: Problem, begin: Begin) -> tuple[Problem, Model, bool, tuple[Array, Array, Any]]:
@@ -331,8 +326,8 @@ def _searched(problem: Problem, model: Model, rng: np.random.Generator) -> State
     exchangeable = all(getattr(prior, "exchangeable", True) for prior in problem.priors)
 
     def searched(model: Model) -> States:
-        found = search(model, k, rng, problem.tol, monitor)
-        return found if problem.scores is None else together([found, _principal(model, k, True)])
+        found, simple = search(model, k, rng, problem.tol, monitor)
+        return found if problem.scores is None else together([found, simple])
 
     tol, most = SIZES.coarse_tol, problem.max_iter
     found: States

@@ -324,8 +324,8 @@ class IncompleteRows:
         unknown = (before * (error @ before)).sum(axis=0)
         known = np.maximum(1 - np.diagonal(error), SETTINGS.accuracy)[:, None]
         complete = (1 / precision + unknown) / known
-        x = before + (x - before) * (1 - whole + whole / (complete * precision))
         if estimated:
+            x = before + (x - before) * (1 - whole + whole / (complete * precision))
             noise = np.maximum(noise - complete / n, 0.0)
             residual = max(p - k, 1.0) / p / precision
             if scores is None:

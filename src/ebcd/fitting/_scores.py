@@ -272,12 +272,11 @@ class Point(NamedTuple):
 
     def moved(self, vectors: Array) -> Point:
         """Return the points that vectors stand for; priors that are no numbers stay."""
-        ends = np.cumsum([0 if part.dtype == object else part[0].size for part in self])
-        parts = np.split(vectors, ends[:-1], axis=1)
-        loadings, spread, precision, priors, shift = (
-            old if old.dtype == object else part.reshape(old.shape)
-            for part, old in zip(parts, self, strict=True)
-        )
+        parts, end = list[Array](), 0
+        for old in self:
+            begin, end = end, end + (0 if old.dtype == object else old[0].size)
+            parts.append(old if begin == end else vectors[:, begin:end].reshape(old.shape))
+        loadings, spread, precision, priors, shift = parts
         spread, precision = np.exp(spread), np.exp(precision)
         if priors.dtype != object:
             priors = np.minimum(priors, [0.0, np.inf])  # weights are at most one
@@ -335,13 +334,11 @@ def shrink_given(
     """
     second, n = _second(moments), model.noise.n_samples
     own = _own(moments)
-    unit = np.eye(second.shape[1])
-    others = second - (own * unit if second.ndim == 3 else own[:, None] * unit[:, :, None])
     noise = np.sqrt(1 / (n * start.precision[:, None] * own))
     if one_by_one:
-        x, shrunk = _shrink_one_by_one(model, rotated, others, own, noise, start)
+        x, shrunk = _shrink_one_by_one(model, rotated, second, own, noise, start)
     else:
-        x = (rotated - _times(others, start.loadings)) / own
+        x = start.loadings + (rotated - _times(second, start.loadings)) / own
         shrunk = model.shrinker.shrink(x, noise, start.priors)
     mean = shrunk.mean
     residual = ((_times(second, mean) - 2 * rotated) * mean + own * shrunk.variance).sum(axis=1)
@@ -352,13 +349,13 @@ def shrink_given(
 
 
 def _shrink_one_by_one(
-    model: Model, b: Array, others: Array, own: Array, noise: Array, start: Point
+    model: Model, b: Array, second: Array, own: Array, noise: Array, start: Point
 ) -> tuple[Array, Shrunk]:
     """Shrink each component given those before it, as they are now."""
     loadings, x, parts = start.loadings.copy(), np.empty_like(b), []
     for k in range(b.shape[1]):
         at = slice(k, k + 1)
-        x[:, at] = (b[:, at] - _times(others[:, at], loadings)) / own[:, at]
+        x[:, at] = loadings[:, at] + (b[:, at] - _times(second[:, at], loadings)) / own[:, at]
         part = model.shrinker.only(at).shrink(x[:, at], noise[:, at], start.priors[:, at])
         loadings[:, at] = part.mean
         parts.append(part)
@@ -437,6 +434,10 @@ def population(scores: AbstractScores, state: Any, n_samples: Any) -> Any:
     are correlated by chance, ``0 +- 1/sqrt(n)``, of which one of two components takes up all and
     the other nothing, or something in between; on average that is half of the square. Where entries
     are missing see `_missing`.
+
+    Uncertain scores also hold estimates back: they were imputed from the loadings as they are,
+    which shrinkage has made short. So ``x`` of (3) goes only part of the way from there to what the
+    data say, ``K_kk / (C_kk t_j (1/t_j + l_j' E l_j))`` of it, and has to go all of it.
     """
     lengths = scores.lengths(state.mean, state.precision, state.moments)
     mean = lengths[:, None] * state.mean
@@ -449,8 +450,12 @@ def population(scores: AbstractScores, state: Any, n_samples: Any) -> Any:
     known = lengths**2 * np.maximum(np.diagonal(np.linalg.inv(moments)), 1 / least)
     residual = 1 / state.precision + (mean * (error @ mean)).sum(axis=0)
     chance = 0.5 * (mean**2).sum(axis=0)
+    x = lengths[:, None] * state.b
+    if scores.uncertain:
+        further = np.minimum(np.diagonal(state.moments.second) / least, SETTINGS.furthest)
+        x = mean + further[:, None] * residual * state.precision * (x - mean)
     return state._replace(
-        b=lengths[:, None] * state.b,
+        b=x,
         mean=mean,
         noise=np.sqrt((known[:, None] * residual + chance) / n_samples),
         fitted=[g.rescaled(float(f)) for g, f in zip(state.fitted, lengths, strict=True)],
@@ -462,6 +467,7 @@ class ScoreSettings:
     """How fits with other score models go on."""
 
     hope: float = 100.0  # times the last gain: what was behind a goal by more never reached it
+    furthest: float = 100.0  # as far from loadings to the data, where next to nothing is known
 
 
 SETTINGS = ScoreSettings()
@@ -553,49 +559,30 @@ def settle(
     """Iterate until each gains less than `tol`, `patience` times in a row; the best first.
 
     `least` is the value of the objective that the points have reached. It ends where none can be
-    hoped to reach the `goal`.
+    hoped to reach the `goal`. Fits to different data, whose model has a factor for each, stay apart
+    and in their order; nothing is spent on those at rest while the slowest go on.
     """
+    apart = model.factor.ndim == 3
     going = _Going(model, scores, start, least)
+    found, places = going.states, np.arange(len(start.loadings))
     stops, converged, n_iter = callback(going.states), False, 1
     while n_iter < max_iter and not (stops or converged):
         gain = np.maximum(going.advance(tol), 0.0)
         stops, n_iter = callback(going.states), n_iter + 1
-        converged = bool((going.quiet >= patience).all())
-        if n_iter > 2:
-            value = going.states.value
+        leaves, value = going.quiet >= patience, going.states.value
+        converged = bool(leaves.all())
+        if apart:
+            found.fill(places, going.states)
+            places = places[~leaves]
+        elif n_iter > 2:
             stops = stops or bool((goal - value > SETTINGS.hope * gain).all())
-            if len(value) > 1:
-                lost = value.max() - value > ClimbSettings.hope * gain
-                lost |= _repeats(going.states)
-                if lost.any():
-                    going.keep(~lost)
+            leaves = _behind(going.states, gain)
+        if (apart or n_iter > 2) and leaves.any() and not converged:
+            going.keep(~leaves)
+    if apart:
+        return Climbed(found, converged, n_iter, stops)
     best_first = np.argsort(-going.states.value, kind="stable")
     return Climbed(going.states.take(best_first), converged, n_iter, stops)
-
-
-def settle_apart(
-    model: Model, scores: AbstractScores, start: Point, tol: float, max_iter: int, patience: int = 2
-) -> tuple[ScoredStates, Any]:
-    """Iterate fits to different data until each comes to rest; return whether they did, too.
-
-    The model is a stack, with a factor for each. Those at rest leave, so that nothing is spent on
-    them while the slowest go on.
-    """
-    going = _Going(model, scores, start)
-    found, moving = going.states, np.arange(len(start.loadings))
-    for _ in range(max_iter - 1):
-        going.advance(tol)
-        moves = going.quiet < patience
-        if moves.all():
-            continue
-        found.fill(moving[~moves], going.states.take(~moves))
-        moving = moving[moves]
-        if not moving.size:
-            break
-        going.keep(moves)
-    else:
-        found.fill(moving, going.states)
-    return found, ~np.isin(np.arange(len(found)), moving)
 
 
 def with_solved_priors(model: Model, states: ScoredStates, fitted: Any) -> ScoredStates:
@@ -613,13 +600,14 @@ def with_solved_priors(model: Model, states: ScoredStates, fitted: Any) -> Score
     return found
 
 
-def _repeats(states: ScoredStates) -> Array:
-    """Whether the loadings of each state are those of the best one."""
+def _behind(states: ScoredStates, gain: Array) -> Any:
+    """Whether each state is behind the best one without hope, or has its loadings."""
     best = int(states.value.argmax())
+    hopeless = states.value[best] - states.value > ClimbSettings.hope * gain
     means = states.shrunk.mean
     units = means / np.maximum(np.linalg.norm(means, axis=-1, keepdims=True), 1e-300)
     alike = np.abs(units @ units[best].T).max(axis=-1) > ClimbSettings.same
-    return np.asarray(alike.all(axis=-1) & (np.arange(len(states)) != best))
+    return (hopeless | alike.all(axis=-1)) & (np.arange(len(states)) != best)
 
 
 def _next_point(model: Model, scores: AbstractScores, states: ScoredStates, radii: Array) -> Point:

@@ -56,30 +56,31 @@ SETTINGS = SearchSettings()
 
 def search(
     model: Model, k: int, rng: np.random.Generator, tol: float, callback: Callback
-) -> States:
-    """Return the best state that many starts lead to, roughly converged."""
+) -> tuple[States, States]:
+    """Return the best state that many starts lead to, roughly converged, and varimax, a start."""
     if k > 1 and model.shrinker.stand_in is not None:
         # a search with a cheap family; starts turn to the side of their priors
         cheap = replace(model, shrinker=SpikeSlabShrinker(make_family(model.shrinker.stand_in)))
-        found = search(cheap, k, rng, tol, callback)
-        starts = found.coordinates
+        found, simple = search(cheap, k, rng, tol, callback)
+        starts, simple = found.coordinates, model.start(simple.coordinates)
         if not model.shrinker.sides.any():  # tails may be light, and loadings of even size
             principal = principal_coordinates(model, k)
-            loadings = principal @ model.factor
-            turned = [varimax(loadings, even=even) @ principal for even in (True, False)]
-            starts = np.concatenate([starts, [*turned, principal]])
+            even = varimax(principal @ model.factor, even=True) @ principal
+            starts = np.concatenate([starts, even[None], simple.coordinates, principal[None]])
         states = model.start(starts)
     else:
         starts = _starts(model, k, rng)
         if k > SETTINGS.crowded and isinstance(model.shrinker, SpikeSlabShrinker):
-            starts = np.concatenate([starts, *annealed(model, starts[1], callback)])
+            starts = np.concatenate([starts, *annealed(model, starts[0], callback)])
         states = model.start(starts)
+        simple = states.take(slice(1))
         if model.shrinker.light_tails:  # one iteration says which of them lead high
             order = np.argsort(-states.value, kind="stable")
             states = states.take(order[: _n_starts(model, k)])
     best = look_around(model, states, tol, callback)
     # of several parents only a few pairs were tried; with one sign, others lead on, too
-    return look_around(model, best, tol, callback) if _one_sign(model) else best
+    best = look_around(model, best, tol, callback) if _one_sign(model) else best
+    return best, simple
 
 
 def annealed(model: Model, start: Array, callback: Callback) -> Iterator[Array]:
@@ -102,7 +103,10 @@ def annealed(model: Model, start: Array, callback: Callback) -> Iterator[Array]:
 
 
 def _starts(model: Model, k: int, rng: np.random.Generator) -> Array:
-    """Return coordinates of starts: rotations of principal components; if k is 1, each of them."""
+    """Return coordinates of starts: rotations of principal components, varimax first.
+
+    If k is 1, they are the principal components.
+    """
     n_starts = _n_starts(model, k)
     if k == 1:
         return principal_coordinates(model, min(n_starts, len(model.factor)))[:, None]
@@ -126,7 +130,7 @@ def _rotations(
     found = varimax(loadings)
     if k == 2:  # all rotations are angles, of which a quarter turn only swaps the components
         return [found, *plane_rotations(min(n_starts - 1, SETTINGS.angles))]
-    rotations = [np.eye(k), found]
+    rotations = [found, np.eye(k)]
     if model.shrinker.light_tails:
         # where varimax turns loadings of even size the wrong way, the opposite is right
         rotations.append(varimax(loadings, even=True))

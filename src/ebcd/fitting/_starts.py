@@ -6,6 +6,7 @@ import numpy as np
 
 from ebcd._numerics import Array
 from ebcd.data import AbstractCovariance
+from ebcd.fitting._rotation import NEGLIGIBLE
 
 _VARIMAX_STEPS = 200  # far more than it takes
 _VARIMAX_ACCURACY = 1e-3  # of the rotation's entries: a climb follows
@@ -40,7 +41,11 @@ def varimax(loadings: Array, *, even: bool = False) -> Array:
     largest square that a rotation can lead to makes what is then maximised convex, so that it
     grows in every step, too.
     """
-    rotation = np.eye(loadings.shape[0])
+    whole = np.eye(loadings.shape[0])
+    sizes = np.linalg.norm(loadings, axis=1)
+    some = sizes >= NEGLIGIBLE * sizes.max()  # mixed with nothing, components would be alike
+    loadings = loadings[some]
+    rotation = np.eye(len(loadings))
     largest = (loadings**2).sum(axis=0).max()
     for _ in range(_VARIMAX_STEPS):
         rotated = rotation @ loadings
@@ -52,7 +57,8 @@ def varimax(loadings: Array, *, even: bool = False) -> Array:
         last, rotation = rotation, left @ right
         if np.abs(last - rotation).max() < _VARIMAX_ACCURACY:
             break
-    return rotation
+    whole[np.ix_(some, some)] = rotation
+    return whole
 
 
 def promax(loadings: Array) -> Array:

@@ -57,9 +57,9 @@ class Trail:
         last, one_before = (self._count - 1) % memory, (self._count - 2) % memory
         changes, results = self._changes[:, : self._count], self._results[:, : self._count]
         gram = changes @ changes.swapaxes(1, 2)
-        gram /= np.maximum(np.trace(gram, axis1=1, axis2=2), 1e-300)[:, None, None]
-        h = gram.shape[1]
-        weights = np.linalg.solve(gram + _RIDGE * np.eye(h), np.ones((h, 1)))
+        squares = np.einsum("mhh->mh", gram)  # the diagonal itself, not a copy
+        squares += _RIDGE * squares.sum(axis=1, keepdims=True) + 1e-300
+        weights = np.linalg.solve(gram, np.ones((gram.shape[1], 1)))
         weights /= weights.sum(axis=1, keepdims=True)
         found = (weights.swapaxes(1, 2) @ results)[:, 0]
         change, result = changes[:, last], results[:, last]

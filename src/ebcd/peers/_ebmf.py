@@ -8,30 +8,31 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from ebcd._numerics import Array
-from ebcd._parameters import Parsed, check_n_components, choice
+from ebcd._parameters import Parsed, choice
 from ebcd._warnings import warn_user
-from ebcd.data import comes_in_chunks, is_sparse, real_matrix, refuse_queries
+from ebcd.data import Input, as_dense, check_finite
+from ebcd.data._observed import has_entries
 from ebcd.estimators._base import with_parameters
+from ebcd.estimators._readable import Readable
+from ebcd.fitting._progress import Monitor
 from ebcd.fitting._shrinkers import side_of
 from ebcd.peers._ebmf_model import (
     NOISE_SIDES,
     Model,
     Noise,
     observe,
-    observe_again,
     working_priors,
 )
 from ebcd.peers._ebmf_search import Search, improve_scores, remember, scores_of
-from ebcd.peers._whole_data import WholeDataDecomposition
 from ebcd.priors._family import as_priors
 from ebcd.priors._fitted import FittedPrior
 
 
 @with_parameters
-class EBMF(WholeDataDecomposition):
+class EBMF(Readable):
     """Empirical Bayes matrix factorization (Wang and Stephens 2021).
 
     Decomposes data as ``X = mean + F L' + noise``, with priors on the scores ``F`` as well as on
@@ -115,11 +116,14 @@ class EBMF(WholeDataDecomposition):
     array([0, 1, 2, 3, 4, 5, 6, 7, 8, 9])
     """
 
-    _declared: ClassVar = WholeDataDecomposition._declared | {
+    _declared: ClassVar = Readable._declared | {
         "loadings_prior": Parsed(lambda given: _exchangeable(given)),
         "scores_prior": Parsed(lambda given: _exchangeable(given)),
         "noise": choice(*NOISE_SIDES),
     }
+    _takes_holes = True
+    _needs_rows = "the scores have a prior, so the data themselves are needed; use EBCD"
+    scale: ClassVar[bool] = False  # not a parameter: noise may differ instead
 
     n_components: int
     _: KW_ONLY
@@ -132,24 +136,24 @@ class EBMF(WholeDataDecomposition):
     random_state: Any = None
     verbose: int = 0
 
-    def _fit_whole(self, X: Any) -> Self:
-        if comes_in_chunks(X) and not isinstance(X, np.ndarray):
-            self._refuse("chunks")
-        X = _checked_data(self, X, reset=True).astype(np.float64, copy=False)
-        check_n_components(self.n_components, *X.shape)
-        data, mean, unit = observe(X, bool(self.center))
-        noise = Noise(data, NOISE_SIDES[self.noise])
+    def _fit_data(self, data: Input, monitor: Monitor) -> Self:
+        x, unit = data.matrix.astype(np.float64, copy=False), data.covariance.unit
+        mean = np.asarray(data.mean)  # zero if it is not subtracted
+        if data.observed is not None:
+            x, unit = as_dense(x)[has_entries(x)], data.observed.unit
+        seen = observe(x, mean, unit)
+        noise = Noise(seen, NOISE_SIDES[self.noise])
         priors = as_priors(self.scores_prior), as_priors(self.loadings_prior)
-        shift = data.counts[0].sum() * np.log(unit)
+        shift = seen.counts[0].sum() * np.log(unit)
         search = Search(
-            data,
+            seen,
             noise,
             working_priors(*priors, unit),
             tol=self.tol,
             max_iter=self.max_iter,
             shift=shift if self.verbose else None,
         )
-        if data.squares[0].any():
+        if seen.squares[0].any():
             search.run(self.n_components)
         self._store(search, mean, unit, shift)
         self._warn(search)
@@ -218,13 +222,13 @@ class EBMF(WholeDataDecomposition):
                 ConvergenceWarning,
             )
 
-    def transform(self, X: Any) -> Array:
+    def transform(self, X: Any) -> Any:
         """Posterior means of the scores, with loadings, priors and noise as they were fitted.
 
         Parameters
         ----------
-        X : array-like, sparse matrix or data frame of shape (n, p)
-            NaN in dense data is a missing entry.
+        X : array-like, sparse matrix, data frame, memory map, Chunks, chunks or Dask
+            Data of n rows and p columns. In matrices and data frames NaN is a missing entry.
 
         Returns
         -------
@@ -232,10 +236,17 @@ class EBMF(WholeDataDecomposition):
             Scores; on the training data their mean square is one.
         """
         check_is_fitted(self)
-        X = _checked_data(self, X, reset=False)
-        data = observe_again(X.astype(np.float64, copy=False), self.mean_, self._unit)
-        scores = scores_of(self._fitted, data, self.max_iter).T / self._size
-        return np.asarray(scores.astype(X.dtype, copy=False))
+        rows = self._rows(X)
+        if not self._has_holes(rows):
+            return rows.map(self._scores, self._size.shape)
+        matrix = as_dense(rows.matrix)
+        check_finite(np.where(np.isnan(matrix), 0.0, matrix), rows.names)
+        return self._scores(matrix)
+
+    def _scores(self, x: Any) -> Array:
+        seen = observe(x.astype(np.float64, copy=False), self.mean_, self._unit)
+        scores = scores_of(self._fitted, seen, self.max_iter).T / self._size
+        return np.asarray(scores.astype(x.dtype, copy=False))
 
     def _normal_means(self, k: int) -> tuple[FittedPrior, Array, Array, Array]:
         factor = self._fitted.factors[k]
@@ -246,39 +257,6 @@ class EBMF(WholeDataDecomposition):
         """Return that of a new sample, which is the mean one if samples differ."""
         noise = self.noise_variance_ if self._fitted.side else np.mean(self.noise_variance_)
         return np.broadcast_to(noise, self.n_features_in_)
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True
-        return tags
-
-
-def _checked_data(estimator: Any, X: Any, reset: bool) -> Any:
-    """Check data, of which dense entries may be missing."""
-    refuse_queries(X)
-    matrix = real_matrix(X)
-    validate_data(estimator, X, reset=reset, skip_check_array=True)
-    X = matrix
-    values = X.data if is_sparse(X) else X
-    if np.isinf(values).any():
-        raise ValueError("Input X contains infinity; if an entry is unknown, replace it with NaN")
-    missing = np.isnan(values)
-    if not missing.any():
-        return X
-    if is_sparse(X):
-        raise ValueError(
-            "Input X contains NaN, which is allowed only in dense data; entries that a sparse "
-            "matrix does not store are zeros. Use X.toarray() for data with missing entries"
-        )
-    for axis, name in ((1, "row"), (0, "column")):
-        if reset or axis == 1:
-            empty = np.flatnonzero(missing.all(axis=axis))
-            if empty.size:
-                raise ValueError(
-                    f"{name} {empty[0]} of X has only missing entries (NaN), and there are "
-                    f"{empty.size} such {name}s; drop them"
-                )
-    return X
 
 
 def _rescaled(priors: Iterable[FittedPrior], factors: Array) -> list[FittedPrior]:

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
 
 from ebcd._numerics import Array
-from ebcd.data import column_moments, is_sparse, working_unit
+from ebcd.data import as_dense, column_moments, has_holes, is_sparse
 from ebcd.data._moments import row_pieces
 from ebcd.data._rows import back_from, scores_of
 from ebcd.estimators._base import family_of
@@ -78,10 +78,10 @@ class Observations:
 
 
 class IncompleteObservations(Observations):
-    """Dense data of which some entries are missing (NaN)."""
+    """Data of which some entries are missing (NaN)."""
 
-    def __init__(self, x: Array, mean: Array, unit: float) -> None:
-        self.shape = x.shape
+    def __init__(self, x: Any, mean: Array, unit: float) -> None:
+        x, self.shape = as_dense(x), x.shape
         seen = ~np.isnan(x)
         self._seen = seen.astype(np.float64)
         self._filled = np.where(seen, (x - mean) / unit, 0.0)
@@ -103,23 +103,9 @@ class IncompleteObservations(Observations):
         return np.asarray((residual**2).sum(axis=1 - side))
 
 
-def observe(x: Any, center: bool) -> tuple[Observations, Array, float]:
-    """Return the data, what was subtracted from the features, and the working unit."""
-    if is_sparse(x) or not np.isnan(x).any():
-        mean, variances = column_moments(x, center)
-        unit = working_unit(variances)
-    else:
-        mean = np.nanmean(x, axis=0) if center else np.zeros(x.shape[1])
-        largest = float(np.nanmax(np.abs(x - mean))) or 1.0  # whose square may be out of range
-        size = float(2.0 ** np.round(np.log2(largest)))
-        unit = size * working_unit(np.nanmean(((x - mean) / size) ** 2, axis=0))
-    return observe_again(x, mean, unit), mean, unit
-
-
-def observe_again(x: Any, mean: Array, unit: float) -> Observations:
-    """Centre data and bring them to working units."""
-    missing = not is_sparse(x) and np.isnan(x).any()
-    return (IncompleteObservations if missing else Observations)(x, mean, unit)
+def observe(x: Any, mean: Array, unit: float) -> Observations:
+    """Center data and bring them to working units."""
+    return (IncompleteObservations if has_holes(x) else Observations)(x, mean, unit)
 
 
 def _row_squares(x: Any, mean: Array, unit: float) -> Array:

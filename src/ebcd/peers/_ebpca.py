@@ -14,16 +14,15 @@ from ebcd._parameters import as_generator
 from ebcd._warnings import warn_user
 from ebcd.data import DataCovariance, Input, times
 from ebcd.estimators._base import with_parameters
-from ebcd.estimators._readable import Shrinkage
+from ebcd.estimators._readable import Readable, Shrinkage
 from ebcd.fitting._progress import Monitor
 from ebcd.peers._ebpca_amp import Denoised, JointPrior, pass_messages, spectrum
-from ebcd.peers._whole_data import WholeDataDecomposition
 from ebcd.priors._family import make_prior
 from ebcd.priors._fitted import FittedPrior
 
 
 @with_parameters
-class EBPCA(WholeDataDecomposition):
+class EBPCA(Readable):
     """Empirical Bayes PCA (Zhong, Su and Fan 2022).
 
     Corrects principal components for the effect of high dimension, and denoises their entries with
@@ -105,7 +104,7 @@ class EBPCA(WholeDataDecomposition):
     """
 
     _criterion = "relative change of the loadings"
-    _needs_rows = True
+    _needs_rows = "the scores have a prior, so the data themselves are needed; use EBCD"
     scale: ClassVar[bool] = False  # not a parameter: noise is taken to be the same everywhere
 
     n_components: int
@@ -117,7 +116,7 @@ class EBPCA(WholeDataDecomposition):
     def _fit_data(self, data: Input, monitor: Monitor) -> Self:
         matrix = data.covariance
         n, p = matrix.n_samples, matrix.n_features
-        assert isinstance(matrix, DataCovariance)  # `fit` has refused everything else
+        assert isinstance(matrix, DataCovariance)  # not a stand-in
         for name, count in (("n_samples", n), ("n_features", p)):
             if count < 2:
                 raise ValueError(f"EBPCA needs at least 2 samples and 2 features, got {name} = 1")

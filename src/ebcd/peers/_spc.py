@@ -98,8 +98,10 @@ class SPC(SparseDecomposition):
     random_state: Any = None
 
     @property
-    def _needs_rows(self) -> bool:  # type: ignore[override]
-        return isinstance(self.sumabs, str)
+    def _needs_rows(self) -> str:  # type: ignore[override]
+        return (
+            'sumabs="cv" holds out entries; pass a number' if isinstance(self.sumabs, str) else ""
+        )
 
     def _check(self, data: Input) -> None:
         n, p = data.covariance.n_samples, data.covariance.n_features
@@ -117,7 +119,10 @@ class SPC(SparseDecomposition):
         method, count = METHODS["SPC"], len(principal)
         choose = isinstance(self.sumabs, str)
         sums = np.zeros(count) if choose else self._per_component("sumabs")[:count]
-        x = _working_data(data, covariance) if choose else np.empty((0, 0))
+        x = np.empty((0, 0))
+        if choose:
+            unit = data.scale * covariance.unit
+            x = np.asarray((as_dense(data.matrix) - data.mean) / unit, dtype=np.float64)
         rng = as_generator(self.random_state, default=0)
 
         def prepare(k: int, left: Deflated) -> tuple[tuple[Any, ...], Array]:
@@ -161,14 +166,3 @@ def _held_out_error(x: Array, held_out: Array, candidates: Array, start: Array) 
     cross = np.einsum("cn,cn->c", u, v @ (x - known).T)
     square = np.einsum("cn,cn->c", u**2, v**2 @ held_out.T.astype(np.float64))
     return np.asarray(size * (size * square - 2 * cross))
-
-
-def _working_data(data: Input, covariance: AbstractCovariance) -> Array:
-    """Return data as a dense matrix, centered and scaled, in working units."""
-    X = data.matrix
-    if X is None or X.shape[0] != covariance.n_samples:
-        raise ValueError(
-            'sumabs="cv" needs the data themselves, to hold out entries; with a covariance or '
-            "another stand-in for the data give sumabs as a number"
-        )
-    return np.asarray((as_dense(X) - data.mean) / (data.scale * covariance.unit), dtype=np.float64)
