@@ -377,10 +377,7 @@ class NormalMeansShrinker(AbstractShrinker):
             solve_columns(row[None], s, [prior], [start])
             for row, s, prior, start in zip(rows, noise, self.priors, starts, strict=True)
         ]
-        values, mean, variance, certificates = (
-            np.concatenate([np.asarray(fit[part]) for fit in each]) for part in range(1, 5)
-        )
-        return Fits([fit.priors[0] for fit in each], values, mean, variance, certificates)
+        return Fits.joined(each)
 
     def fitted(self, priors: Any) -> Any:
         """They are fitted ones."""

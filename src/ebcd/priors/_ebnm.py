@@ -24,8 +24,8 @@ from ebcd._parameters import (
 from ebcd.priors._family import AbstractPriorFamily, Fits, as_prior
 from ebcd.priors._fitted import FittedPrior
 from ebcd.priors._horseshoe import search
-from ebcd.priors._intervals import posterior_interval
-from ebcd.priors._solve import Prior, sign_rates, solve_columns
+from ebcd.priors._intervals import posterior_interval, sign_rates
+from ebcd.priors._solve import Prior, solve_columns
 from ebcd.priors._validation import as_noise, as_vector, check_ratio
 
 if TYPE_CHECKING:

@@ -147,7 +147,7 @@ class GMRFPrior(AbstractJointPrior):
         smooth = f"smooth on a {self.graph}, order {self.graph.order}"
         return f"{smooth}, scale {self.scale:.4g}, kappa {self.kappa:.4g}"
 
-    def evaluated(self, x: Array, s: Array) -> Evaluated:
+    def evaluate(self, x: Array, s: Array) -> Evaluated:
         """Log-likelihood (1), and posterior mean and variance."""
         unit = typical(s)
         data = _observed(self.graph, x / unit, s / unit)
@@ -161,7 +161,7 @@ class GMRFPrior(AbstractJointPrior):
     def tails(self, x: Array, s: Array) -> tuple[Array, Array]:
         if self.scale == 0:
             return np.ones(x.shape), np.ones(x.shape)
-        mean, variance = self.posterior_moments(x, s)
+        _, mean, variance = self.evaluate(x, s)
         z = mean / np.sqrt(variance)
         return special.ndtr(-z), special.ndtr(z)
 
@@ -170,7 +170,7 @@ class GMRFPrior(AbstractJointPrior):
         return np.full(self._observations(x, s)[0].shape, float(self.scale == 0))
 
     def interval(self, x: Array, s: Array, probability: float) -> tuple[Array, Array]:
-        mean, variance = self.posterior_moments(x, s)
+        _, mean, variance = self.evaluate(x, s)
         width = special.ndtri(0.5 + 0.5 * probability) * np.sqrt(variance)
         return mean - width, mean + width
 

@@ -29,8 +29,8 @@ that of an ordinary posterior.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -47,7 +47,7 @@ from ebcd.priors._family import (
     make_family,
     register,
 )
-from ebcd.priors._fitted import AbstractJointPrior, Evaluated, FittedPrior
+from ebcd.priors._fitted import AbstractJointPrior, FittedPrior
 from ebcd.priors._graphs import waves
 from ebcd.priors._solve import Prior, solve_columns
 from ebcd.priors._wavelets import FILTERS, Basis, basis
@@ -66,10 +66,12 @@ class _Settings:
 SETTINGS = _Settings()
 
 
-@dataclass(frozen=True)
-class _Denoised(Evaluated):
-    """Also the priors of every wavelet, and posterior probabilities of the wavelets."""
+class _Denoised(NamedTuple):
+    """What `Evaluated` has, the priors of every wavelet, and probabilities of the wavelets."""
 
+    value: float
+    mean: Array
+    variance: Array
     priors: dict[str, Levels]
     shares: Array
 
@@ -126,7 +128,7 @@ def _one_wavelet(
             typical = ring.back(np.sqrt((ring.to(x.T) ** 2).mean(axis=0)))
             fit = solve_columns(typical[None], np.asarray(noise), [prior], [start])
             every_wave = ring.back(np.ones(len(x)))
-            kept = fit.priors[0].posterior_moments(every_wave, np.full(len(x), noise))[0]
+            kept = fit.priors[0].evaluate(every_wave, np.full(len(x), noise))[1]
             mean[level] = ring.back(ring.to(kept) * ring.to(x.T)).T
             variance[level] = fit.variance.T
             value += float(fit.log_likelihood[0])
@@ -175,7 +177,7 @@ def _climbed(
         y, noise, constant = _majorised(x, s, centre)
         found = _denoised(y, noise, priors, starts)
         own = found.variance * (s / noise) ** 2
-        found = replace(found, value=found.value + constant, variance=own)
+        found = found._replace(value=found.value + constant, variance=own)
         if found.value < before + NEGLIGIBLE:
             break
         before, starts, centre = found.value, found.priors, found.mean
@@ -210,9 +212,9 @@ class SpatialPrior(AbstractJointPrior):
         said = [f"{name} ({len(some) - 1})" for name, some in self.levels.items()]
         return "smooth, by wavelets (levels): " + ", ".join(said)
 
-    def evaluated(self, x: Array, s: Array) -> _Denoised:
+    def evaluate(self, x: Array, s: Array) -> Any:
         """Lower bound (2) on the log-likelihood, and posterior mean and variance."""
-        return _climbed(x, s, self.levels, centre=self.centre)
+        return _climbed(x, s, self.levels, centre=self.centre)[:3]
 
     def tails(self, x: Array, s: Array) -> tuple[Array, Array]:
         """Share of draws with ``theta <= 0`` and with ``theta >= 0``."""
@@ -248,7 +250,7 @@ class SpatialPrior(AbstractJointPrior):
         N_DRAWS.check("n", n)
         x, s = self._observations(x, s)
         rng = as_generator(random_state)
-        found = self.evaluated(x, s)
+        found = _climbed(x, s, self.levels, centre=self.centre)
         y, noise, _ = _majorised(x, s, found.mean)
         places, draws, done = _shifts(x.size), np.empty((n, x.size)), 0
         kinds = [(name, t) for name in self.levels for t in range(SETTINGS.shifts)]
@@ -337,22 +339,17 @@ class Spatial(AbstractPriorFamily):
             priors[name] = [FittedPrior.from_dict(level) for level in levels]
         return SpatialPrior(priors, None if centre is None else np.asarray(centre, dtype=float))
 
-    def fit_column(self, column: Columns, start: FittedPrior | None) -> tuple[FittedPrior, float]:
-        return self.fit(column, [start]).priors[0], np.nan
-
-    def fit(
-        self, columns: Columns, starts: Sequence[FittedPrior | None], unit: float = 1.0
-    ) -> Fits:
-        """Fit every column; priors and starts are in other units, `unit` times as large."""
+    def fit(self, columns: Columns, starts: Sequence[FittedPrior | None]) -> Fits:
         names = list(FILTERS) if self.wavelet == "auto" else [self.wavelet]
         averages: Prior = make_family("gmrf", adjacency="ring", order=3)
         families: dict[str, list[Prior]] = {
             name: [make_family(self.family), averages] for name in names
         }
         differ = columns.s.size > 1 and bool(np.ptp(columns.s))
-        found, priors = [], []
+        found: list[_Denoised] = []
+        priors: list[FittedPrior] = []
         for x, start in zip(columns.x, starts, strict=True):
-            begin: Any = start and start.rescaled(1 / unit)
+            begin: Any = start
             warm = begin is not None and begin.levels.keys() == families.keys()
             fit = _climbed(
                 x,
@@ -363,8 +360,7 @@ class Spatial(AbstractPriorFamily):
                 SETTINGS.warm_rounds if begin else SETTINGS.rounds,
             )
             found.append(fit)
-            prior = SpatialPrior(fit.priors, fit.mean if differ else None)
-            priors.append(prior.rescaled(unit))
+            priors.append(SpatialPrior(fit.priors, fit.mean if differ else None))
         return Fits(
             priors,
             np.array([fit.value for fit in found]),
