@@ -53,16 +53,12 @@ class EBNMResult:
         of wrong signs if all their signs are claimed.
     log_likelihood : float
         Log-likelihood of the observations under the prior; NaN under the flat one.
-    certificate : float
-        For families whose weights solve a convex problem: an upper bound, per observation, on
-        how much higher the log-likelihood could be for the components used. NaN for others.
     """
 
     prior: FittedPrior
     mean: Array
     sd: Array
     log_likelihood: float
-    certificate: float
     _x: Array
     _s: Array
 
@@ -247,8 +243,7 @@ def ebnm(
         filled.mean[seen], filled.sd[seen] = mean, sd
         mean, sd = filled.mean, filled.sd
     value = float(fit.log_likelihood[0]) if found.proper else np.nan
-    certificate = float(fit.certificates[0])
-    return EBNMResult(found, mean, sd, value, certificate, x, s)
+    return EBNMResult(found, mean, sd, value, x, s)
 
 
 _DECLARED: dict[str, Constraint | Parsed] = {

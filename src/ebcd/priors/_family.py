@@ -108,17 +108,12 @@ class Columns:
 
 
 class Fits(NamedTuple):
-    """Solved columns: priors, log-likelihoods and posterior moments of every entry.
-
-    `certificates` bound what is missing to the maximum where that is known, in nats per
-    observation; NaN elsewhere.
-    """
+    """Solved columns: priors, log-likelihoods and posterior moments of every entry."""
 
     priors: list[FittedPrior]
     log_likelihood: Array
     mean: Array
     variance: Array
-    certificates: Array
 
     @classmethod
     def joined(cls, fits: Sequence[Fits]) -> Fits:
@@ -187,16 +182,14 @@ class AbstractPriorFamily(ABC):
         """Return what a fit subtracts from the log-likelihood: nothing unless it is penalised."""
         return 0.0
 
-    def fit_column(self, column: Columns, start: FittedPrior | None) -> tuple[FittedPrior, float]:
-        """Fit the only column, with the mode at zero; return the prior and its certificate."""
+    def fit_column(self, column: Columns, start: FittedPrior | None) -> FittedPrior:
+        """Fit the only column, with the mode at zero."""
         raise NotImplementedError(f"{type(self).__name__} needs a method fit_column")
 
     def fit(self, columns: Columns, starts: Sequence[FittedPrior | None]) -> Fits:
         """Fit every column, with the mode at zero."""
         pairs = zip(columns.each(), starts, strict=True)
-        fitted = [self.fit_column(column, start) for column, start in pairs]
-        certificates = np.array([certificate for _, certificate in fitted])
-        return evaluate([prior for prior, _ in fitted], columns, certificates)
+        return evaluate([self.fit_column(column, start) for column, start in pairs], columns)
 
 
 def log_likelihood(prior: FittedPrior, column: Columns) -> float:
@@ -204,7 +197,7 @@ def log_likelihood(prior: FittedPrior, column: Columns) -> float:
     return float(column.weights[0] @ prior.log_marginal(column.x[0], column.noise))
 
 
-def evaluate(priors: list[FittedPrior], columns: Columns, certificates: Array) -> Fits:
+def evaluate(priors: list[FittedPrior], columns: Columns) -> Fits:
     """Log-likelihood and posterior moments of every column under its prior."""
     mean, variance = np.empty((2, columns.n_columns, columns.x.shape[1]))
     values = np.empty(columns.n_columns)
@@ -212,7 +205,7 @@ def evaluate(priors: list[FittedPrior], columns: Columns, certificates: Array) -
         s = column.s[0] if isinstance(prior, MixturePrior) else column.noise
         value, mean[k], variance[k] = prior.evaluate(column.x[0], s)
         values[k] = column.weights[0] @ value if prior.exchangeable else value
-    return Fits(priors, values, mean, variance, certificates)
+    return Fits(priors, values, mean, variance)
 
 
 _REGISTRY: dict[str, type[AbstractPriorFamily]] = {}

@@ -282,7 +282,7 @@ class GMRF(AbstractPriorFamily):
         scale, kappa = as_scale(parameters["scale"]), as_positive(parameters["kappa"], "kappa")
         return GMRFPrior(graph, scale, kappa)
 
-    def fit_column(self, column: Columns, start: FittedPrior | None) -> tuple[FittedPrior, float]:
+    def fit_column(self, column: Columns, start: FittedPrior | None) -> FittedPrior:
         graphs, warm = self.graphs, None
         if isinstance(start, GMRFPrior) and start.scale:
             same = [graph for graph in graphs if graph == start.graph]
@@ -291,4 +291,4 @@ class GMRF(AbstractPriorFamily):
         best = int(np.argmax([value for value, *_ in fits]))
         _, tau, delta = fits[best]
         kappa = delta / tau if tau < np.inf else 1.0
-        return GMRFPrior(graphs[best], tau**-0.5, kappa), np.nan
+        return GMRFPrior(graphs[best], tau**-0.5, kappa)

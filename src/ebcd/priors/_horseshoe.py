@@ -82,7 +82,7 @@ class Horseshoe(AbstractPriorFamily):
                 mean[k], variance[k] = slabs.moments(place)
         priors = [self.build(scale=number, mode=0.0) for number in scale.tolist()]
         values = columns.log_likelihood(ratio, priors)
-        return Fits(priors, values, mean, variance, np.full(values.shape, np.nan))
+        return Fits(priors, values, mean, variance)
 
 
 _SPACING = 0.2

@@ -75,7 +75,7 @@ class _TwoGroups(AbstractPriorFamily):
         pairs = zip(weight.tolist(), scale.tolist(), strict=True)
         priors = [self.with_slab(*pair) for pair in pairs]
         value = columns.log_likelihood(ratio, priors)
-        return Fits(priors, value, mean, variance, np.full(value.shape, np.nan))
+        return Fits(priors, value, mean, variance)
 
 
 @register
@@ -127,7 +127,7 @@ class Normal(PointNormal):
         scale = noise * np.sqrt(whole - 1)
         priors = [self.build(scale=number, mode=0.0) for number in scale.tolist()]
         variance = noise**2 * share + np.zeros_like(columns.x)
-        return Fits(priors, value, share * columns.x, variance, np.full(value.shape, np.nan))
+        return Fits(priors, value, share * columns.x, variance)
 
 
 @register
@@ -205,9 +205,9 @@ class Flat(AbstractPriorFamily):
         """Make the prior; it has no parameters."""
         return FlatPrior(cls)
 
-    def fit_column(self, column: Columns, start: FittedPrior | None) -> tuple[FittedPrior, float]:
+    def fit_column(self, column: Columns, start: FittedPrior | None) -> FittedPrior:
         """Nothing to fit."""
-        return self.build(), 0.0
+        return self.build()
 
 
 @register
@@ -224,6 +224,6 @@ class PointMass(AbstractPriorFamily):
         mode = as_mode(parameters)
         return MixturePrior(cls, {"mode": mode}, [1.0], [kernels.PointMass(np.array([mode]))])
 
-    def fit_column(self, column: Columns, start: FittedPrior | None) -> tuple[FittedPrior, float]:
+    def fit_column(self, column: Columns, start: FittedPrior | None) -> FittedPrior:
         """Nothing to fit with the mode at zero."""
-        return self.build(mode=0.0), 0.0
+        return self.build(mode=0.0)

@@ -67,7 +67,7 @@ def _solve_alike(
 ) -> Fits:
     """Solve problems in units of the noise with one family, or one with a known prior."""
     if isinstance(prior, FittedPrior):
-        fit = evaluate([prior.rescaled(1 / unit)], columns, np.array([np.nan]))
+        fit = evaluate([prior.rescaled(1 / unit)], columns)
         return fit._replace(priors=[prior])
     family = prior.in_units(unit)
     binned = _bin(columns, family)

@@ -402,6 +402,5 @@ class Spatial(AbstractPriorFamily):
             )
             centres = found.mean if np.ptp(s) else [None] * len(begin)
             priors = [SpatialPrior(*pair) for pair in zip(found.priors, centres, strict=True)]
-            unknown = np.full(len(begin), np.nan)
-            parts.append(Fits(list(priors), *found[:3], unknown))
+            parts.append(Fits(list(priors), *found[:3]))
         return Fits.joined(parts)
