@@ -63,7 +63,7 @@ class EqualSizes(AbstractPriorFamily):
         else:
             starts = [(start.parameters["weight"], start.parameters["size"])]
         found = [self.build(**em(x, s, *begin)) for begin in starts]
-        return max(found, key=lambda prior: prior.log_likelihood(x, s)), np.nan
+        return max(found, key=lambda prior: prior.log_likelihood(x, s))
 
 
 def em(x, s, weight, size):

@@ -125,9 +125,6 @@ class TestResult:
         assert np.isfinite(result.log_likelihood) == result.prior.proper
         assert (result.sd >= 0).all()
         assert ((result.lfsr >= 0) & (result.lfsr <= 1)).all()
-        assert isinstance(result.certificate, float)
-        if family in CONVEX:
-            assert 0 <= result.certificate <= 1e-6
 
     def test_repr(self, family):
         _, _, result = fit(family)
@@ -321,7 +318,6 @@ class TestUnobserved:
             np.testing.assert_array_equal(np.delete(more.sd, 17), plain.sd)
             np.testing.assert_allclose(np.delete(more.lfsr, 17), plain.lfsr, rtol=1e-12, atol=1e-15)
             assert more.log_likelihood == plain.log_likelihood
-            assert more.certificate == plain.certificate or np.isnan(plain.certificate)
             assert_priors_equal(more.prior, plain.prior, rtol=0)
 
     @pytest.mark.parametrize("name", PROPER)
@@ -444,7 +440,6 @@ class TestOptions:
         result = ebnm(x, s, make_family(name, grid=[0.5, 2.0, 4.0]))
         assert result.prior.family == name
         assert result.log_likelihood <= free.log_likelihood + 1e-6
-        assert result.certificate <= 1e-6
 
     def test_deconvolver(self):
         x, s = example()

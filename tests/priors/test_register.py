@@ -48,7 +48,7 @@ class TwoLevels(AbstractPriorFamily):
             return -self.build(size=size, share=self.share).log_likelihood(x, s)
 
         found = optimize.minimize_scalar(loss, bounds=(0, np.abs(x).max()), method="bounded")
-        return self.build(size=float(found.x), share=self.share), np.nan
+        return self.build(size=float(found.x), share=self.share)
 
 
 @pytest.fixture

@@ -4,12 +4,11 @@ import itertools
 
 import numpy as np
 import pytest
-from scipy import optimize
 
 from ebcd import ebnm
 from ebcd.priors import make_family, make_prior
 from ebcd.priors._solve import solve_columns
-from ebcd.priors._two_group import best_weight, peaks
+from ebcd.priors._two_group import peaks
 
 SPIKED = ["point_laplace", "point_normal", "point_exponential"]
 TWO_GROUPS = [*SPIKED, "laplace", "normal", "exponential"]
@@ -19,29 +18,6 @@ def prior_of(family, weight, scale, **rest):
     return make_prior(
         family, scale=scale, **({"weight": weight} if family in SPIKED else {}), **rest
     )
-
-
-class TestBestWeight:
-    @pytest.mark.parametrize("counted", [False, True])
-    def test_is_the_maximum(self, counted):
-        rng = np.random.default_rng(0)
-        spread = np.array([0.1, 1.0, 3.0, 8.0])[:, None]
-        odds = np.exp(spread * rng.normal(size=(4, 60)) - [[0.0], [1.0], [0.5], [9.0]])
-        c = rng.uniform(0.5, 3.0, 60) if counted else np.ones(60)
-        for row, (o, w) in enumerate(zip(odds, best_weight(odds, c), strict=True)):
-            best = optimize.minimize_scalar(
-                lambda v, o=o: -c @ np.log1p(v * (o - 1)),
-                bounds=(0, 1),
-                method="bounded",
-                options={"xatol": 1e-12},
-            )
-            assert c @ np.log1p(w * (o - 1)) >= -best.fun - 1e-10, row
-            assert w == pytest.approx(best.x, abs=1e-5)
-
-    @pytest.mark.parametrize(("odds", "weight"), [(0.9, 0.0), (1.1, 1.0), (1.0, 0.0)])
-    def test_bounds(self, odds, weight):
-        found = best_weight(np.full((1, 5), odds), np.ones(5))
-        assert odds == 1 or found[0] == weight
 
 
 def test_peaks():

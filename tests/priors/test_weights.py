@@ -270,10 +270,6 @@ class TestGivenGrid:
         log_density = result.prior.log_marginal(x, np.broadcast_to(s, x.shape))
         derivative = np.exp(rows - log_density).sum(axis=1)
         assert derivative.max() - x.size <= 1e-6 * x.size
-        np.testing.assert_allclose(
-            result.certificate, max(derivative.max() / x.size - 1, 0), atol=1e-7
-        )
-        assert result.certificate <= 1e-6
 
     @pytest.mark.parametrize("family", CONVEX)
     def test_grid_is_kept(self, family):
@@ -298,7 +294,6 @@ class TestGivenGrid:
         rows = component_rows(family, x, 1.0, grid)
         best = fit_weights(rows)
         np.testing.assert_allclose(result.log_likelihood, best.log_likelihood, atol=1e-5)
-        assert result.certificate <= 1e-6
 
 
 @pytest.mark.parametrize("reach", [1e4, 1e8])
@@ -307,6 +302,5 @@ def test_observations_far_apart(reach):
     x = np.random.default_rng(0).uniform(-reach, reach, n)
     result = ebnm(x, 1.0, "npmle")
     assert np.isfinite(result.mean).all()
-    assert result.certificate <= 1e-6
     # an atom at every observation is one of the candidates
     assert result.log_likelihood >= n * stats.norm.logpdf(0.0) - n * np.log(n) - 0.01

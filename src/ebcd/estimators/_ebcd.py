@@ -45,7 +45,7 @@ from ebcd.fitting._scores import SCORES, UncorrelatedScores, population, score_w
 from ebcd.fitting._shrinkers import in_working_units, side_of
 from ebcd.priors._family import as_priors
 from ebcd.priors._fitted import FittedPrior
-from ebcd.priors._solve import sign_rates
+from ebcd.priors._intervals import sign_rates
 
 _TOLERANCE = 1e-5
 _TOLERANCE_PER_ENTRY = 4e-10

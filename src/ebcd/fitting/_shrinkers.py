@@ -369,7 +369,7 @@ class NormalMeansShrinker(AbstractShrinker):
         back = [g.rescaled(unit) for g, unit in zip(found.priors, units, strict=True)]
         proper = np.array([g.proper for g in back])
         value = found.log_likelihood - proper * rows.shape[1] * np.log(units)
-        return Fits(back, value, size * found.mean, size**2 * found.variance, found.certificates)
+        return Fits(back, value, size * found.mean, size**2 * found.variance)
 
     def _one_by_one(self, rows: Array, noise: Array, starts: list[Any]) -> Fits:
         """Solve the normal-means problem of each component with a noise of its own."""
@@ -377,10 +377,7 @@ class NormalMeansShrinker(AbstractShrinker):
             solve_columns(row[None], s, [prior], [start])
             for row, s, prior, start in zip(rows, noise, self.priors, starts, strict=True)
         ]
-        values, mean, variance, certificates = (
-            np.concatenate([np.asarray(fit[part]) for fit in each]) for part in range(1, 5)
-        )
-        return Fits([fit.priors[0] for fit in each], values, mean, variance, certificates)
+        return Fits.joined(each)
 
     def fitted(self, priors: Any) -> Any:
         """They are fitted ones."""

@@ -24,8 +24,8 @@ from ebcd._parameters import (
 from ebcd.priors._family import AbstractPriorFamily, Fits, as_prior
 from ebcd.priors._fitted import FittedPrior
 from ebcd.priors._horseshoe import search
-from ebcd.priors._intervals import posterior_interval
-from ebcd.priors._solve import Prior, sign_rates, solve_columns
+from ebcd.priors._intervals import posterior_interval, sign_rates
+from ebcd.priors._solve import Prior, solve_columns
 from ebcd.priors._validation import as_noise, as_vector, check_ratio
 
 if TYPE_CHECKING:
@@ -53,16 +53,12 @@ class EBNMResult:
         of wrong signs if all their signs are claimed.
     log_likelihood : float
         Log-likelihood of the observations under the prior; NaN under the flat one.
-    certificate : float
-        For families whose weights solve a convex problem: an upper bound, per observation, on
-        how much higher the log-likelihood could be for the components used. NaN for others.
     """
 
     prior: FittedPrior
     mean: Array
     sd: Array
     log_likelihood: float
-    certificate: float
     _x: Array
     _s: Array
 
@@ -247,8 +243,7 @@ def ebnm(
         filled.mean[seen], filled.sd[seen] = mean, sd
         mean, sd = filled.mean, filled.sd
     value = float(fit.log_likelihood[0]) if found.proper else np.nan
-    certificate = float(fit.certificates[0])
-    return EBNMResult(found, mean, sd, value, certificate, x, s)
+    return EBNMResult(found, mean, sd, value, x, s)
 
 
 _DECLARED: dict[str, Constraint | Parsed] = {

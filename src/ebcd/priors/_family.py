@@ -80,14 +80,12 @@ class Columns:
             log_s = np.vecdot(self.weights, np.log(self.s))
         return np.asarray(-0.5 * self.dot(self.z, self.z) - self.totals * LOG_SQRT_2PI - log_s)
 
-    def log_likelihood(
-        self, ratio: Array, priors: Sequence[FittedPrior], unit: float = 1.0
-    ) -> Array:
+    def log_likelihood(self, ratio: Array, priors: Sequence[FittedPrior]) -> Array:
         """Log-likelihoods, given the logarithms of their ratios to the null."""
         if np.abs(self.z).max() <= _CANCELS_FROM:
             return np.asarray(self.null_log_likelihood + ratio)
         pairs = zip(priors, self.each(), strict=True)
-        return np.array([log_likelihood(g.rescaled(1 / unit), column) for g, column in pairs])
+        return np.array([log_likelihood(prior, column) for prior, column in pairs])
 
     @cached_property
     def largest(self) -> Array:
@@ -110,17 +108,18 @@ class Columns:
 
 
 class Fits(NamedTuple):
-    """Solved columns: priors, log-likelihoods and posterior moments of every entry.
-
-    `certificates` bound what is missing to the maximum where that is known, in nats per
-    observation; NaN elsewhere.
-    """
+    """Solved columns: priors, log-likelihoods and posterior moments of every entry."""
 
     priors: list[FittedPrior]
     log_likelihood: Array
     mean: Array
     variance: Array
-    certificates: Array
+
+    @classmethod
+    def joined(cls, fits: Sequence[Fits]) -> Fits:
+        """Put the columns of several fits below each other."""
+        priors = [prior for fit in fits for prior in fit.priors]
+        return cls(priors, *map(np.concatenate, list(zip(*fits, strict=True))[1:]))
 
 
 @dataclass(frozen=True)
@@ -183,45 +182,30 @@ class AbstractPriorFamily(ABC):
         """Return what a fit subtracts from the log-likelihood: nothing unless it is penalised."""
         return 0.0
 
-    @abstractmethod
-    def fit_column(self, column: Columns, start: FittedPrior | None) -> tuple[FittedPrior, float]:
-        """Fit the only column, with the mode at zero; return the prior and its certificate."""
+    def fit_column(self, column: Columns, start: FittedPrior | None) -> FittedPrior:
+        """Fit the only column, with the mode at zero."""
+        raise NotImplementedError(f"{type(self).__name__} needs a method fit_column")
 
-    def fit(
-        self, columns: Columns, starts: Sequence[FittedPrior | None], unit: float = 1.0
-    ) -> Fits:
-        """Fit every column, with the mode at zero.
-
-        The columns are in units of `unit`; starts and fitted priors are not.
-        """
-        fitted = [
-            self.fit_column(column, start and start.rescaled(1 / unit))
-            for column, start in zip(columns.each(), starts, strict=True)
-        ]
-        certificates = np.array([certificate for _, certificate in fitted])
-        fits = evaluate([prior for prior, _ in fitted], columns, certificates)
-        return fits._replace(priors=[prior.rescaled(unit) for prior in fits.priors])
+    def fit(self, columns: Columns, starts: Sequence[FittedPrior | None]) -> Fits:
+        """Fit every column, with the mode at zero."""
+        pairs = zip(columns.each(), starts, strict=True)
+        return evaluate([self.fit_column(column, start) for column, start in pairs], columns)
 
 
 def log_likelihood(prior: FittedPrior, column: Columns) -> float:
-    """Log-likelihood of the only column."""
-    if not prior.exchangeable:
-        return prior.log_likelihood(column.x[0], column.noise)
+    """Log-likelihood of the only column under a prior of single entries."""
     return float(column.weights[0] @ prior.log_marginal(column.x[0], column.noise))
 
 
-def evaluate(priors: list[FittedPrior], columns: Columns, certificates: Array) -> Fits:
+def evaluate(priors: list[FittedPrior], columns: Columns) -> Fits:
     """Log-likelihood and posterior moments of every column under its prior."""
     mean, variance = np.empty((2, columns.n_columns, columns.x.shape[1]))
     values = np.empty(columns.n_columns)
     for k, (prior, column) in enumerate(zip(priors, columns.each(), strict=True)):
-        if isinstance(prior, MixturePrior):
-            marginal, mean[k], variance[k] = prior.evaluate(column.x[0], column.s[0])
-            values[k] = column.weights[0] @ marginal
-        else:
-            mean[k], variance[k] = prior.posterior_moments(column.x[0], column.noise)
-            values[k] = log_likelihood(prior, column)
-    return Fits(priors, values, mean, variance, certificates)
+        s = column.s[0] if isinstance(prior, MixturePrior) else column.noise
+        value, mean[k], variance[k] = prior.evaluate(column.x[0], s)
+        values[k] = column.weights[0] @ value if prior.exchangeable else value
+    return Fits(priors, values, mean, variance)
 
 
 _REGISTRY: dict[str, type[AbstractPriorFamily]] = {}

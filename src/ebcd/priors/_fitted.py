@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -101,8 +101,11 @@ class FittedPrior(ABC):
         """Log marginal density of every entry of the checked arrays `x` and `s`."""
 
     @abstractmethod
-    def posterior_moments(self, x: Array, s: Array) -> tuple[Array, Array]:
-        """Posterior mean and variance of checked arrays, without the sign rates."""
+    def evaluate(self, x: Array, s: Array) -> Any:
+        """Log marginal densities, posterior means and variances of checked arrays.
+
+        The first is one number, that of all entries, if the prior is one of whole vectors.
+        """
 
     @abstractmethod
     def tails(self, x: Array, s: Array) -> tuple[Array, Array]:
@@ -307,13 +310,9 @@ class MixturePrior(FittedPrior):
     def _summary(self, x: Array, s: Array) -> tuple[Array, Array, Array]:
         """Posterior means, standard deviations and sign rates for finite noise."""
         standard, unit = self._standard(s)
-        mean, variance = standard.posterior_moments(x / unit, s / unit)
+        _, mean, variance = standard.evaluate(x / unit, s / unit)
         lfsr = np.minimum(*standard.tails(x / unit, s / unit))
         return unit * mean, unit * np.sqrt(variance), lfsr
-
-    def posterior_moments(self, x: Array, s: Array) -> tuple[Array, Array]:
-        _, mean, variance = self.evaluate(x, s)
-        return mean, variance
 
     def evaluate(self, x: Array, s: Array) -> Array:
         """Log marginal densities, posterior means and variances; `s` may have a single entry."""
@@ -367,7 +366,7 @@ class MixturePrior(FittedPrior):
         """Find ``x`` with posterior mean `wanted` for unit noise: the mean rises with ``x``."""
 
         def excess(x: Array, rows: Any = slice(None)) -> Array:
-            return np.asarray(self.posterior_moments(x, np.ones_like(x))[0] - wanted[rows])
+            return np.asarray(self.evaluate(x, np.ones(1))[1] - wanted[rows])
 
         low, high = wanted - 1.0, wanted + 1.0
         for bound, side in ((low, -1.0), (high, 1.0)):
@@ -544,8 +543,7 @@ class FlatPrior(MixturePrior):
         _check_all_observed(s, f"{none}; use a proper prior or leave the entry out")
 
 
-@dataclass(frozen=True)
-class Evaluated:
+class Evaluated(NamedTuple):
     """Log-likelihood of observations, or a bound on it, and their posterior moments."""
 
     value: float
@@ -559,24 +557,16 @@ class AbstractJointPrior(FittedPrior):
     exchangeable: ClassVar[bool] = False
 
     @abstractmethod
-    def evaluated(self, x: Array, s: Array) -> Evaluated:
-        """Evaluate checked arrays."""
-
-    @abstractmethod
     def interval(self, x: Array, s: Array, probability: float) -> tuple[Array, Array]:
         """Return both ends of the equal-tailed credible interval of every entry."""
 
     def log_likelihood(self, x: ArrayLike, s: ArrayLike = 1.0) -> float:
         """Log-likelihood of all entries together."""
-        return self.evaluated(*self._observations(x, s)).value
-
-    def posterior_moments(self, x: Array, s: Array) -> tuple[Array, Array]:
-        found = self.evaluated(x, s)
-        return found.mean, found.variance
+        return float(self.evaluate(*self._observations(x, s))[0])
 
     def posterior(self, x: ArrayLike, s: ArrayLike = 1.0) -> Posterior:
         x, s = self._observations(x, s)
-        mean, variance = self.posterior_moments(x, s)
+        _, mean, variance = self.evaluate(x, s)
         return Posterior(mean, np.sqrt(variance), np.minimum(*self.tails(x, s)))
 
     def log_marginal(self, x: Array, s: Array) -> Array:

@@ -147,7 +147,7 @@ class GMRFPrior(AbstractJointPrior):
         smooth = f"smooth on a {self.graph}, order {self.graph.order}"
         return f"{smooth}, scale {self.scale:.4g}, kappa {self.kappa:.4g}"
 
-    def evaluated(self, x: Array, s: Array) -> Evaluated:
+    def evaluate(self, x: Array, s: Array) -> Evaluated:
         """Log-likelihood (1), and posterior mean and variance."""
         unit = typical(s)
         data = _observed(self.graph, x / unit, s / unit)
@@ -161,7 +161,7 @@ class GMRFPrior(AbstractJointPrior):
     def tails(self, x: Array, s: Array) -> tuple[Array, Array]:
         if self.scale == 0:
             return np.ones(x.shape), np.ones(x.shape)
-        mean, variance = self.posterior_moments(x, s)
+        _, mean, variance = self.evaluate(x, s)
         z = mean / np.sqrt(variance)
         return special.ndtr(-z), special.ndtr(z)
 
@@ -170,7 +170,7 @@ class GMRFPrior(AbstractJointPrior):
         return np.full(self._observations(x, s)[0].shape, float(self.scale == 0))
 
     def interval(self, x: Array, s: Array, probability: float) -> tuple[Array, Array]:
-        mean, variance = self.posterior_moments(x, s)
+        _, mean, variance = self.evaluate(x, s)
         width = special.ndtri(0.5 + 0.5 * probability) * np.sqrt(variance)
         return mean - width, mean + width
 
@@ -282,7 +282,7 @@ class GMRF(AbstractPriorFamily):
         scale, kappa = as_scale(parameters["scale"]), as_positive(parameters["kappa"], "kappa")
         return GMRFPrior(graph, scale, kappa)
 
-    def fit_column(self, column: Columns, start: FittedPrior | None) -> tuple[FittedPrior, float]:
+    def fit_column(self, column: Columns, start: FittedPrior | None) -> FittedPrior:
         graphs, warm = self.graphs, None
         if isinstance(start, GMRFPrior) and start.scale:
             same = [graph for graph in graphs if graph == start.graph]
@@ -291,4 +291,4 @@ class GMRF(AbstractPriorFamily):
         best = int(np.argmax([value for value, *_ in fits]))
         _, tau, delta = fits[best]
         kappa = delta / tau if tau < np.inf else 1.0
-        return GMRFPrior(graphs[best], tau**-0.5, kappa), np.nan
+        return GMRFPrior(graphs[best], tau**-0.5, kappa)

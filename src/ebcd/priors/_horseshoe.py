@@ -71,23 +71,18 @@ class Horseshoe(AbstractPriorFamily):
         words = f"scale {scale:.4g}" + (f", mode {mode:.4g}" if mode else "")
         return MixturePrior(cls, kept, _LAMBDA_WEIGHTS, [parts], words, prior_sd=np.inf)
 
-    def fit_column(self, column: Columns, start: FittedPrior | None) -> tuple[FittedPrior, float]:
-        return self.fit(column, [start]).priors[0], np.nan
-
-    def fit(
-        self, columns: Columns, starts: Sequence[FittedPrior | None], unit: float = 1.0
-    ) -> Fits:
+    def fit(self, columns: Columns, starts: Sequence[FittedPrior | None]) -> Fits:
         scale, ratio = np.zeros((2, columns.n_columns))
         mean, variance = np.zeros((2, columns.n_columns, columns.x.shape[1]))
         for k, (column, start) in enumerate(zip(columns.each(), starts, strict=True)):
             slabs = _Normals(column)
-            place, value = slabs.best(0.0 if start is None else start.parameters["scale"] / unit)
+            place, value = slabs.best(0.0 if start is None else start.parameters["scale"])
             if value > 0:
                 scale[k], ratio[k] = np.exp(place), value
                 mean[k], variance[k] = slabs.moments(place)
-        priors = [self.build(scale=number, mode=0.0) for number in (scale * unit).tolist()]
-        values = columns.log_likelihood(ratio, priors, unit)
-        return Fits(priors, values, mean, variance, np.full(values.shape, np.nan))
+        priors = [self.build(scale=number, mode=0.0) for number in scale.tolist()]
+        values = columns.log_likelihood(ratio, priors)
+        return Fits(priors, values, mean, variance)
 
 
 _SPACING = 0.2

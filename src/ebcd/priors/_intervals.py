@@ -13,7 +13,7 @@ import numpy as np
 from numpy.polynomial import chebyshev
 from scipy import special
 
-from ebcd._numerics import Array, rising_root
+from ebcd._numerics import CHUNK, Array, rising_root, typical
 from ebcd.priors._fitted import AbstractJointPrior, FittedPrior, MixturePrior
 from ebcd.priors._kernels import PointMass
 from ebcd.priors._validation import as_observations
@@ -47,6 +47,20 @@ def posterior_interval(
     return ends[0], ends[1]
 
 
+def sign_rates(x: Array, s: Array, prior: FittedPrior) -> Array:
+    """Local false sign rates of observations with finite noise."""
+    unit = float(s) if s.ndim == 0 else typical(s)
+    standard, z = prior.rescaled(1 / unit), x / unit
+    cells = x.size * standard.weights.size if isinstance(standard, MixturePrior) else 0
+    if s.ndim or cells <= CHUNK:
+        return np.minimum(*standard.tails(z, np.broadcast_to(s / unit, x.shape)))
+
+    def log_rate(z: Array) -> Array:  # rates span decades
+        return np.log(np.maximum(np.minimum(*standard.tails(z, np.ones_like(z))), 1e-300))
+
+    return np.asarray(np.exp(np.minimum(interpolated(log_rate, z, width=2.0), 0.0)))
+
+
 def _quantiles(prior: MixturePrior, level: float, x: Array, s: Array) -> Array:
     """Quantiles of the posteriors."""
     x, s = prior.observed(x, s)
@@ -71,7 +85,7 @@ def _quantiles(prior: MixturePrior, level: float, x: Array, s: Array) -> Array:
 def _searched(prior: MixturePrior, level: float, x: Array, s: Array) -> Array:
     """Search the quantiles where the distribution function crosses the level, or jumps over it."""
     share = prior.shares(x, s)
-    mean, variance = prior.posterior_moments(x, s)
+    _, mean, variance = prior.evaluate(x, s)
     # no distribution has more than this beyond so many standard deviations (Cantelli)
     reach = np.sqrt(max(level, 1 - level) / min(level, 1 - level) * variance)
 
@@ -94,8 +108,8 @@ def interpolated(function: Callable[[Array], Array], points: Array, width: float
     """Return the values of a costly function at many points from few evaluations.
 
     Polynomials on pieces, first of a given width, which are halved until they agree with the
-    function between their nodes. Where a piece has no more points than that costs, the function is
-    evaluated at those, so that corners of it do no harm.
+    function between their nodes. Where a piece has few points, the function is evaluated at those,
+    so that corners of it do no harm.
     """
     points, back = np.unique(points, return_inverse=True)
     values = np.empty_like(points)
@@ -103,7 +117,7 @@ def interpolated(function: Callable[[Array], Array], points: Array, width: float
     left, right, last = width * piece, width * (piece + 1), np.append(first[1:], points.size)
     asked = np.concatenate([_NODES, _BETWEEN])
     while first.size:
-        few = last - first <= asked.size
+        few = last - first <= 4 * asked.size  # it may be halved several times
         direct = _ranges(first[few], last[few])
         values[direct] = function(points[direct])
         left, right, first, last = left[~few], right[~few], first[~few], last[~few]

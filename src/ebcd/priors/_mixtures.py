@@ -91,7 +91,7 @@ class GridMixture(AbstractPriorFamily):
         """Return the same family on a coarse grid, which adapts a little from fit to fit."""
         return replace(self, adapts=False)
 
-    def fit_column(self, column: Columns, start: FittedPrior | None) -> tuple[FittedPrior, float]:
+    def fit_column(self, column: Columns, start: FittedPrior | None) -> FittedPrior:
         problem = _Problem(column, self)
         known = np.empty(0) if start is None else np.unique(self._known(start)[0])
         known = known[known > 0] if self.has_spike else known
@@ -113,7 +113,7 @@ class GridMixture(AbstractPriorFamily):
         used = fit.weights > 0
         used[0] |= self.has_spike
         parameters = self._parameters(fit.weights[used], problem.points[used], problem.kinds[used])
-        return self.build(**parameters), fit.certificate
+        return self.build(**parameters)
 
 
 class _Problem:
@@ -428,10 +428,9 @@ class Deconvolver(NPMLE):
         integer(1, SETTINGS.most_points).check("degrees_of_freedom", self.degrees_of_freedom)
         real("a number from 0 to 1e6", lambda c0: 0 <= c0 <= 1e6).check("c0", self.c0)
 
-    def fit_column(self, column: Columns, start: FittedPrior | None) -> tuple[FittedPrior, float]:
+    def fit_column(self, column: Columns, start: FittedPrior | None) -> FittedPrior:
         fits = [self._fit_on(grid, column, start) for grid in self._grids(column, start)]
-        _, prior = max(fits, key=lambda fit: fit[0])
-        return prior, np.nan
+        return max(fits, key=lambda fit: fit[0])[1]
 
     def cost(self, prior: FittedPrior) -> float:
         """Penalty of a prior of this family, ``c0 ||alpha||``."""

@@ -63,24 +63,19 @@ class _TwoGroups(AbstractPriorFamily):
         """Make the prior with a slab of this weight, if there is a spike, and this scale."""
         return self.build(scale=scale, **({"weight": weight} if self.has_spike else {}))
 
-    def fit_column(self, column: Columns, start: FittedPrior | None) -> tuple[FittedPrior, float]:
-        return self.fit(column, [start]).priors[0], np.nan
-
-    def fit(
-        self, columns: Columns, starts: Sequence[FittedPrior | None], unit: float = 1.0
-    ) -> Fits:
+    def fit(self, columns: Columns, starts: Sequence[FittedPrior | None]) -> Fits:
         begin, [length] = None, self.lengths
         if any(starts):  # one without a length is searched as if cold
             found = [{length: 0.0} if start is None else start.parameters for start in starts]
             weight = np.array([parameters.get("weight", 1.0) for parameters in found])
-            begin = weight, np.array([parameters[length] for parameters in found]) / unit
+            begin = weight, np.array([parameters[length] for parameters in found])
         weight, scale, ratio, mean, variance = fit_two_groups(
             self.slab, columns, self.has_spike, begin
         )
-        pairs = zip(weight.tolist(), (scale * unit).tolist(), strict=True)
+        pairs = zip(weight.tolist(), scale.tolist(), strict=True)
         priors = [self.with_slab(*pair) for pair in pairs]
-        value = columns.log_likelihood(ratio, priors, unit)
-        return Fits(priors, value, mean, variance, np.full(value.shape, np.nan))
+        value = columns.log_likelihood(ratio, priors)
+        return Fits(priors, value, mean, variance)
 
 
 @register
@@ -119,22 +114,20 @@ class Normal(PointNormal):
     name: ClassVar[str] = "normal"
     has_spike: ClassVar[bool] = False
 
-    def fit(
-        self, columns: Columns, starts: Sequence[FittedPrior | None], unit: float = 1.0
-    ) -> Fits:
+    def fit(self, columns: Columns, starts: Sequence[FittedPrior | None]) -> Fits:
         """Fit every column, with the mode at zero; in closed form if the noise is common."""
         if columns.s.size > 1:
-            return super().fit(columns, starts, unit)
+            return super().fit(columns, starts)
         noise = float(columns.s[0, 0])
         power = columns.dot(columns.z, columns.z) / columns.totals
         whole = np.maximum(power, 1.0)  # variance of the observations in units of the noise
         value = -columns.totals * (0.5 * np.log(whole) + 0.5 * power / whole)
         value -= columns.totals * (LOG_SQRT_2PI + np.log(noise))
         share = (1 - 1 / whole)[:, None]
-        scale = noise * np.sqrt(whole - 1) * unit
+        scale = noise * np.sqrt(whole - 1)
         priors = [self.build(scale=number, mode=0.0) for number in scale.tolist()]
         variance = noise**2 * share + np.zeros_like(columns.x)
-        return Fits(priors, value, share * columns.x, variance, np.full(value.shape, np.nan))
+        return Fits(priors, value, share * columns.x, variance)
 
 
 @register
@@ -212,9 +205,9 @@ class Flat(AbstractPriorFamily):
         """Make the prior; it has no parameters."""
         return FlatPrior(cls)
 
-    def fit_column(self, column: Columns, start: FittedPrior | None) -> tuple[FittedPrior, float]:
+    def fit_column(self, column: Columns, start: FittedPrior | None) -> FittedPrior:
         """Nothing to fit."""
-        return self.build(), 0.0
+        return self.build()
 
 
 @register
@@ -231,6 +224,6 @@ class PointMass(AbstractPriorFamily):
         mode = as_mode(parameters)
         return MixturePrior(cls, {"mode": mode}, [1.0], [kernels.PointMass(np.array([mode]))])
 
-    def fit_column(self, column: Columns, start: FittedPrior | None) -> tuple[FittedPrior, float]:
+    def fit_column(self, column: Columns, start: FittedPrior | None) -> FittedPrior:
         """Nothing to fit with the mode at zero."""
-        return self.build(mode=0.0), 0.0
+        return self.build(mode=0.0)

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ebcd._numerics import Array, chunks, typical
-from ebcd.priors._family import NEGLIGIBLE, PRIORS, AbstractPriorFamily, Columns, Fits, evaluate
+from ebcd.priors._family import NEGLIGIBLE, AbstractPriorFamily, Columns, Fits, evaluate
 from ebcd.priors._fitted import FittedPrior
 
 Prior = AbstractPriorFamily | FittedPrior
@@ -52,90 +52,52 @@ def solve_columns(
     s = np.asarray(s, dtype=np.float64)
     unit = float(s) if s.ndim == 0 else typical(s)
     noise = np.ones((1, 1)) if s.ndim == 0 else (s / unit)[None]
-    if starts is None:
-        starts = [None] * len(priors)
-    groups = _groups(priors)
+    begin = [start and start.rescaled(1 / unit) for start in starts or [None] * len(priors)]
+    first = priors[0]
+    together = not isinstance(first, FittedPrior) and all(prior == first for prior in priors)
     fits = []
-    for group in groups:
-        some = x if len(groups) == 1 else x[group]
-        columns = Columns(some if unit == 1 else some / unit, noise)
-        fits.append(_solve_group(columns, unit, priors[group[0]], [starts[k] for k in group]))
-    return _in_units(fits[0] if len(fits) == 1 else _together(fits, groups), unit, x.shape[1])
+    for rows in chunks(len(priors), len(priors) if together else 1):
+        columns = Columns(x[rows] if unit == 1 else x[rows] / unit, noise)
+        fits.append(_solve_alike(columns, unit, priors[rows.start], begin[rows]))
+    return _in_units(fits, unit, x.shape[1])
 
 
-def _groups(priors: Sequence[Prior]) -> list[list[int]]:
-    """Problems that can be solved in one call: equal families."""
-    groups: list[list[int]] = []
-    for k, prior in enumerate(priors):
-        for group in groups:
-            if not isinstance(prior, FittedPrior) and prior == priors[group[0]]:
-                group.append(k)
-                break
-        else:
-            groups.append([k])
-    return groups
-
-
-def _solve_group(
+def _solve_alike(
     columns: Columns, unit: float, prior: Prior, starts: Sequence[FittedPrior | None]
 ) -> Fits:
+    """Solve problems in units of the noise with one family, or one with a known prior."""
     if isinstance(prior, FittedPrior):
-        fit = evaluate([prior.rescaled(1 / unit)], columns, np.array([np.nan]))
+        fit = evaluate([prior.rescaled(1 / unit)], columns)
         return fit._replace(priors=[prior])
     family = prior.in_units(unit)
     binned = _bin(columns, family)
-    if binned is None:
-        return family.fit(columns, starts, unit)
-    fit = family.fit(binned.columns, starts, unit)
-    if not _representable([found.rescaled(1 / unit) for found in fit.priors], columns, binned):
-        return family.fit(columns, starts, unit)
-    shrinkage, variance = binned.interpolate(np.stack([binned.nodes - fit.mean, fit.variance]))
-    mean = np.subtract(columns.x, shrinkage, out=shrinkage)
-    mean[~fit.mean.any(axis=1)] = 0.0
-    return fit._replace(mean=mean, variance=np.maximum(variance, 0.0, out=variance))
+    if binned is not None:
+        fit = family.fit(binned.columns, starts)
+    if binned is None or not _representable(fit.priors, columns, binned):
+        fit = family.fit(columns, starts)
+    else:
+        tables = np.stack([binned.nodes - fit.mean, fit.variance])
+        shrinkage, variance = binned.interpolate(tables)
+        mean = np.subtract(columns.x, shrinkage, out=shrinkage)
+        mean[~fit.mean.any(axis=1)] = 0.0
+        fit = fit._replace(mean=mean, variance=np.maximum(variance, 0.0, out=variance))
+    return fit._replace(priors=[found.rescaled(unit) for found in fit.priors])
 
 
-def _together(fits: list[Fits], groups: list[list[int]]) -> Fits:
-    """Put the columns of all groups back into their order."""
-    order = np.argsort(np.concatenate(groups))
-    priors = [prior for fit in fits for prior in fit.priors]
-    values, mean, variance, certificates = (
-        np.concatenate([np.asarray(fit[part]) for fit in fits])[order] for part in range(1, 5)
-    )
-    return Fits([priors[k] for k in order], values, mean, variance, certificates)
-
-
-def _in_units(fit: Fits, unit: float, n: int) -> Fits:
-    """Go back to the units of the data."""
+def _in_units(fits: list[Fits], unit: float, n: int) -> Fits:
+    """Put problems below each other, and go back to the units of the data."""
+    fit = fits[0] if len(fits) == 1 else Fits.joined(fits)
     if unit == 1:
         return fit
-    value = fit.log_likelihood - n * math.log(unit)
-    for k, prior in enumerate(fit.priors):
-        if not prior.proper:  # its density is one in any units
-            value[k] = 0.0
+    # a density that is no distribution is one in any units
+    proper = np.array([prior.proper for prior in fit.priors])
+    value = fit.log_likelihood - proper * (n * math.log(unit))
     mean = np.multiply(fit.mean, unit, out=fit.mean)
     variance = np.multiply(fit.variance, unit**2, out=fit.variance)
     return fit._replace(log_likelihood=value, mean=mean, variance=variance)
 
 
-def sign_rates(x: Array, s: Array, prior: FittedPrior) -> Array:
-    """Local false sign rates of observations with finite noise."""
-    unit = float(s) if s.ndim == 0 else typical(s)
-    standard, z = prior.rescaled(1 / unit), x / unit
-    if s.ndim == 0 and PRIORS[prior.family].smooth_tails:
-        columns = Columns(z[None], np.ones((1, 1)))
-        binned = _bin(columns, PRIORS[prior.family])
-        if binned is not None and _representable([standard], columns, binned):
-            # tails span decades, and their minimum has a kink: interpolate both logarithms
-            tails = np.array(standard.tails(binned.nodes, np.ones(binned.nodes.size)))
-            below, above = binned.interpolate(np.log(np.maximum(tails, 1e-300))[:, None])
-            return np.asarray(np.exp(np.minimum(np.minimum(below, above)[0], 0.0)))
-    return np.minimum(*standard.tails(z, np.broadcast_to(s / unit, x.shape)))
-
-
-def _bin(
-    columns: Columns, family: AbstractPriorFamily | type[AbstractPriorFamily]
-) -> Binned | None:
+def _bin(columns: Columns, family: AbstractPriorFamily) -> Binned | None:
     """Bin the columns if that pays."""
     n = columns.x.shape[1]
     if columns.s.size > 1 or not family.binned:

@@ -29,14 +29,15 @@ that of an ordinary posterior.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
-from ebcd._numerics import Array
+from ebcd._numerics import Array, chunks
 from ebcd._parameters import N_DRAWS, as_generator, unknown_name
 from ebcd.priors._family import (
     NEGLIGIBLE,
@@ -47,9 +48,9 @@ from ebcd.priors._family import (
     make_family,
     register,
 )
-from ebcd.priors._fitted import AbstractJointPrior, Evaluated, FittedPrior
+from ebcd.priors._fitted import BLOCK, AbstractJointPrior, FittedPrior
 from ebcd.priors._graphs import waves
-from ebcd.priors._solve import Prior, solve_columns
+from ebcd.priors._solve import solve_columns
 from ebcd.priors._wavelets import FILTERS, Basis, basis
 
 Levels = list[FittedPrior]
@@ -66,22 +67,28 @@ class _Settings:
 SETTINGS = _Settings()
 
 
-@dataclass(frozen=True)
-class _Denoised(Evaluated):
-    """Also the priors of every wavelet, and posterior probabilities of the wavelets."""
+class _Denoised(NamedTuple):
+    """Bounds and posterior moments of c columns; for each of them the priors of every wavelet.
 
-    priors: dict[str, Levels]
+    `shares` are the posterior probabilities of the wavelets, c x wavelets.
+    """
+
+    value: Array
+    mean: Array
+    variance: Array
+    priors: list[dict[str, Levels]]
     shares: Array
 
 
-def _majorised(x: Array, s: Array, centre: Array) -> tuple[Array, float, float]:
+def _majorised(x: Array, s: Array, centre: Array) -> tuple[Array, float, Array]:
     """Return observations of (3) at a centre, their common noise, and the sum of the constants."""
     noise = float(s.min())
     share = (noise / s) ** 2
-    constant = 0.5 * (np.log(share) - share * (1 - share) * ((x - centre) / noise) ** 2).sum()
-    return centre + share * (x - centre), noise, float(constant)
+    constant = 0.5 * (np.log(share) - share * (1 - share) * ((x - centre) / noise) ** 2)
+    return centre + share * (x - centre), noise, constant.sum(axis=-1)
 
 
+@lru_cache(maxsize=2)
 def _shifts(p: int) -> NDArray[np.intp]:
     """Return the entries (p x T) of every shifted vector.
 
@@ -104,79 +111,108 @@ def _at_level(priors: Sequence[Any], level: int, n_levels: int) -> Any:
     return priors[-1] if level == n_levels - 1 else priors[min(level, max(len(priors) - 2, 0))]
 
 
-def _one_wavelet(
-    base: Basis, y: Array, noise: float, priors: Sequence[Prior], starts: Sequence[Any]
-) -> tuple[Levels, float, Array, Array]:
-    """Maximise (1); priors that are fitted already are kept."""
-    places = _shifts(y.size)
-    coefficients = base.analyse(y[places])
-    mean, variance = np.empty_like(coefficients), np.empty_like(coefficients)
-    fitted, value = [], 0.0
-    for j, level in enumerate(base.levels):
-        x = coefficients[level]
-        prior = _at_level(priors, j, len(base.levels))
-        start = _at_level(starts, j, len(base.levels))
-        if prior.exchangeable:
-            fit = solve_columns(x.reshape(1, -1), np.asarray(noise), [prior], [start])
-            mean[level], variance[level] = fit.mean.reshape(x.shape), fit.variance.reshape(x.shape)
-            value += float(fit.log_likelihood[0]) / places.shape[1]
-        else:
-            # the mean of the log-likelihoods is that of one vector with the mean of the spectra
-            ring = waves(len(x))
-            typical = ring.back(np.sqrt((ring.to(x.T) ** 2).mean(axis=0)))
-            fit = solve_columns(typical[None], np.asarray(noise), [prior], [start])
-            every_wave = ring.back(np.ones(len(x)))
-            kept = fit.priors[0].posterior_moments(every_wave, np.full(len(x), noise))[0]
-            mean[level] = ring.back(ring.to(kept) * ring.to(x.T)).T
-            variance[level] = fit.variance.T
-            value += float(fit.log_likelihood[0])
-        fitted.append(fit.priors[0])
-    means = _unshifted(base.synthesise(mean), places)
-    spread = _unshifted(base.spread(variance), places).mean(axis=1)
-    return fitted, value, means.mean(axis=1), spread + means.var(axis=1)
+class _Shifted:
+    """All shifts of a column in one basis: coefficients (p x T), and what is found about them."""
+
+    def __init__(
+        self, base: Basis, y: Array, priors: Sequence[Any], starts: Sequence[Any] | None
+    ) -> None:
+        self.base, self._given = base, (priors, starts or [None])
+        self.x = base.analyse(y[_shifts(y.size)])
+        self.mean, self.variance = np.empty((2, *self.x.shape))
+        self.fitted: Levels = []
+        self.value = 0.0
+
+    def prior_and_start(self, level: int) -> tuple[Any, Any]:
+        """Return a fitted prior or a family, and where its fit starts."""
+        prior, start = (_at_level(some, level, len(self.base.levels)) for some in self._given)
+        return prior, start
+
+    def moments(self) -> tuple[Array, Array]:
+        """Return posterior mean and variance of every entry."""
+        places = _shifts(len(self.x))
+        means = _unshifted(self.base.synthesise(self.mean), places)
+        spread = _unshifted(self.base.spread(self.variance), places).mean(axis=1)
+        return means.mean(axis=1), spread + means.var(axis=1)
 
 
-def _denoised(
-    y: Array,
-    noise: float,
-    priors: Mapping[str, Sequence[Prior]],
-    starts: Mapping[str, Sequence[Any]] | None = None,
-) -> _Denoised:
-    """Maximise (2), with common noise."""
-    fits = [
-        _one_wavelet(basis(name, y.size), y, noise, some, starts[name] if starts else [None])
-        for name, some in priors.items()
+def _solve_details(some: list[_Shifted], level: int, noise: float) -> None:
+    """Maximise (1) over the priors of a level of details, which is as long in all bases."""
+    own = some[0].base.levels[level]
+    x = np.array([one.x[own].ravel() for one in some])
+    priors, starts = zip(*(one.prior_and_start(level) for one in some), strict=True)
+    fits = solve_columns(x, np.asarray(noise), priors, starts)
+    for k, one in enumerate(some):
+        one.mean[own].flat, one.variance[own].flat = fits.mean[k], fits.variance[k]
+        one.value += float(fits.log_likelihood[k]) / SETTINGS.shifts
+        one.fitted.append(fits.priors[k])
+
+
+def _solve_averages(one: _Shifted, noise: float) -> None:
+    """Maximise (1) over the field of averages.
+
+    The mean of the log-likelihoods is that of one vector with the mean of the spectra.
+    """
+    own = one.base.levels[-1]
+    x, n = one.x[own].T, own.stop - own.start
+    ring = waves(n)
+    typical = ring.back(np.sqrt((ring.to(x) ** 2).mean(axis=0)))
+    prior, start = one.prior_and_start(len(one.base.levels) - 1)
+    fit = solve_columns(typical[None], np.asarray(noise), [prior], [start])
+    kept = fit.priors[0].evaluate(ring.back(np.ones(n)), np.full(n, noise))[1]  # of every wave
+    one.mean[own] = ring.back(ring.to(kept) * ring.to(x)).T
+    one.variance[own] = fit.variance.T
+    one.value += float(fit.log_likelihood[0])
+    one.fitted.append(fit.priors[0])
+
+
+def _denoised(y: Array, noise: float, priors: Sequence[Any], starts: Sequence[Any]) -> _Denoised:
+    """Maximise (2) for every row of `y`, with common noise.
+
+    For each row there is a mapping from wavelets to priors of levels, those that are fitted already
+    being kept, and one to their starts, maybe empty.
+    """
+    names = list(priors[0])
+    rows = list(zip(y, priors, starts, strict=True))
+    table = [
+        [_Shifted(basis(name, x.size), x, g[name], start.get(name)) for name in names]
+        for x, g, start in rows
     ]
-    values = np.array([value for _, value, _, _ in fits])
-    shares = special.softmax(values)
-    means = np.array([mean for _, _, mean, _ in fits])
-    mean = shares @ means
-    variance = shares @ (np.array([variance for *_, variance in fits]) + (means - mean) ** 2)
-    value = float(special.logsumexp(values) - np.log(values.size))
-    found = {name: fit[0] for name, fit in zip(priors, fits, strict=True)}
+    every = [one for line in table for one in line]
+    for level in range(max(len(one.base.levels) for one in every) - 1):
+        some = [one for one in every if level < len(one.base.levels) - 1]
+        _solve_details(some, level, noise)
+    for one in every:
+        _solve_averages(one, noise)
+    values = np.array([[one.value for one in line] for line in table])
+    shares = special.softmax(values, axis=1)
+    moments = np.array([[one.moments() for one in line] for line in table])
+    mean = np.einsum("cw,cwp->cp", shares, moments[:, :, 0])
+    total = moments[:, :, 1] + (moments[:, :, 0] - mean[:, None]) ** 2
+    variance = np.einsum("cw,cwp->cp", shares, total)
+    found = [{name: one.fitted for name, one in zip(names, line, strict=True)} for line in table]
+    value = special.logsumexp(values, axis=1) - np.log(len(names))
     return _Denoised(value, mean, variance, found, shares)
 
 
 def _climbed(
     x: Array,
     s: Array,
-    priors: Mapping[str, Sequence[Prior]],
-    starts: Mapping[str, Sequence[Any]] | None = None,
-    centre: Array | None = None,
+    priors: Sequence[Any],
+    starts: Sequence[Any],
+    centre: Array,
     rounds: int = SETTINGS.rounds,
 ) -> _Denoised:
-    """Maximise (2), by rounds of (3) if the noise differs."""
+    """Maximise (2) for every row of `x`, by rounds of (3) if the noise differs."""
     if (s == s[0]).all():
         return _denoised(x, float(s[0]), priors, starts)
-    if centre is None or centre.shape != x.shape:
-        centre = np.zeros_like(x)
-    before = -np.inf
+    before = np.full(len(x), -np.inf)
     for _ in range(rounds):
         y, noise, constant = _majorised(x, s, centre)
         found = _denoised(y, noise, priors, starts)
         own = found.variance * (s / noise) ** 2
-        found = replace(found, value=found.value + constant, variance=own)
-        if found.value < before + NEGLIGIBLE:
+        found = found._replace(value=found.value + constant, variance=own)
+        if (found.value < before + NEGLIGIBLE).all():
             break
         before, starts, centre = found.value, found.priors, found.mean
     return found
@@ -210,9 +246,19 @@ class SpatialPrior(AbstractJointPrior):
         said = [f"{name} ({len(some) - 1})" for name, some in self.levels.items()]
         return "smooth, by wavelets (levels): " + ", ".join(said)
 
-    def evaluated(self, x: Array, s: Array) -> _Denoised:
+    def evaluate(self, x: Array, s: Array) -> Any:
         """Lower bound (2) on the log-likelihood, and posterior mean and variance."""
-        return _climbed(x, s, self.levels, centre=self.centre)
+        value, mean, variance, *_ = self._evaluated(x, s)
+        return float(value[0]), mean[0], variance[0]
+
+    def _evaluated(self, x: Array, s: Array) -> _Denoised:
+        return _climbed(x[None], s, [self.levels], [{}], self.centre_for(x.size)[None])
+
+    def centre_for(self, p: int) -> Array:
+        """Return the centre at which the search begins for `p` entries."""
+        if self.centre is None or self.centre.size != p:
+            return np.zeros(p)
+        return self.centre
 
     def tails(self, x: Array, s: Array) -> tuple[Array, Array]:
         """Share of draws with ``theta <= 0`` and with ``theta >= 0``."""
@@ -248,11 +294,12 @@ class SpatialPrior(AbstractJointPrior):
         N_DRAWS.check("n", n)
         x, s = self._observations(x, s)
         rng = as_generator(random_state)
-        found = self.evaluated(x, s)
-        y, noise, _ = _majorised(x, s, found.mean)
+        found = self._evaluated(x, s)
+        mean = found.mean[0]
+        y, noise, _ = _majorised(x, s, mean)
         places, draws, done = _shifts(x.size), np.empty((n, x.size)), 0
         kinds = [(name, t) for name in self.levels for t in range(SETTINGS.shifts)]
-        shares = np.repeat(found.shares, SETTINGS.shifts) / SETTINGS.shifts
+        shares = np.repeat(found.shares[0], SETTINGS.shifts) / SETTINGS.shifts
         numbers = np.bincount(rng.choice(len(kinds), size=n, p=shares), minlength=len(kinds))
         for (name, t), number in zip(kinds, numbers.tolist(), strict=True):
             if number:
@@ -260,7 +307,7 @@ class SpatialPrior(AbstractJointPrior):
                 rows[:, places[:, t]] = self._drawn(name, y[places[:, t]], noise, number, rng)
                 done += number
         if noise < s.max():
-            draws = found.mean + (s / noise) * (draws - found.mean)
+            draws = mean + (s / noise) * (draws - mean)
         return np.asarray(draws[rng.permutation(n)])
 
     def _drawn(self, name: str, y: Array, noise: float, n: int, rng: Any) -> Array:
@@ -337,38 +384,23 @@ class Spatial(AbstractPriorFamily):
             priors[name] = [FittedPrior.from_dict(level) for level in levels]
         return SpatialPrior(priors, None if centre is None else np.asarray(centre, dtype=float))
 
-    def fit_column(self, column: Columns, start: FittedPrior | None) -> tuple[FittedPrior, float]:
-        return self.fit(column, [start]).priors[0], np.nan
-
-    def fit(
-        self, columns: Columns, starts: Sequence[FittedPrior | None], unit: float = 1.0
-    ) -> Fits:
-        """Fit every column; priors and starts are in other units, `unit` times as large."""
+    def fit(self, columns: Columns, starts: Sequence[FittedPrior | None]) -> Fits:
         names = list(FILTERS) if self.wavelet == "auto" else [self.wavelet]
-        averages: Prior = make_family("gmrf", adjacency="ring", order=3)
-        families: dict[str, list[Prior]] = {
-            name: [make_family(self.family), averages] for name in names
-        }
-        differ = columns.s.size > 1 and bool(np.ptp(columns.s))
-        found, priors = [], []
-        for x, start in zip(columns.x, starts, strict=True):
-            begin: Any = start and start.rescaled(1 / unit)
-            warm = begin is not None and begin.levels.keys() == families.keys()
-            fit = _climbed(
-                x,
-                columns.noise,
-                families,
-                begin.levels if warm else None,
-                begin.centre if begin else None,
-                SETTINGS.warm_rounds if begin else SETTINGS.rounds,
+        averages = make_family("gmrf", adjacency="ring", order=3)
+        families = {name: [make_family(self.family), averages] for name in names}
+        p, s, parts = columns.x.shape[1], columns.noise, []
+        for rows in chunks(columns.n_columns, max(1, BLOCK // (p * SETTINGS.shifts))):
+            begin: Any = starts[rows]
+            same = [g is not None and g.levels.keys() == families.keys() for g in begin]
+            found = _climbed(
+                columns.x[rows],
+                s,
+                [families] * len(begin),
+                [g.levels if warm else {} for g, warm in zip(begin, same, strict=True)],
+                np.array([np.zeros(p) if g is None else g.centre_for(p) for g in begin]),
+                SETTINGS.warm_rounds if all(begin) else SETTINGS.rounds,
             )
-            found.append(fit)
-            prior = SpatialPrior(fit.priors, fit.mean if differ else None)
-            priors.append(prior.rescaled(unit))
-        return Fits(
-            priors,
-            np.array([fit.value for fit in found]),
-            np.array([fit.mean for fit in found]),
-            np.array([fit.variance for fit in found]),
-            np.full(len(found), np.nan),
-        )
+            centres = found.mean if np.ptp(s) else [None] * len(begin)
+            priors = [SpatialPrior(*pair) for pair in zip(found.priors, centres, strict=True)]
+            parts.append(Fits(list(priors), *found[:3]))
+        return Fits.joined(parts)

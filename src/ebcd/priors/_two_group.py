@@ -38,6 +38,7 @@ SHORTEST = 0.1  # scale over the smallest noise at which grids of scales begin
 class _Settings:
     radius: float = 1.5  # of a step in the log scale; twice that in the log weight
     smallest_slab: float = 1e-6  # entries in the slab: fewer are no slab
+    spacing: float = 4.0  # of the weights that are tried, down to a fraction of an entry
     # A warm start is trusted if it lacks only a small share of its optimum, itself not small.
     trusted_gain: float = 0.02
     trusted_ratio: float = 3.0
@@ -49,19 +50,30 @@ _NARROWEST = float(np.finfo(float).eps) ** 0.25
 
 
 class Evaluation(NamedTuple):
-    """The log-likelihood ratio (1) of c columns, its derivatives, and posterior moments.
+    """The log-likelihood ratio (1) of c columns at a place, its derivatives, and the posterior.
 
     Gradient (c x 2) and Hessian (c x 2 x 2) are in log weight and log scale; those in the weight
     are zero without a spike. Means and variances (c x p) are in the units of the data, as are the
     derivatives of the mean in log weight and log scale (c x 2 x p), if they were asked for.
     """
 
+    log_weight: Array
+    log_scale: Array
     value: Array
     gradient: Array
     hessian: Array
     mean: Array
     variance: Array
     slopes: Array | None = None
+
+    def take(self, index: np.ndarray) -> Evaluation:
+        """Pick columns; slopes are left out."""
+        return Evaluation(*(part[index] for part in self[:7]))
+
+    def put(self, index: np.ndarray, other: Evaluation) -> None:
+        """Overwrite columns, in place."""
+        for part, new in zip(self[:7], other[:7], strict=True):
+            part[index] = new
 
 
 def evaluate_two_groups(
@@ -102,7 +114,8 @@ def evaluate_two_groups(
     variance *= unit * s
     if by_parameter is not None:
         by_parameter *= unit[:, None]
-    return Evaluation(*_derivatives(sums, weight, has_spike), mean, variance, by_parameter)
+    derivatives = _derivatives(sums, weight, has_spike)
+    return Evaluation(log_weight, log_scale, *derivatives, mean, variance, by_parameter)
 
 
 def _derivatives(sums: Array, weight: Array, has_spike: bool) -> tuple[Array, Array, Array]:
@@ -211,40 +224,20 @@ def _capped(slope: Array, curvature: Array, radius: Array) -> Array:
     return np.asarray(slope / np.maximum(np.abs(curvature), least))
 
 
-class _State(NamedTuple):
-    """Where the climbs of c columns are; c rows each."""
-
-    log_weight: Array
-    log_scale: Array
-    value: Array
-    gradient: Array
-    hessian: Array
-    mean: Array
-    variance: Array
-
-    def take(self, index: np.ndarray) -> _State:
-        return _State(*(part[index] for part in self))
-
-    def put(self, index: np.ndarray, other: _State) -> None:
-        for part, new in zip(self, other, strict=True):
-            part[index] = new
-
-
 def _climb(
     slab: Slab, columns: Columns, log_weight: Array, log_scale: Array, has_spike: bool
-) -> tuple[_State, Array]:
+) -> tuple[Evaluation, Array]:
     """Climb to a local maximum, all columns in step; return it and what was gained."""
     c, eps = columns.n_columns, np.finfo(float).eps
     lowest_weight = np.log(SETTINGS.smallest_slab / columns.totals)
     lowest = math.log(_NARROWEST * float(columns.s.min()))
     highest = np.log(columns.largest + 1e-3) + 3.0
 
-    def evaluated(rows: np.ndarray, log_weight: Array, log_scale: Array) -> _State:
+    def evaluated(rows: np.ndarray, log_weight: Array, log_scale: Array) -> Evaluation:
         part = columns if rows.size == c else columns.select(rows)
-        at = evaluate_two_groups(
+        return evaluate_two_groups(
             slab, part.x, part.s, log_weight, log_scale, has_spike, counts=part.counts
         )
-        return _State(log_weight, log_scale, *at[:5])
 
     rows = np.arange(c)  # of the columns that still climb
     state = evaluated(
@@ -314,61 +307,31 @@ def _log_scales(slab: Slab, columns: Columns) -> Array:
     return np.log(least / slab.width * np.sinh(steps))
 
 
-def _search(slab: Slab, columns: Columns, has_spike: bool) -> list[tuple[Array, Array]]:
-    """Log weights and log scales from which to climb: peaks on a grid of scales.
+def _search(slab: Slab, columns: Columns, has_spike: bool) -> tuple[np.ndarray, Array, Array]:
+    """Return the columns, log weights and log scales of peaks on a grid, from which to climb.
 
     The columns share their observations, which differ in their counts.
     """
     log_scale = _log_scales(slab, columns)
-    counts = columns.weights[:, None]
     odds, excess, _ = slab.ratio(columns.z, columns.s * np.exp(-log_scale)[:, None])
-    weight = np.ones((columns.n_columns, log_scale.size))
-    if has_spike:
-        weight = best_weight(odds, counts, accuracy=0.1)
-    w = weight[..., None]
-    log_density = np.log(w * odds + (1 - w))
-    if excess is not None:
-        log_density += np.where(w > 0, excess, 0.0)
-    values = np.vecdot(log_density, counts)
-    found = []
-    with np.errstate(divide="ignore"):  # the climb has its own lower bound of the weight
-        for value, weights in zip(values, np.log(weight), strict=True):
-            # peaks that are not the highest might still win between grid points
-            places = peaks(value)
-            best = float(value.max())
-            places = places[value[places] >= best - max(10.0, 0.2 * best)]
-            found.append((weights[places], log_scale[places]))
-    return found
-
-
-def best_weight(odds: Array, counts: Array, accuracy: float = 1e-12) -> Array:
-    """Maximise ``sum log(1 + w (odds - 1))`` over the weight ``w`` of each row.
-
-    The derivative falls from one pole to another, nearly as ``a / w - b / (1 - w)`` if the entries
-    are easy to tell apart. Every step fits ``a`` and ``b`` to the derivative and to its slope, and
-    goes where that vanishes; bracketed. Rows of `odds` and of `counts` are broadcast.
-    """
-    odds = np.maximum(odds, 1e-150)  # or squares of inverses overflow
-    surplus = odds - 1
-    full, empty = np.vecdot(surplus / odds, counts) >= 0, np.vecdot(surplus, counts) <= 0
-    low, high = full * 0.0 + 1e-3 / counts.sum(axis=-1), np.ones(full.shape)
-    weight = np.full(full.shape, 0.1)
-    for _ in range(60):
-        w = weight[..., None]
-        gradient = surplus / (w * odds + (1 - w))
-        slope, square = np.vecdot(gradient, counts), np.vecdot(gradient * gradient, counts)
-        rising = slope > 0
-        low, high = np.where(rising, weight, low), np.where(rising, high, weight)
-        rest = 1 - weight
-        up = weight * weight * (rest * square + slope)
-        down = rest * rest * (weight * square - slope)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            model = up / (up + down)
-        near = np.abs(model - weight) <= accuracy * weight
-        weight = np.where(near | ((model > low) & (model < high)), model, np.sqrt(low * high))
-        if (near | full | empty).all():
-            break
-    return np.where(empty, 0.0, np.where(full, 1.0, np.clip(weight, 0.0, 1.0)))
+    odds = np.maximum(odds, np.finfo(float).tiny)
+    fewest = math.log(SETTINGS.spacing * columns.totals.max()) / math.log(SETTINGS.spacing)
+    weights = SETTINGS.spacing ** -np.arange(math.ceil(fewest) if has_spike else 1)
+    values = np.empty((weights.size, columns.n_columns, log_scale.size))
+    for value, w in zip(values, weights, strict=True):
+        log_density = np.log(w * odds + (1 - w))
+        if excess is not None:
+            log_density += excess
+        value[:] = columns.weights @ log_density.T
+    best, at = values.max(axis=0), weights[values.argmax(axis=0)]
+    # peaks that are not the highest might still win between grid points
+    places = [
+        part[value[part] >= value.max() - max(10.0, 0.2 * value.max())]
+        for value, part in zip(best, map(peaks, best), strict=True)
+    ]
+    rows = np.repeat(np.arange(columns.n_columns), [part.size for part in places])
+    scales = np.concatenate(places)
+    return rows, np.log(at[rows, scales]), log_scale[scales]
 
 
 def peaks(values: Array, most: int | None = None) -> np.ndarray:
@@ -378,21 +341,17 @@ def peaks(values: Array, most: int | None = None) -> np.ndarray:
     return np.sort(peak[np.argsort(-values[peak], kind="stable")[:most]])
 
 
-def _cold(slab: Slab, columns: Columns, has_spike: bool) -> _State:
+def _cold(slab: Slab, columns: Columns, has_spike: bool) -> Evaluation:
     """Search the scale of every column globally, climb from all peaks, and keep the best."""
-    if columns.s.size > 1:
-        starts = [_search(slab, _merged(column), has_spike)[0] for column in columns.each()]
-    else:
-        starts = _search(slab, _merged(columns) if columns.counts is None else columns, has_spike)
-    rows = np.repeat(np.arange(columns.n_columns), [start[0].size for start in starts])
-    log_weight, log_scale = (np.concatenate(part) for part in zip(*starts, strict=True))
+    merged = _merged(columns) if columns.counts is None else columns
+    rows, log_weight, log_scale = _search(slab, merged, has_spike)
     wide = columns if rows.size == columns.n_columns else columns.select(rows)
     state, _ = _climb(slab, wide, log_weight, log_scale, has_spike)
     order = np.lexsort((-state.value, rows))
     return state.take(order[np.unique(rows[order], return_index=True)[1]])
 
 
-def _warm(slab: Slab, columns: Columns, has_spike: bool, weight: Array, scale: Array) -> _State:
+def _warm(slab: Slab, columns: Columns, has_spike: bool, weight: Array, scale: Array) -> Evaluation:
     """Climb from given parameters; search anew where they turn out to be far from the optimum."""
     usable = (weight > 0) & (scale > _NARROWEST * float(columns.s.min()))
     if not usable.any():

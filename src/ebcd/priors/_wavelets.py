@@ -54,6 +54,7 @@ class Basis:
             self.levels.append(slice(begin, begin + left // 2))
             begin, left = begin + left // 2, left - left // 2
         self.levels.append(slice(begin, p))
+        self._back = [step.T.tocsr() for step in self._steps]
         self._p = p
 
     def analyse(self, x: Array) -> Array:
@@ -66,27 +67,28 @@ class Basis:
     def synthesise(self, coefficients: Array) -> Array:
         """Return the vectors that have these coefficients."""
         out = np.array(coefficients)
-        for step, level in zip(self._steps[::-1], self.levels[-2::-1], strict=True):
-            out[level.start :] = step.T @ out[level.start :]
+        for back, level in zip(self._back[::-1], self.levels[-2::-1], strict=True):
+            out[level.start :] = back @ out[level.start :]
         return out
 
     def spread(self, variances: Array) -> Array:
         """Return the variances of entries, given those of independent coefficients."""
-        parts = zip(self._squares, self.levels, strict=True)
-        return np.asarray(sum(squares.T @ variances[level] for squares, level in parts))
+        out = np.zeros_like(variances)
+        for squares, level in zip(self._squares, self.levels, strict=True):
+            out += squares.T @ variances[level]
+        return out
 
     @cached_property
     def _squares(self) -> list[sparse.csr_array]:
         """Squares of the basis vectors of each level, which are rows."""
-        rows, averages = [], sparse.eye_array(self._p, format="csr")
+        found, averages = [], sparse.eye_array(self._p, format="csr")
         for step in self._steps:
-            both = step @ averages
             half = step.shape[0] // 2
-            rows.append(both[:half])
-            averages = both[half:]
-        for level in (*rows, averages):
-            level.data **= 2
-        return [*rows, averages]
+            found.append(step[:half] @ averages)
+            averages = step[half:] @ averages
+            found[-1].data **= 2
+        averages.data **= 2
+        return [*found, averages]
 
 
 @lru_cache(maxsize=6)  # three wavelets, of two lengths
@@ -100,13 +102,7 @@ def _step(averaging: Array, n: int) -> sparse.csr_array:
     half, taps = n // 2, averaging.size
     detail = averaging[::-1] * (-1.0) ** np.arange(taps)
     columns = (2 * np.arange(half)[:, None] + np.arange(taps)) % (2 * half)
-    rows = np.repeat(np.arange(2 * half), taps)
-    values = np.concatenate([np.tile(detail, half), np.tile(averaging, half)])
-    places = np.concatenate([columns.ravel()] * 2)
-    if n % 2:
-        rows, places, values = (
-            np.append(rows, n - 1),
-            np.append(places, n - 1),
-            np.append(values, 1),
-        )
-    return sparse.csr_array((values, (rows, places)), shape=(n, n))
+    places = np.append(np.tile(columns.ravel(), 2), np.arange(2 * half, n))
+    values = np.concatenate([np.tile(detail, half), np.tile(averaging, half), np.ones(n % 2)])
+    starts = np.append(taps * np.arange(2 * half + 1), np.full(n % 2, values.size))
+    return sparse.csr_array((values, places, starts), shape=(n, n))
