@@ -298,7 +298,7 @@ def test_text_column(tmp_path, expected):
     message = refused(path, tmp_path)
     assert "1 column holds text: 'sector' ('mining')" in message
     assert "--drop sector" in message
-    assert "or colour the biplot by it with --color-by sector" in message
+    assert "or color the biplot by it with --color-by sector" in message
     assert "--color-by" not in run("compare", path, "-k", 1).stderr  # which draws none
     _, names, loadings = fit(path, tmp_path, "--drop", "sector")
     assert names == NAMES
@@ -323,7 +323,7 @@ def test_advice_colours_by_what_has_few_kinds(tmp_path):
     teams = ["team", *["red", "blue"] * (ROWS // 2)]
     both = [f"{line},{team}" for line, team in zip(lines, teams, strict=True)]
     message = refused(written(tmp_path, "\n".join(both)), tmp_path)
-    assert "or colour the biplot by one with --color-by team" in message
+    assert "or color the biplot by one with --color-by team" in message
     assert message.endswith("or use one as row names with --index day")
 
 

@@ -250,7 +250,7 @@ def test_hints_on_covariances(tmp_path):
     assert "add --covariance" not in result.stderr
     np.save(tmp_path / "x.npy", X)
     result = ok("transform", tmp_path / "out", tmp_path / "x.npy")
-    assert "has no means; centre the data" in result.stderr
+    assert "has no means; center the data" in result.stderr
     assert "warning" not in result.stderr
     np.savetxt(tmp_path / "x.txt", X + 100)
     result = ok("transform", tmp_path / "out", tmp_path / "x.txt")

@@ -147,13 +147,13 @@ def demo(**given: Any) -> None:
     model = ebcd.EBCD(3, scores=given["scores"])
     about = {
         "title": "What moved US employment, 2006 to 2015?",
-        "source": "monthly growth of employment, standardised; US Bureau of Labor Statistics",
+        "source": "monthly growth of employment, standardized; US Bureau of Labor Statistics",
         "output": str(output),
     }
     with claimed(output, given["force"]) as part, display(given["quiet"]) as shown:
         shown.note(
             "US employment in 15 sectors, January 2006 to December 2015: monthly growth, "
-            "standardised"
+            "standardized"
         )
         summary = fit_and_write(part, model, data, shown, about)
     _print_summary(model, summary, output, given)

@@ -211,7 +211,7 @@ def _alike(table: Table, seen: Input, steps: Steps) -> str:
     if (np.diff(x, axis=0) ** 2).sum() >= total:  # twice that if rows are independent
         return ""
     alike = (x[1:] * x[:-1]).sum() / total
-    advice = "; add --difference, or --log-returns for prices, to analyse changes"
+    advice = "; add --difference, or --log-returns for prices, to analyze changes"
     return (
         f"successive dates are similar (mean correlation {alike:.2f}), so the rows are not "
         "independent, and trends that coincide by chance may appear as components with clear signs"
@@ -309,7 +309,7 @@ def scores_of(
         del model.feature_names_in_  # the data are an array here, in the right order
     if not hasattr(model, "mean_"):
         table = _noted(
-            table, "the model was fitted to a covariance and has no means; centre the data"
+            table, "the model was fitted to a covariance and has no means; center the data"
         )
     _show_notes(table, shown)
     values = table.values

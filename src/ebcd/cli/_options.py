@@ -213,7 +213,7 @@ class Options:
         "Folder for the results.", *("-o", "--output"), metavar="FOLDER", default=...
     )
     color_by: list[str] | None = _result(
-        "Column to colour the points of the report's biplot by, categories or numbers; it is not "
+        "Column to color the points of the report's biplot by, categories or numbers; it is not "
         "fitted. Repeatable."
     )
     method: list[str] | None = _model(

@@ -209,7 +209,7 @@ def _components_frame(model: ebcd.EBCD, intervals: Array) -> pd.DataFrame:
 
 
 def scores_frame(scores: Any, table: Table) -> pd.DataFrame:
-    """Return one row per sample, labelled by its name, or by its number in the file from 0."""
+    """Return one row per sample, labeled by its name, or by its number in the file from 0."""
     import pandas as pd
 
     index = pd.Index(table.row_numbers or range(len(scores)), name="row")

@@ -13,8 +13,8 @@ of their own, with ``K`` the inverse of minus the Hessian in ``t`` and ``Q`` the
 
     (3)  G F' <- G F' + Q' (step of t),   A <- A - Q' K Q.
 
-Conjugate gradients, preconditioned by ``Lambda``, maximise (1) within a trust radius; where the
-model curves upwards they go to its border.
+Conjugate gradients, preconditioned by ``Lambda``, maximize (1) within a trust radius; where the
+model curves upward they go to its border.
 """
 
 from __future__ import annotations
@@ -223,7 +223,7 @@ def _newton_step(
     direction = z
     for _ in range(settings.steps):
         image = image_of(direction)
-        # where the model curves upwards the share is huge, and the step goes to the border
+        # where the model curves upward the share is huge, and the step goes to the border
         share = slope / np.maximum(_inner(direction, image), _NO_CURVATURE)
         border = _to_border(step, direction, radii)
         length = (going * np.minimum(share, border))[:, None, None]

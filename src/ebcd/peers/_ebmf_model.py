@@ -117,7 +117,7 @@ def observe(x: Any, center: bool) -> tuple[Observations, Array, float]:
 
 
 def observe_again(x: Any, mean: Array, unit: float) -> Observations:
-    """Centre data and bring them to working units."""
+    """Center data and bring them to working units."""
     missing = not is_sparse(x) and np.isnan(x).any()
     return (IncompleteObservations if missing else Observations)(x, mean, unit)
 

@@ -112,9 +112,9 @@ def shrinkage(model: Any, *, components: Sequence[int] | None = None, ax: Any = 
     neighbors count (``spatial``, ``gmrf``); those of `EBPCA` show its priors for one
     component alone, although the method denoises all loadings of a feature together. Penalized PCA
     has the proximal map of its penalty. The other peers have thresholds: `SPC` and `GPower`
-    rescale components afterwards, so that large loadings may rise above the diagonal; `USLPCA`
+    rescale components afterward, so that large loadings may rise above the diagonal; `USLPCA`
     keeps a number of loadings, drawn as a threshold at the smallest of these; `ITSPCA`
-    orthogonalizes components afterwards, which is not drawn.
+    orthogonalizes components afterward, which is not drawn.
 
     Parameters
     ----------

@@ -6,7 +6,7 @@ posterior of the shift is held at the uniform one, with ``W_t`` the shifted basi
 
     (1)  F = mean_t log p(x | t, g)
 
-is a lower bound on the log-likelihood. It is maximised over ``g`` by one normal-means problem for
+is a lower bound on the log-likelihood. It is maximized over ``g`` by one normal-means problem for
 each level, whose observations are the coefficients of all shifts. Averaged over the shifts,
 posterior means are the estimate of cycle spinning. The averages of the coarsest level are not
 independent but a Gaussian field on a ring: what is smooth there has a few waves only. Of several
@@ -57,7 +57,7 @@ Levels = list[FittedPrior]
 
 @dataclass(frozen=True)
 class _Settings:
-    shifts: int = 16  # more change the error by a few per cent
+    shifts: int = 16  # more change the error by a few percent
     rounds: int = 30  # of (3), at most, for a cold start and for a prior that is kept
     warm_rounds: int = 2  # of a warm start, which is as a rule followed by others
     draws: int = 400  # for signs and intervals: a rate of 0.05 has a standard error of 0.011
@@ -75,7 +75,7 @@ class _Denoised(Evaluated):
 
 
 def _majorised(x: Array, s: Array, centre: Array) -> tuple[Array, float, float]:
-    """Return observations of (3) at a centre, their common noise, and the sum of the constants."""
+    """Return observations of (3) at a center, their common noise, and the sum of the constants."""
     noise = float(s.min())
     share = (noise / s) ** 2
     constant = 0.5 * (np.log(share) - share * (1 - share) * ((x - centre) / noise) ** 2).sum()
@@ -107,7 +107,7 @@ def _at_level(priors: Sequence[Any], level: int, n_levels: int) -> Any:
 def _one_wavelet(
     base: Basis, y: Array, noise: float, priors: Sequence[Prior], starts: Sequence[Any]
 ) -> tuple[Levels, float, Array, Array]:
-    """Maximise (1); priors that are fitted already are kept."""
+    """Maximize (1); priors that are fitted already are kept."""
     places = _shifts(y.size)
     coefficients = base.analyse(y[places])
     mean, variance = np.empty_like(coefficients), np.empty_like(coefficients)
@@ -142,7 +142,7 @@ def _denoised(
     priors: Mapping[str, Sequence[Prior]],
     starts: Mapping[str, Sequence[Any]] | None = None,
 ) -> _Denoised:
-    """Maximise (2), with common noise."""
+    """Maximize (2), with common noise."""
     fits = [
         _one_wavelet(basis(name, y.size), y, noise, some, starts[name] if starts else [None])
         for name, some in priors.items()
@@ -165,7 +165,7 @@ def _climbed(
     centre: Array | None = None,
     rounds: int = SETTINGS.rounds,
 ) -> _Denoised:
-    """Maximise (2), by rounds of (3) if the noise differs."""
+    """Maximize (2), by rounds of (3) if the noise differs."""
     if (s == s[0]).all():
         return _denoised(x, float(s[0]), priors, starts)
     if centre is None or centre.shape != x.shape:
@@ -185,7 +185,7 @@ def _climbed(
 class SpatialPrior(AbstractJointPrior):
     """Independent priors of the wavelet coefficients of a vector that is shifted at random.
 
-    Entries are not exchangeable: the posterior of each depends on its neighbours, so that all are
+    Entries are not exchangeable: the posterior of each depends on its neighbors, so that all are
     given together and in their order. The log-likelihood is the lower bound (2).
 
     Parameters
@@ -290,7 +290,7 @@ class Spatial(AbstractPriorFamily):
     """Smooth values with occasional jumps and spikes, for ordered features.
 
     Translation-invariant wavelet shrinkage with a prior for each level. The first and the last
-    entry are neighbours.
+    entry are neighbors.
 
     Attributes
     ----------

@@ -12,7 +12,7 @@ concave in ``w`` for every ``b``, with
 
 Newton's method runs in ``(log w, b)``, in which the ridge of near-null data (``w`` times a power of
 the scale is all that matters) is straight, and in which nothing vanishes at the bound ``w = 1``, as
-it would with a logit. Where the profile in ``b`` curves upwards the step goes uphill as far as that
+it would with a logit. Where the profile in ``b`` curves upward the step goes uphill as far as that
 curvature says. A step that lowers the likelihood is taken back and its radius cut. A cold start
 searches the scale globally, because near-null columns have several maxima.
 """
@@ -342,7 +342,7 @@ def _search(slab: Slab, columns: Columns, has_spike: bool) -> list[tuple[Array, 
 
 
 def best_weight(odds: Array, counts: Array, accuracy: float = 1e-12) -> Array:
-    """Maximise ``sum log(1 + w (odds - 1))`` over the weight ``w`` of each row.
+    """Maximize ``sum log(1 + w (odds - 1))`` over the weight ``w`` of each row.
 
     The derivative falls from one pole to another, nearly as ``a / w - b / (1 - w)`` if the entries
     are easy to tell apart. Every step fits ``a`` and ``b`` to the derivative and to its slope, and

@@ -135,10 +135,10 @@ def _method(facts: Facts) -> str:
     prior = getattr(facts.model, "prior", getattr(facts.model, "loadings_prior", None))
     priors = prior if isinstance(prior, list | tuple) else [prior]
     if all(isinstance(one, FittedPrior) for one in priors):
-        return "Loadings were shrunk towards zero by a fixed prior, not one learned from the data."
+        return "Loadings were shrunk toward zero by a fixed prior, not one learned from the data."
     if prior is not None or facts.curves:
         family = "" if prior is None else f" (prior family: {prior})"
-        learned = "The amount of shrinkage towards zero was learned from the data"
+        learned = "The amount of shrinkage toward zero was learned from the data"
         return f"{learned}{family}; nothing was tuned by hand."
     names = {"penalty": "penalty", "alpha": "strength"}
     said = [f"{name} {facts.settings[key]}" for key, name in names.items() if key in facts.settings]
