@@ -332,7 +332,7 @@ def test_covariance_mistakes(table, tmp_path):
 def test_no_components(tmp_path):
     np.save(tmp_path / "noise.npy", np.random.default_rng(0).normal(size=(60, 5)))
     result = ok("fit", tmp_path / "noise.npy", "-o", tmp_path / "out")
-    assert "warning: no component was found" in result.stderr
+    assert "noise. Pass -k as a number to look at the strongest" in result.stderr
     assert read(tmp_path / "out" / "components.csv")[0] == ["feature"]
     assert len(read(tmp_path / "out" / "scores.csv")[1]) == 60
     ok("report", tmp_path / "out")
@@ -1177,7 +1177,7 @@ def test_compare_writes_a_page(name, table, tmp_path):
     page = place.read_text(encoding="utf-8")
     assert "<h1>Methods compared on counts.csv</h1>" in page
     assert "<th scope=row>EBCD normal</th><td>2</td>" in page
-    assert "divided by their standard deviations (--standardize)" in page
+    assert "standard deviations (<span class=unbroken>--standardize</span>)" in page
     for words in ("EBMF and EBPCA also shrink the scores", "only between prior families"):
         assert words in page
         assert words in " ".join(result.stdout.split())

@@ -54,6 +54,7 @@ def programs():
     pytest.skip(reason)
 
 
+CHARTS = "all charts (SVG, zip)"
 CATCH_FILE = """
     const [button, done] = [arguments[0], arguments[1]];
     const {createObjectURL} = URL, {click} = HTMLAnchorElement.prototype;
@@ -681,6 +682,14 @@ def dots(page):
     }
 
 
+def arrow_names(page):
+    """Names beside the arrows, and of colors."""
+    return page.js(
+        "return [...document.querySelectorAll('#score-chart text.name:not(.under)')]"
+        ".map(n => n.textContent)"
+    )
+
+
 def test_biplot(biplot, wine):
     model, data, kinds, _ = wine
     scores = model.transform(data.data)
@@ -707,10 +716,7 @@ def test_biplot(biplot, wine):
     )
     drawn = np.sort(np.arctan2(ends[:, 2] - ends[:, 3], ends[:, 0] - ends[:, 1]))
     assert len(drawn) == 10
-    shown = biplot.js(
-        "return [...document.querySelectorAll('#score-chart text.name:not(.under)')]"
-        ".map(n => n.textContent)"
-    )
+    shown = arrow_names(biplot)
     loadings = (model.components_ / model.scale_)[[2, 0]].T
     longest = np.argsort(-np.linalg.norm(loadings, axis=1))[:10]
     assert {data.feature_names[j] for j in longest} <= set(shown)
@@ -872,6 +878,18 @@ def test_ordered_features_are_a_curve(page, tmp_path):
     assert page.problems() == []
 
 
+def test_names_of_arrows_on_a_phone(page, wine):
+    model, data, _, path = wine
+    page.open(path, width=400)
+    shown = arrow_names(page)
+    largest = np.argsort(-np.linalg.norm((model.components_ / model.scale_)[:2], axis=0))[:6]
+    names = [data.feature_names[j] for j in largest]
+    short = [name for name in names if len(name) < 14]
+    assert len(short) > 2
+    assert set(short) <= set(shown)
+    assert page.problems() == []
+
+
 def test_phone(page, report):
     page.open(report, width=360, height=740)
     wide = page.js(
@@ -923,6 +941,8 @@ def test_many_features(page, tmp_path):
     X = rng.normal(size=(60, 8)) @ loadings + rng.normal(size=(60, 1000))
     model = EBCD(8, start="svd", tol=1.0).fit(X)
     page.open(write_report(model, tmp_path / "big.html", X=X))
+    frame, sheet = page.one(".heat-frame").size, page.one(".heat-scroll canvas").size
+    assert sheet["width"] > frame["width"] - 70  # all but the overview
     assert len(page.all("#bars figure")) == 6  # the others can be picked
     page.all("#picker button")[0].click()
     assert len(page.all("#bars figure")) == 8
@@ -990,6 +1010,9 @@ def test_no_component(page, tmp_path):
         model = EBCD().fit(noise)
     page.open(write_report(model, tmp_path / "a.html", X=noise))
     assert "nothing stands out" in page.one("#summary").text
+    assert "shrink" not in page.one("#summary").text  # nothing was shrunk
+    assert page.one("#tables .card").text.splitlines() == ["fit.csv", CHARTS]
+    assert "fitted priors" not in page.one("#technical").text
     for selector in ("#components", "#heat", "#scores", ".tools"):
         assert not page.one(selector).is_displayed()
     assert page.problems() == []
