@@ -54,8 +54,19 @@ def fit_model(model: ebcd.EBCD, data: Prepared, shown: Display) -> tuple[list[st
     finally:
         del model._display
         shown.limit(None)
-    warned = dict.fromkeys(" ".join(str(warning.message).split()) for warning in caught)
+    warned = dict.fromkeys(_to_type(" ".join(str(one.message).split())) for one in caught)
     return list(warned), time.monotonic() - began
+
+
+def _to_type(advice: str) -> str:
+    """Return advice with options of the command for the parameters of the model."""
+
+    def option(found: re.Match[str]) -> str:
+        name, value, alone = found.groups()
+        flag = f"--{(name or alone).replace('_', '-')}".replace("--n-components", "-k")
+        return f"{flag} {value}" if value else flag
+
+    return re.sub(r'\b(\w+)="(\w+)"|\b(n_components|max_iter|max_time|tol)\b', option, advice)
 
 
 def bootstrap_intervals(
