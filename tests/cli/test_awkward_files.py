@@ -4,6 +4,8 @@ import gzip
 import io
 import json
 import os
+import re
+import subprocess
 import zipfile
 from pathlib import Path
 
@@ -551,7 +553,12 @@ def test_second_row_of_names_is_told_from_columns_of_text(tmp_path):
     message = refused(path, tmp_path)
     assert "'ash' ('g/L' in 1 of 5 rows); all other cells are numbers; " in message
     assert "--skip-lines" in message
-    assert "row of names or units" in message
+    command = re.search(
+        r"of names or units \(of a text file: (.*) \| ebcd fit - -o OUT\)", message
+    )[1]
+    rest = subprocess.run(command, shell=True, cwd=tmp_path, capture_output=True, check=True)
+    summary, names, _ = fit(written(tmp_path, rest.stdout), tmp_path, "-k", 1)
+    assert (summary["n_samples"], names) == (4, ["alcohol", "ash"])
 
 
 def test_words_for_missing_cells_of_spreadsheets(tmp_path):

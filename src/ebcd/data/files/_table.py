@@ -303,8 +303,9 @@ def _problems(name: str, table: Table, text: dict[str, Text], options: ReadOptio
         if text and all(2 * one.cells < len(table.values) for one in text.values()):
             advice = (
                 "all other cells are numbers; leave out lines above the names of the columns with "
-                "--skip-lines, delete a second row of names or units, or correct the cells (empty "
-                "ones count as missing)"
+                "--skip-lines, delete a second row of names or units (of a text file: sed 2d "
+                f"{_quoted(name)} | ebcd fit - -o OUT), or correct the cells (empty ones count as "
+                "missing)"
             )
         elif text and table.column_names:
             advice += ", or reshape a table with one value in each row to a column per feature"
