@@ -267,7 +267,7 @@ def test_missing_cells(tmp_path):
     assert summary["n_samples"] == ROWS
 
 
-@pytest.mark.parametrize("option", ["--standardize", "--difference", "--scale", "--log-returns"])
+@pytest.mark.parametrize("option", ["--standardize", "--difference", "--log-returns"])
 def test_missing_cells_can_be_prepared(tmp_path, option):
     lines = as_text(values=np.exp(X / 10) if option == "--log-returns" else X)
     cells = [line.split(",") for line in lines.splitlines()]

@@ -10,14 +10,16 @@ import pytest
 from ebcd import EBCD, PenalizedPCA, datasets
 from ebcd.peers import EBPCA
 from ebcd.priors import make_prior
-from ebcd.report import _words, pca_variance_ratio
+from ebcd.report import _words
+from ebcd.report._background import Background
 from ebcd.report._dates import as_text, days_of
 from ebcd.report._facts import Facts
 from ebcd.report._words import findings
 
 
-def facts_of(model, scores=None, rows=None, names=None, pca=None):
-    return Facts(model, scores=scores, row_names=rows, feature_names=names, pca_ratio=pca)
+def facts_of(model, scores=None, rows=None, names=None, X=None):
+    data = None if X is None else Background.of(model, X)
+    return Facts(model, scores=scores, row_names=rows, feature_names=names, background=data)
 
 
 @pytest.fixture(scope="module")
@@ -27,8 +29,7 @@ def employment():
     X = (growth - growth.mean(axis=0)) / growth.std(axis=0)
     model = EBCD(3)
     scores = model.fit_transform(X)
-    ratio = pca_variance_ratio(model, X)
-    return facts_of(model, scores, jobs.dates[1:], jobs.feature_names, ratio)
+    return facts_of(model, scores, jobs.dates[1:], jobs.feature_names, X)
 
 
 def test_opening_names_size_shares_and_end(employment):

@@ -213,7 +213,7 @@ def explained_variance(model: Any, X: Any = None, *, ax: Any = None) -> Axes:
         return style.say_nothing_found(axes, model)
     shares = {type(model).__name__: 100 * model.explained_variance_ratio_}
     if X is not None:
-        shares["PCA"] = 100 * pca_variance_ratio(model, X)
+        shares["PCA"] = 100 * _pca_shares(model, X)
     width = 0.8 / len(shares)
     for i, (name, values) in enumerate(shares.items()):
         places = np.arange(values.size) + (i - 0.5 * (len(shares) - 1)) * width
@@ -263,47 +263,23 @@ def stability(model: Any, shares: Any, *, ax: Any = None) -> Axes:
     return axes
 
 
-def checked_shares(name: str, shares: Any, count: int | None = None) -> Array:
-    """Return shares from 0 to 1, one for each of the components, whose number may be given."""
+def checked_shares(name: str, shares: Any, count: int) -> Array:
+    """Return shares from 0 to 1, one for each of the components."""
     array = np.asarray(shares, dtype=np.float64)
-    right = array.ndim == 1 and count in (None, array.size)
+    right = array.shape == (count,)
     if not (right and ((array >= 0) & (array <= 1 + 1e-9)).all()):  # shares may be rounded
-        which = "component" if count is None else f"of the {count} components"
-        raise ValueError(f"{name} must be a share between 0 and 1 for each {which}, got {shares!r}")
+        raise ValueError(
+            f"{name} must be a share between 0 and 1 for each of the {count} components, "
+            f"got {shares!r}"
+        )
     return array
 
 
-def pca_variance_ratio(model: Any, X: Any) -> Array:
+def _pca_shares(model: Any, X: Any) -> Array:
     """Compute the variance shares of as many principal components as the model has components.
 
-    The data are centered and scaled as in the fit of the model; shares are of the variance in the
-    units of the data, like ``model.explained_variance_ratio_``.
-
-    Parameters
-    ----------
-    model : estimator
-        A fitted estimator of this package.
-    X : array-like, sparse matrix, data frame or Gram
-        The data; missing entries are filled in if the model was fitted to such data.
-
-    Returns
-    -------
-    ndarray of shape (k,)
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from ebcd import EBCD
-    >>> from ebcd.report import pca_variance_ratio
-    >>> X = np.outer([1.0, -1.0, 2.0, -2.0], [3.0, 0.0, 4.0])
-    >>> X += 0.1 * np.random.default_rng(0).normal(size=X.shape)
-    >>> model = EBCD(1).fit(X)
-    >>> bool(pca_variance_ratio(model, X)[0] > model.explained_variance_ratio_[0])
-    True
+    The data are centered and scaled as in the fit; shares are of the variance in their units.
     """
-    style.check_model(model)
-    if model.n_components_ == 0:
-        return np.empty(0)
     X = model.impute(X) if getattr(model, "n_missing_", 0) else X
     data = as_input(X, model.center, getattr(model, "scale", False))
     values, vectors = data.covariance.leading(model.n_components_)
