@@ -7,7 +7,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ebcd._numerics import Array
 from ebcd.data import as_input
@@ -28,9 +27,8 @@ def elbo(model: Any, *, ax: Any = None) -> Axes:
 
     If components are found one by one (`SPC`, and `GPower` with ``block=False``), the criterion is
     the sum over those found so far. `ITSPCA` and `EBPCA` do not maximize a criterion; for these the
-    plot shows the change in each iteration (``change_path_``) on a logarithmic axis, with marks at
-    its foot for iterations without any change, and for those of `ITSPCA` in which a component was
-    dropped.
+    plot shows the change in each iteration (``change_path_``) on a logarithmic axis, with gaps
+    where nothing changed, or where `ITSPCA` dropped a component.
 
     Parameters
     ----------
@@ -51,42 +49,23 @@ def elbo(model: Any, *, ax: Any = None) -> Axes:
     style.check_model(model)
     axes = style.one_axes(ax, 5.6, 3.6)
     path = getattr(model, "elbo_path_", getattr(model, "objective_path_", None))
+    step, first = "recorded step", 0
     if path is None:
-        _draw_changes(axes, model.change_path_, _step(model))
+        change, step, first = model.change_path_, _step(model), 1
+        path = np.where(change > 0, change, np.nan)
+        if np.isnan(path).all():
+            return style.say(axes, f"no {step} changed anything")
+        axes.set_yscale("log")
     else:
-        _draw_line(axes, np.arange(path.size), path)
-        axes.set_xlabel("recorded step")
         axes.ticklabel_format(axis="y", useOffset=False)
-    axes.set_ylabel(model._criterion)
-    axes.set_title(_end(model), fontsize="medium")
-    style.tidy(axes)
-    return axes
-
-
-def _draw_changes(axes: Axes, path: Array, step: str) -> None:
-    if path.size == 0:
-        style.say(axes, f"there was no {step}")
-        return
-    steps = np.arange(1, path.size + 1)
-    axes.set_yscale("log")
-    _draw_line(axes, steps, np.where(path > 0, path, np.nan))
-    axes.set_xlabel(step)
-    if not (path > 0).any():  # numbers on the axis would mean nothing
-        axes.tick_params(axis="y", which="both", left=False, labelleft=False)
-    for which, marker, meaning in (
-        (path == 0, "v", "no change"),
-        (np.isnan(path), "x", "a component was dropped"),
-    ):
-        if which.any():
-            foot, place = np.full(which.sum(), 0.03), axes.get_xaxis_transform()
-            axes.plot(steps[which], foot, marker, color=style.INK, label=meaning, transform=place)
-            axes.legend(frameon=False)
-
-
-def _draw_line(axes: Axes, steps: NDArray[Any], path: Array) -> None:
+    steps = first + np.arange(path.size)
     axes.plot(steps, path, color=style.BLUE, marker="o", markersize=3.5, linewidth=1.4)
     style.locate_ticks(axes, integer=True)
     axes.set_xlim(steps[0] - 0.4, max(steps[-1], steps[0] + 1) + 0.4)
+    axes.set(xlabel=step, ylabel=model._criterion)
+    axes.set_title(_end(model), fontsize="medium")
+    style.tidy(axes)
+    return axes
 
 
 def _end(model: Any) -> str:
