@@ -961,9 +961,19 @@ def test_compare_priors_of_a_file_without_a_suffix(table, tmp_path, monkeypatch)
 def test_compare_priors_mistakes(table, tmp_path):
     assert "did you mean 'normal'" in error("compare", table, "--priors", "normla")
     assert "leave out --method" in error("compare", table, "--priors", "--method", "PCA")
-    path, _ = covariance_file(tmp_path)
+    assert "unknown prior 'PCA'" in error("compare", table, "--priors", "PCA")
+
+
+def test_compare_priors_on_a_covariance(tmp_path):
+    path, props = covariance_file(tmp_path)
     options = ("--covariance", "--n-samples", 180, "-k", 2)
-    assert "--priors needs the data" in error("compare", path, "--priors", *options)
+    printed = ok("compare", path, "--priors", "normal,point_laplace", *options, "--json").stdout
+    elbos = {one["method"]: one["elbo"] for one in json.loads(printed)}
+    for name, elbo in elbos.items():
+        model = ebcd.EBCD(2, prior=name).fit_covariance(props.correlation, 180)
+        assert elbo == pytest.approx(model.elbo_)
+    (best,) = (one["method"] for one in json.loads(printed) if one["best"])
+    assert elbos[best] >= max(elbos.values()) - 3
 
 
 def test_compare_mistakes(table, tmp_path):

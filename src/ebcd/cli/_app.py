@@ -15,9 +15,7 @@ from ebcd.cli import _options as o
 from ebcd.cli._compare import (
     CompareCommand,
     check_methods,
-    check_priors,
     compare,
-    compare_families,
     print_outcomes,
     write_outcomes,
 )
@@ -169,10 +167,8 @@ def report(folder: Path = o.FOLDER) -> None:
 @o.takes(*o.DATA, "method", "every", "priors", "page", *o.RESULTS)
 def compare_methods(path: Path = o.INPUT, **given: Any) -> None:
     """Compare prior families and other methods on the same table."""
-    method, every, priors = given["method"], given["every"], given["priors"]
-    output = given["page"]
-    methods = check_methods(method or [], every)
-    families = check_priors(priors.split(","), bool(method) or every) if priors else []
+    priors, output = given["priors"], given["page"]
+    methods = check_methods(given["method"] or [], given["every"], priors)
     steps = _checked_steps(given)
     if output is not None:
         output = output if output.suffix == ".html" else output / "compare.html"
@@ -180,10 +176,7 @@ def compare_methods(path: Path = o.INPUT, **given: Any) -> None:
     sizes = given["n_components"], given["center"]
     with display(given["quiet"]) as shown:
         data = load(path, steps, shown, given)
-        if families:
-            outcomes = compare_families(data, *sizes, families, shown)
-        else:
-            outcomes = list(compare(data, *sizes, methods, shown))
+        outcomes = compare(data, *sizes, methods, shown, contest=priors is not None)
     if output is not None:
         write_outcomes(outcomes, data, path.name, output)
     if given["json"]:
