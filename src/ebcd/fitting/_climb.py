@@ -234,7 +234,9 @@ def _newton_step(
         going = going & (share < border) & (slope > settings.accuracy**2 * first)
         if not going.any():
             break
-        direction = z + (slope / np.maximum(old, _NO_CURVATURE))[:, None, None] * direction
+        # none of the last direction where it has ended, perhaps as rounding left no slope
+        share = going * slope / np.maximum(old, _NO_CURVATURE)
+        direction = z + share[:, None, None] * direction
     step += z  # a plain step from here costs nothing
     size = np.sqrt(np.maximum(_inner(step, step), 1e-300))
     step *= (moves * np.minimum(1.0, radii / size))[:, None, None]
