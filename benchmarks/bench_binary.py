@@ -4,7 +4,7 @@
 
 ``parts``: non-negative loadings, mean cosine with the truth. ``clusters``: binary loadings that
 overlap, share of right memberships. ``cells``: the same for clusters of samples with a baseline, by
-`ebcd.gbcd`; ``splits`` also begins with more components than there are. ``counts``: gene programmes
+`ebcd.gbcd`; ``splits`` also begins with more components than there are. ``counts``: gene programs
 in counts of single cells, mean correlation with the truth.
 """
 
@@ -61,7 +61,7 @@ def parts(seeds):
     """Compare families, and scikit-learn's NMF, on non-negative loadings."""
     designs = {"sparse, overlapping": overlapping, "half dense": half_dense}
     designs |= {f"NMF-like, noise {noise:g}": noise for noise in (1.0, 1.5, 2.0)}
-    designs |= {"topics, counts": counted_topics, "topics, logarithms, not centred": topics}
+    designs |= {"topics, counts": counted_topics, "topics, logarithms, not centered": topics}
     for name, design in designs.items():
 
         def one(seed, name=name, design=design):
@@ -69,7 +69,7 @@ def parts(seeds):
             noise = design if isinstance(design, float) else 1.0
             X, truth = (nmf if isinstance(design, float) else design)(rng)
             X = X + np.sqrt(noise**2 - 1) * rng.normal(size=X.shape)
-            k, center = len(truth), not name.endswith("not centred")
+            k, center = len(truth), not name.endswith("not centered")
             fits = {
                 prior: ebcd.EBCD(k, prior=prior, center=center).fit(X)
                 for prior in ("point_exponential", "point_laplace")
@@ -103,7 +103,7 @@ def clusters(seeds):
 
 
 def draw_cells(seed, counts, up, n_cells=300, n_genes=1000):
-    """Draw cells with a baseline and two programmes that overlap, as logarithms."""
+    """Draw cells with a baseline and two programs that overlap, as logarithms."""
     rng = np.random.default_rng([82, seed])
     truth = rng.random((2, n_cells)) < [[0.3], [0.4]]
     baseline = rng.normal(size=n_genes)
@@ -142,7 +142,7 @@ def splits(seeds):
 
 
 def counts(seeds):
-    """Compare families on gene programmes in counts of single cells."""
+    """Compare families on gene programs in counts of single cells."""
     for strength in (1.0, 2.0):
 
         def one(seed, strength=strength):

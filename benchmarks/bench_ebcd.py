@@ -5,7 +5,7 @@ One thread, default settings, medians; times are compared within one run. The
 sections:
 
 a  reference  simulated data sets with R's results, against ``numpy.linalg.svd``
-b  large      500 x 10,000 with five sparse components, against scikit-learn's randomised PCA
+b  large      500 x 10,000 with five sparse components, against scikit-learn's randomized PCA
 c  sectors    covariance of 11 stock sectors; it may not be redistributed: give its CSV file
 d  number     how many components are found in data with a known number of them
 e  noise      precisions and components with ``noise="per_feature"``
@@ -110,7 +110,7 @@ def reference(options: argparse.Namespace) -> None:
 
 
 def large(options: argparse.Namespace) -> None:
-    """Compare times with scikit-learn's randomised PCA."""
+    """Compare times with scikit-learn's randomized PCA."""
     table = Table("seed", "PCA, s", "EBCD, s", "ratio", "mean angle PCA", "mean angle EBCD")
     for seed in range(min(options.seeds, 3)):
         rng = np.random.default_rng(seed)

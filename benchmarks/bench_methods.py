@@ -1,7 +1,7 @@
 """Every method of the package on the same draws of the paper's two simulations.
 
 Run with ``make bench``. Draws are those of `ebcd.datasets.make_simulation`, seeds 0 to 19, 50 x
-500, not centred (scikit-learn centres), as in the paper. The number of components is given. What
+500, not centered (scikit-learn centers), as in the paper. The number of components is given. What
 else a method needs is left at its default, except that `USLPCA`, which has none, is told the true
 number of loadings. One thread, processor seconds; scikit-learn's `SparsePCA` takes most of the
 five minutes.

@@ -1,8 +1,9 @@
 """Measure fits to data with missing values: accuracy, intervals, numbers of components, time.
 
 ``python -m benchmarks.bench_missing [angles] [intervals] [components] [time]`` (by default all,
-``--sets 20``). Three components with Laplace loadings of which 30 % are not zero, as in
-`bench_uncertainty`, strength 8, drawn with seeds that nothing was chosen on.
+``--sets 20 --first 5000 --shares 0.05 0.2 0.5``; ``--first`` is the first seed). Three components
+with Laplace loadings of which 30 % are not zero, as in `bench_uncertainty`, strength 8, drawn with
+seeds that nothing was chosen on.
 
 angles
     Mean angles (over a right angle) of the true components with 5, 20 and 50 % of the entries
@@ -40,13 +41,12 @@ from ebcd.priors._intervals import posterior_interval
 
 SCORES = ("orthogonal", "relaxed", "integrated")
 SHAPES = ((200, 40), (60, 200))
-SHARES = (0.05, 0.2, 0.5)
-NON_ZERO, STRENGTH, FIRST_SEED = 0.3, 8, 5_000
+NON_ZERO, STRENGTH = 0.3, 8
 
 
-def data_set(n: int, p: int, share: float, seed: int) -> tuple[np.ndarray, ...]:
+def data_set(n: int, p: int, share: float, seed: int, first: int) -> tuple[np.ndarray, ...]:
     """Return data, the same with missing values, true scores and true loadings (k x p)."""
-    X, Z, L = draw(n, p, NON_ZERO, STRENGTH, FIRST_SEED + seed)
+    X, Z, L = draw(n, p, NON_ZERO, STRENGTH, first + seed)
     rng = np.random.default_rng([n, p, round(100 * share), seed])
     return X, np.where(rng.random(X.shape) < share, np.nan, X), Z, L
 
@@ -62,13 +62,13 @@ def _angle(model: Any, L: np.ndarray) -> float:
     return float(component_angles(L.T, model.components_.T).mean())
 
 
-def angles(sets: int) -> None:
+def angles(options: argparse.Namespace) -> None:
     """Print mean angles, and errors of imputed entries."""
-    print(f"\nMean angles, {sets} data sets; error of imputed entries")
+    print(f"\nMean angles, {options.sets} data sets; error of imputed entries")
     print(f"{'':32}{'complete':>9}{'means':>9}{'fit':>9}{'EBMF':>9}{'imputed':>9}{'EBMF':>9}")
     for n, p in SHAPES:
-        for share in SHARES:
-            drawn = [data_set(n, p, share, seed) for seed in range(sets)]
+        for share in options.shares:
+            drawn = [data_set(n, p, share, seed, options.first) for seed in range(options.sets)]
             peers = [fit(EBMF(K), Y) for _, Y, *_ in drawn]
             peer = np.mean([_angle(m, L) for m, (*_, L) in zip(peers, drawn, strict=True)])
             peer_error = _error(
@@ -79,7 +79,7 @@ def angles(sets: int) -> None:
                 drawn,
             )
             for scores in SCORES:
-                found = np.empty((sets, 3))
+                found = np.empty((options.sets, 3))
                 filled = []
                 for i, (X, Y, _, L) in enumerate(drawn):
                     means = np.where(np.isnan(Y), np.nanmean(Y, axis=0), Y)
@@ -127,15 +127,15 @@ def exact(model: Any, L: np.ndarray, rng: np.random.Generator) -> list[tuple[int
     return claimed
 
 
-def intervals(sets: int) -> None:
+def intervals(options: argparse.Namespace) -> None:
     """Print the coverage of intervals, with and without missing values."""
-    print(f"\nLoadings above three standard errors in intervals of 90 %, {sets} data sets")
+    print(f"\nLoadings above three standard errors in intervals of 90 %, {options.sets} data sets")
     print("(complete -> with holes, wrong signs with holes; exact posteriors with the same noise)")
     for n, p in SHAPES:
-        for share in SHARES:
+        for share in options.shares:
             counts = {name: np.zeros((2, 2, 9)) for name in ("oracle", *SCORES)}
-            for seed in range(sets):
-                X, Y, Z, L = data_set(n, p, share, seed)
+            for seed in range(options.sets):
+                X, Y, Z, L = data_set(n, p, share, seed, options.first)
                 rng = np.random.default_rng(seed)
                 for i, data in enumerate((X, Y)):
                     rows = zip(*regress(data, Z), strict=True)
@@ -158,14 +158,14 @@ def _arrow(counts: np.ndarray) -> str:
     return f"{before:.3f} -> {after:.3f} ({100 * (after - before):+.1f})"
 
 
-def components(sets: int) -> None:
+def components(options: argparse.Namespace) -> None:
     """Print how many components "auto" finds."""
-    print(f"\nComponents found, {5 * sets} data sets")
+    print(f"\nComponents found, {5 * options.sets} data sets")
     for n, p in SHAPES:
-        for share in SHARES:
+        for share in options.shares:
             found: dict[str, list[int]] = {"noise": [], "three": []}
-            for seed in range(5 * sets):
-                _, Y, *_ = data_set(n, p, share, seed)
+            for seed in range(5 * options.sets):
+                _, Y, *_ = data_set(n, p, share, seed, options.first)
                 rng = np.random.default_rng([n, p, seed])
                 noise = np.where(np.isnan(Y), np.nan, rng.normal(size=Y.shape))
                 found["noise"].append(fit(EBCD(start="svd", max_iter=1), noise).n_components_)
@@ -178,9 +178,9 @@ def components(sets: int) -> None:
             )
 
 
-def times(sets: int) -> None:
+def times(options: argparse.Namespace) -> None:
     """Print seconds of processor time, medians of five fits."""
-    X, _, _ = draw(100, 10_000, NON_ZERO, STRENGTH, FIRST_SEED)
+    X, _, _ = draw(100, 10_000, NON_ZERO, STRENGTH, options.first)
     Y = np.where(np.random.default_rng(0).random(X.shape) < 0.1, np.nan, X)
     print("\nSeconds for 100 x 10,000, without and with 10 % missing")
     for scores in SCORES:
@@ -199,7 +199,7 @@ def times(sets: int) -> None:
 
 def main() -> None:
     """Run what was asked for."""
-    runs: dict[str, Callable[[int], None]] = {
+    runs: dict[str, Callable[[argparse.Namespace], None]] = {
         "angles": angles,
         "intervals": intervals,
         "components": components,
@@ -208,9 +208,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("parts", nargs="*", choices=[*runs, []], default=list(runs))
     parser.add_argument("--sets", type=int, default=20, help="data sets of each kind")
+    parser.add_argument("--first", type=int, default=5_000, help="first seed")
+    parser.add_argument("--shares", type=float, nargs="+", default=[0.05, 0.2, 0.5])
     options = parser.parse_args()
     for part in options.parts or runs:
-        runs[part](options.sets)
+        runs[part](options)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Penalised PCA beside R's, on draws of the paper's simulations.
+"""Penalized PCA beside R's, on draws of the paper's simulations.
 
 Run ``python benchmarks/bench_penalized.py`` on one thread. For each data set: the criterion at R's
 strength relative to R's own, whether cross-validation with R's grid and folds chooses R's strength,

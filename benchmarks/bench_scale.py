@@ -76,7 +76,7 @@ def counts(n: int, p: int, k: int, density: float, seed: int = 0) -> sparse.csr_
 
 
 def randomized(k: int) -> Callable[[np.ndarray], object]:
-    """Return scikit-learn's randomised PCA."""
+    """Return scikit-learn's randomized PCA."""
     return lambda x: PCA(k, svd_solver="randomized", random_state=0).fit(x)
 
 

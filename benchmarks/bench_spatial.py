@@ -124,7 +124,7 @@ def components(seeds: int = 10) -> None:
 def functional_pca(X: np.ndarray, k: int, periodic: bool) -> np.ndarray:
     """Find smooth components by a roughness penalty, whose strength is cross-validated.
 
-    Silverman's (1996) functional PCA: ``v'Sv / v'(I + strength D'D)v`` is maximised, where D takes
+    Silverman's (1996) functional PCA: ``v'Sv / v'(I + strength D'D)v`` is maximized, where D takes
     second differences. The best strength leaves the least of samples that were held out.
     """
     p = X.shape[1]
@@ -296,7 +296,7 @@ def graphs() -> None:
     rng = np.random.default_rng(0)
     places = rng.random((1_000, 2))
     near = (((places[:, None] - places) ** 2).sum(axis=-1) < 0.003).astype(float)
-    print("| neighbours | equal noise: first, again | unequal noise: first, again |")
+    print("| neighbors | equal noise: first, again | unequal noise: first, again |")
     for name, adjacency, truth in (
         ("chain of 10,000", "chain", np.sin(np.arange(10_000) / 1_000)),
         ("chain of 100,000", "chain", np.sin(np.arange(100_000) / 10_000)),

@@ -82,7 +82,7 @@ def _as(kind: str, values: Any) -> Any:
 WAYS: dict[str, Callable[[Any], Any]] = {
     "EBCD": lambda x: ebcd.EBCD(1).fit(x).components_,
     "scaled": lambda x: ebcd.EBCD(1, scale=True).fit(x).components_,
-    "not centred": lambda x: ebcd.EBCD(1, center=False).fit(x).components_,
+    "not centered": lambda x: ebcd.EBCD(1, center=False).fit(x).components_,
     "integrated": lambda x: ebcd.EBCD(1, scores="integrated").fit(x).components_,
     "PenalizedPCA": lambda x: ebcd.PenalizedPCA(1).fit(x).components_,
     "SPC": lambda x: SPC(1, sumabs=2.0).fit(x).components_,

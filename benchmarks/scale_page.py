@@ -22,7 +22,7 @@ from experiments.records import read_json, write
 TEMPLATE = Path(__file__).with_name("scale_page.md")
 NAMES = {
     "ebcd": "EBCD",
-    "randomized": "PCA, randomised",
+    "randomized": "PCA, randomized",
     "default": "PCA, its default",
     "arpack": "PCA, ARPACK",
 }
@@ -32,9 +32,9 @@ LEAST_MB = 1.0  # less cannot be told from what the allocator keeps
 ROWS = {  # of bench_scale.py
     "simulation1": ("50 x 500, simulation 1", "`numpy.linalg.svd`"),
     "simulation2": ("50 x 500, simulation 2", "`numpy.linalg.svd`"),
-    "medium": ("500 x 10,000", "randomised `PCA`"),
-    "large": ("2,000 x 20,000", "randomised `PCA`"),
-    "wide": ("100 x 1,000,000", "randomised `PCA`"),
+    "medium": ("500 x 10,000", "randomized `PCA`"),
+    "large": ("2,000 x 20,000", "randomized `PCA`"),
+    "wide": ("100 x 1,000,000", "randomized `PCA`"),
     "tall": ("1,000,000 x 100", "`X.T @ X`"),
     "sparse": ("20,000 x 5,000, sparse", "`PCA`, ARPACK"),
 }
@@ -276,7 +276,7 @@ def _rates(rates: Results, widths: list[int], k: int) -> str:
             [f"product with {k} columns, one core", f"{rates['gflops']:.1f} GFLOP/s"],
             ["one entry of it", f"{1e9 * (rates['entry'] + k * rates['column']):.2f} ns"],
             ["one entry of the first pass", f"{1e9 * rates['moments']:.2f} ns"],
-            ["reading a cached file and centring", f"{rates['read_gb']:.1f} GB/s"],
+            ["reading a cached file and centering", f"{rates['read_gb']:.1f} GB/s"],
             ["scheduling of a task", f"{1e3 * rates['task']:.2f} ms"],
             [f"answer of a block, {k} columns", f"{1e3 * k * rates['answer']:.2f} ms"],
             ["passes", str(len(widths))],

@@ -30,7 +30,7 @@ def write(folder):
         row_names=months,
         feature_names=sectors,
         title="US employment, 2006 to 2015",
-        source="Monthly growth of jobs in 15 sectors, standardised",
+        source="Monthly growth of jobs in 15 sectors, standardized",
     )
 
 

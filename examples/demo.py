@@ -29,7 +29,7 @@ NAMES = tuple(MEANINGS)
 
 
 def employment_changes():
-    """Monthly growth of employment in each sector, standardised.
+    """Monthly growth of employment in each sector, standardized.
 
     Returns
     -------

@@ -122,7 +122,7 @@ def facing(loadings: np.ndarray, reference: np.ndarray) -> np.ndarray:
 
 
 def _sides(place: np.ndarray) -> np.ndarray:
-    """Whether a label goes above (1) or below (-1): below where a neighbour is close above."""
+    """Whether a label goes above (1) or below (-1): below where a neighbor is close above."""
     span = np.ptp(place, axis=0)
     apart = (place[None] - place[:, None]) / span
     close = (np.abs(apart[..., 0]) < 0.15) & (np.abs(apart[..., 1]) < 0.09) & (apart[..., 1] > 0)
@@ -130,7 +130,7 @@ def _sides(place: np.ndarray) -> np.ndarray:
 
 
 def draw_plane(sectors: dict[str, Any], path: Path) -> None:
-    """Sectors in the SMB-HML plane, coloured by their loadings on components 2 and 3."""
+    """Sectors in the SMB-HML plane, colored by their loadings on components 2 and 3."""
     place = np.array(sectors["positions"])
     figure, axes = plt.subplots(
         2, 2, figsize=(10.5, 8.5), sharex=True, sharey=True, layout="constrained"

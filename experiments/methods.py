@@ -67,13 +67,13 @@ def _itspca(X: np.ndarray, k: int, folds: Any) -> Fitted:
 
 
 def pca(X: np.ndarray, k: int, folds: Any = None) -> Fitted:
-    """Principal components of data that are not centred, for scores of mean square one."""
+    """Principal components of data that are not centered, for scores of mean square one."""
     _, lengths, directions = np.linalg.svd(X, full_matrices=False)
     return Fitted(directions[:k].T * (lengths[:k] / np.sqrt(len(X))))
 
 
 def _sparse_pca(X: np.ndarray, k: int, folds: Any, alpha: float) -> Fitted:
-    # Unlike the others it cannot do without centring.
+    # Unlike the others it cannot do without centering.
     model = SparsePCA(k, alpha=alpha, random_state=0).fit(X)
     return Fitted(rescaled(X - model.mean_, model.components_.T))
 
@@ -92,7 +92,7 @@ METHODS = {
     "ebcd_l": Method("EBCD-l", _ebcd(prior="laplace")),
     "ebmf_pl": Method("EBMF-n/pl", _ebmf("point_laplace")),
     "ebmf_l": Method("EBMF-n/l", _ebmf("laplace")),
-    "l1ppca": Method("L1-penalised PCA (CV)", _l1),
+    "l1ppca": Method("L1-penalized PCA (CV)", _l1),
     "spc": Method("SPC (CV)", _spc),
     "gpower": Method("GPower (oracle)", _gpower, GAMMAS, settings=(1,)),
     "ebpca": Method("EB-PCA", _ebpca),

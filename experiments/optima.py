@@ -63,7 +63,7 @@ def rejected_noise(X: np.ndarray, V: np.ndarray, bearer: int) -> float:
 def excess(lines: list[Row], margin: float = 0.0) -> Row:
     """Compare with the greedy start, if that is kept unless the ELBO gains more than `margin`.
 
-    Excess of mean errors in per cent, with standard errors; `angle` is the mean of all angles.
+    Excess of mean errors in percent, with standard errors; `angle` is the mean of all angles.
     """
     taken = np.array([line["gain"] > max(margin, DIFFERENT) for line in lines])
     angles = [name for name in MEASURES[SETTING] if name[1:].isdigit()]

@@ -1,4 +1,4 @@
-"""Stock sectors: three components of uncentred log returns, and the Fama-French plane."""
+"""Stock sectors: three components of uncentered log returns, and the Fama-French plane."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def _by_date(option: str, path: Path) -> tuple[list[str], dict[str, list[float]]
 
 
 def fit_data(X: np.ndarray) -> dict[str, dict[str, Any]]:
-    """Fit all methods of the paper to data that are not centred."""
+    """Fit all methods of the paper to data that are not centered."""
     k = N_COMPONENTS
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # empty components and ends of grids are in the results
@@ -124,7 +124,7 @@ def fit_data(X: np.ndarray) -> dict[str, dict[str, Any]]:
 
 
 def kept_along(X: np.ndarray, n_samples: int, alphas: np.ndarray) -> list[dict[str, Any]]:
-    """Say what L1-penalised PCA keeps at each strength, fitted to rows and to their covariance.
+    """Say what L1-penalized PCA keeps at each strength, fitted to rows and to their covariance.
 
     There may be fewer rows than samples, if their cross-products are those of the samples.
     """

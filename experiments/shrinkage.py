@@ -39,7 +39,7 @@ def curves(prior: Any) -> dict[str, np.ndarray]:
 
 
 def proposition_gap(prior: Any, points: np.ndarray) -> float:
-    """Largest distance between the operator and the minimiser that Proposition 2 says it is."""
+    """Largest distance between the operator and the minimizer that Proposition 2 says it is."""
     shrunk = prior.shrink(points, 1.0)
     minimisers = np.array([_minimiser(prior, x) for x in points])
     return float(np.abs(minimisers - shrunk).max())
@@ -49,14 +49,14 @@ def _minimiser(prior: Any, x: float) -> float:
     def criterion(value: float) -> float:
         return 0.5 * (x - value) ** 2 + float(np.squeeze(prior.penalty(value, 1.0)))
 
-    # between zero and x, where a shrinkage towards zero has its values
+    # between zero and x, where a shrinkage toward zero has its values
     return float(
         minimize_scalar(criterion, bounds=(0.0, x), method="bounded", options={"xatol": 1e-9}).x
     )
 
 
 def check() -> list[dict[str, Any]]:
-    """Check Proposition 2 by minimising its criterion, for every prior of the figure."""
+    """Check Proposition 2 by minimizing its criterion, for every prior of the figure."""
     points = np.array([1.0, 3.0, 6.0])
     return [
         {"group": group, "prior": label, "largest_difference": proposition_gap(prior, points)}

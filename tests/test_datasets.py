@@ -125,7 +125,7 @@ def test_bunch(load):
     assert np.isfinite(table).all()
     assert len(set(bunch.feature_names)) == table.shape[1]
     assert "Source:" in bunch.DESCR
-    assert "Licence:" in bunch.DESCR
+    assert "License:" in bunch.DESCR
     table[:] = 0.0  # each call returns its own copy
     again = load()
     assert (again.correlation if "correlation" in again else again.data).any()

@@ -21,7 +21,7 @@ from ebcd.priors import AbstractPriorFamily, MixturePrior, kernels, register
 
 table = french.load()
 industries = table.columns[6:18].to_numpy()
-excess = 100 * table[industries].sub(table["RF"], axis=0).to_numpy()  # per cent a month
+excess = 100 * table[industries].sub(table["RF"], axis=0).to_numpy()  # percent a month
 
 # %%
 # The family
@@ -45,9 +45,9 @@ class EqualSizes(AbstractPriorFamily):
     """``(1 - weight) delta_0 + weight / 2 (delta_-size + delta_size)``."""
 
     name: ClassVar[str] = "equal_sizes"
-    has_mode: ClassVar[bool] = False  # it is centred at zero
+    has_mode: ClassVar[bool] = False  # it is centered at zero
     lengths: ClassVar[tuple[str, ...]] = ("size",)  # parameters in the units of the loadings
-    positions: ClassVar[tuple[str, ...]] = ()  # none of them moves with the centre
+    positions: ClassVar[tuple[str, ...]] = ()  # none of them moves with the center
     binned: ClassVar[bool] = False  # give `fit_column` the entries themselves
 
     @classmethod

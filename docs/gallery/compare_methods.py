@@ -36,7 +36,7 @@ print(f"{X.shape[0]} months, {X.shape[1]} sectors")
 # defaults, right or wrong: the penalties of ``SparsePCA``, ``GPower`` and ``PenalizedPCA`` are not
 # tuned to these data. ``USLPCA`` has no sparse default. It was given the number of loadings with a
 # clear sign in the fit of ``EBCD``, so their agreement is not independent evidence. ``ITSPCA``
-# looks for differences in variance, which standardised data do not have, hence ``scale=True``.
+# looks for differences in variance, which standardized data do not have, hence ``scale=True``.
 
 methods = {
     "PCA": (PCA(3), "nothing"),
@@ -107,7 +107,7 @@ for k, ax in enumerate(axes):
     ax.tick_params(length=0)
 axes[2].set_xticks(np.arange(len(order)) + 0.5, sectors[order], rotation=90)
 axes[0].invert_yaxis()
-label = "loading (grey: zero, or no clear sign)"
+label = "loading (gray: zero, or no clear sign)"
 figure.colorbar(image, ax=axes, label=label, shrink=0.4)
 plt.show()
 
@@ -159,7 +159,7 @@ print("PenalizedPCACV chose alpha =", methods["PenalizedPCACV"][0].alpha_)
 # matters little.
 #
 # **Penalties bias what they keep.** ``PenalizedPCA`` with its L1 penalty moves every loading
-# towards zero by the same amount. It explains 50% of the variance, although the space it finds
+# toward zero by the same amount. It explains 50% of the variance, although the space it finds
 # contains 65%. ``penalty="l0"`` or ``"mcp"`` do not. ``EBCD`` learns that large loadings of a
 # component are real, and leaves them nearly unchanged.
 #
@@ -174,7 +174,7 @@ print("PenalizedPCACV chose alpha =", methods["PenalizedPCACV"][0].alpha_)
 # what the first of them absorbed.
 #
 # **Orthogonal loadings are not sparse loadings.** ``ITSPCA`` thresholds first and makes components
-# orthogonal afterwards. Its third component is mining minus a faint copy of the first.
+# orthogonal afterward. Its third component is mining minus a faint copy of the first.
 #
 # **Priors on the scores shrink weak components.** ``EBMF`` finds the same components as ``EBCD``,
 # but the second has two thirds of its length and the third less than half. It accounts for
@@ -184,7 +184,7 @@ print("PenalizedPCACV chose alpha =", methods["PenalizedPCACV"][0].alpha_)
 # them sparse, so nearly all its signs are clear, given the rotation of PCA. It is designed for
 # hundreds of features.
 #
-# **Sparse components do not predict better here.** All methods are within a few per cent of PCA on
+# **Sparse components do not predict better here.** All methods are within a few percent of PCA on
 # held-out months. The best of them is ``ITSPCA``, whose second and third components change least
 # when months are left out. With a fifth of the months left out, ``EBCD`` often finds a different
 # second or third component: these are weak, and the standard deviations of ``EBCD``, which are

@@ -56,7 +56,7 @@ for k, ax in enumerate(axes):
     ax.set_xticks(np.arange(3) + 0.5, ("mean", "error", "worst"), rotation=90)
 axes[0].set_yticks(np.arange(10) + 0.5, names[:10])
 axes[0].invert_yaxis()
-figure.colorbar(image, ax=axes, label="loading (grey: no clear sign)")
+figure.colorbar(image, ax=axes, label="loading (gray: no clear sign)")
 plt.show()
 
 # %%

@@ -58,7 +58,7 @@ for row, i in zip(axes, chosen, strict=True):
     images = [X[i], model.inverse_transform(scores)[0], *model.components_[most]]
     titles = ["image", "16 parts", *(f"{scores[0, k]:+.1f} x" for k in most)]
     for ax, image, title in zip(row, images, titles, strict=True):
-        ax.imshow(image.reshape(8, 8), cmap="Greys", vmin=0)
+        ax.imshow(image.reshape(8, 8), cmap="Grays", vmin=0)
         ax.set_title(title, fontsize=9)
         ax.set_axis_off()
 plt.show()

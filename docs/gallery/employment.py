@@ -21,7 +21,7 @@ print(f"{X.shape[0]} months, {X.shape[1]} sectors")
 
 # %%
 # Levels of employment have trends, so we look at monthly growth, the differences of logarithms.
-# Some sectors vary more than others, so each is standardised.
+# Some sectors vary more than others, so each is standardized.
 #
 # The fit
 # -------
@@ -38,9 +38,9 @@ print(model.summary(feature_names=sectors))
 # Loadings
 # --------
 #
-# The data are standardised and the scores have mean square one, so a loading is almost the
+# The data are standardized and the scores have mean square one, so a loading is almost the
 # correlation of a sector with a component. Bars are 95% credible intervals, which end at zero if
-# zero is likely. Grey loadings have no clear sign (a local false sign rate above 0.05). For
+# zero is likely. Gray loadings have no clear sign (a local false sign rate above 0.05). For
 # comparison, crosses show the loadings of PCA.
 
 order = np.argsort(model.components_[0])
@@ -102,7 +102,7 @@ print(np.round(scores.T @ scores / len(scores), 6) + 0.0)
 # -------------------
 #
 # The components depend on the data only through their covariance (here, correlations) and the
-# number of months, so they can be analysed even if only those are published:
+# number of months, so they can be analyzed even if only those are published:
 
 correlation = np.corrcoef(X.T)
 same = ebcd.EBCD(n_components=3).fit_covariance(correlation, n_samples=len(X))

@@ -2,8 +2,8 @@
 Images and maps: smooth components
 ==================================
 
-If features are pixels, or stations on a map, neighbours behave alike. A method that ignores this
-treats every pixel by itself and returns noisy pictures. In this example the prior takes neighbours
+If features are pixels, or stations on a map, neighbors behave alike. A method that ignores this
+treats every pixel by itself and returns noisy pictures. In this example the prior takes neighbors
 into account. The data are simulated, so that the truth is known: 60 images of 20 x 20 pixels, in
 which two sources flicker behind a lot of noise.
 """
@@ -41,10 +41,10 @@ plt.show()
 # The prior ``gmrf``
 # ------------------
 #
-# A Gaussian Markov random field assumes that differences between neighbours are small
-# (``order=1``), or that differences between a pixel and the mean of its neighbours are
+# A Gaussian Markov random field assumes that differences between neighbors are small
+# (``order=1``), or that differences between a pixel and the mean of its neighbors are
 # (``order=2``, smoother), or the differences of those (``order=3``). Its option ``adjacency``
-# defines which pixels are neighbours. The order, and how small the differences are, are learned for
+# defines which pixels are neighbors. The order, and how small the differences are, are learned for
 # each component. :func:`ebcd.compare_priors` shows which prior describes the data best.
 
 priors = {
@@ -72,7 +72,7 @@ plt.show()
 
 # %%
 # PCA returns speckled pictures, and so does a sparse prior. ``spatial`` takes the pixels row by
-# row, so it uses only the neighbours to the left and to the right, and leaves stripes. If those
+# row, so it uses only the neighbors to the left and to the right, and leaves stripes. If those
 # above and below are used as well, the hill and the ring stand out. The distance between the true
 # and the estimated subspace agrees with the ELBO, which is computed without knowing the truth:
 
@@ -84,7 +84,7 @@ for name, components in pictures.items():
 # ------------------------------
 #
 # Suppose that the right half of the detector is twice as noisy. ``noise="per_feature"`` learns
-# this, and where the noise is larger the field relies more on the neighbours. The posterior is
+# this, and where the noise is larger the field relies more on the neighbors. The posterior is
 # exact, and the standard deviation of a loading shows how well it is known.
 
 noisy = X + 2.6 * rng.normal(size=X.shape) * (column.ravel() >= 0.5)
@@ -110,7 +110,7 @@ plt.show()
 # -----------------
 #
 # Any graph will do: a symmetric matrix of weights, sparse or not, defines which features are
-# neighbours. In this example there are 300 stations, which are neighbours if they are close to each
+# neighbors. In this example there are 300 stations, which are neighbors if they are close to each
 # other. One pattern is warm in the south-west and cold in the north-east.
 
 places = rng.random((300, 2))

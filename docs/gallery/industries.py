@@ -15,7 +15,7 @@ import ebcd
 
 table = french.load()
 industries = list(table.columns[6:18])
-excess = 100 * table[industries].sub(table["RF"], axis=0)  # per cent a month
+excess = 100 * table[industries].sub(table["RF"], axis=0)  # percent a month
 print(f"{len(excess)} months, {len(industries)} industries")
 
 # %%
@@ -26,7 +26,7 @@ scores = model.fit_transform(excess)
 print(model.summary())
 
 # %%
-# Loadings are in per cent per month, for a score of one. The bars have credible intervals.
+# Loadings are in percent per month, for a score of one. The bars have credible intervals.
 
 ebcd.plots.components(model)
 plt.show()

@@ -5,7 +5,7 @@ Single cells with clusters that overlap
 A cell can be of a certain type, divide, and respond to stress, all at once, so it belongs to
 several clusters. Methods that put every cell into one cluster have to invent a cluster for every
 combination. In this example the cells are simulated, so that the truth is known. The data are
-counts for 300 cells and 800 genes, with three programmes that cells switch on or off independently
+counts for 300 cells and 800 genes, with three programs that cells switch on or off independently
 of each other.
 """
 
@@ -23,7 +23,7 @@ depth = rng.lognormal(sigma=0.3, size=(300, 1))
 counts = rng.poisson(depth * np.exp(rng.normal(size=800) - 1 + active.T @ effects))
 
 # %%
-# As usual, counts are divided by the size of their cell and log-transformed. They are not centred:
+# As usual, counts are divided by the size of their cell and log-transformed. They are not centered:
 # component 0 is the baseline that all cells share. ``clusters_`` numbers the others.
 
 size = counts.sum(axis=1, keepdims=True)
@@ -33,7 +33,7 @@ X = np.log1p(counts / (size / size.mean()))
 # Clusters
 # --------
 #
-# :func:`ebcd.gbcd` is generalised binary covariance decomposition (Liu and others 2023). The number
+# :func:`ebcd.gbcd` is generalized binary covariance decomposition (Liu and others 2023). The number
 # you pass is that of the components before they are split by sign. Components that the data do not
 # support are left out.
 
@@ -46,7 +46,7 @@ order = np.lexsort(active[::-1])[::-1]
 axes[0].imshow(active[:, order], aspect="auto", cmap="Blues", interpolation="nearest")
 axes[0].set_yticks(range(3), names)
 axes[0].set_xticks([])
-axes[0].set_title("truth, cells sorted by their programmes", fontsize="medium")
+axes[0].set_title("truth, cells sorted by their programs", fontsize="medium")
 axes[1].imshow(found[:, order], aspect="auto", cmap="Blues", interpolation="nearest")
 axes[1].set_yticks(range(len(found)), [f"component {k}" for k in model.clusters_])
 axes[1].set_xticks([])

@@ -6,9 +6,9 @@ A prior determines what kind of loadings are expected, and how a noisy loading i
 shows every family in the package, fitted to a few hundred noisy values of the kind it is made for.
 Three pictures show what each does:
 
-- its **shrinkage**: the posterior mean of an observed value, compared with no shrinkage (grey);
+- its **shrinkage**: the posterior mean of an observed value, compared with no shrinkage (gray);
 - the **penalty** with the same effect (Proposition 2 of the paper), in nats: where it is steep,
-  values are pulled towards zero, and where it is flat, they are left unchanged;
+  values are pulled toward zero, and where it is flat, they are left unchanged;
 - **draws** from the fitted prior: the kind of loadings it expects.
 
 The noise has standard deviation one throughout. The pictures are drawn whenever this page is built,
@@ -124,10 +124,10 @@ rows(dict.fromkeys(names, binary))
 # Smooth loadings
 # ---------------
 #
-# Under ``spatial`` and ``gmrf``, a value is shrunk towards its neighbours, so its estimate is not a
+# Under ``spatial`` and ``gmrf``, a value is shrunk toward its neighbors, so its estimate is not a
 # function of one observation, and there is no penalty for a single loading. Instead, the first
 # picture shows the observations (dots) and their estimates. The second shows how a single observed
-# value, five times the noise, affects its neighbours. The last shows draws. ``spatial`` (with Haar
+# value, five times the noise, affects its neighbors. The last shows draws. ``spatial`` (with Haar
 # wavelets here) allows jumps, but the Markov random fields do not.
 
 p = 200

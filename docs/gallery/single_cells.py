@@ -38,7 +38,7 @@ for k, share in enumerate(adata.uns["ebcd"]["variance_ratio"]):
     print(f"{k}: {share:.1%} of the variance, {clear} genes: {names}")
 
 # %%
-# Immunologists will recognise most of them. Which cells use them? The labels come from a comparison
+# Immunologists will recognize most of them. Which cells use them? The labels come from a comparison
 # with purified cells, and were not used in the fit.
 
 labels = adata.obs["bulk_labels"]

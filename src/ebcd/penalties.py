@@ -46,7 +46,7 @@ class AbstractPenalty(ABC):
 
     @abstractmethod
     def prox(self, v: ArrayLike, step: ArrayLike) -> Array:
-        """Minimise ``(u - v)**2 / 2 + step * value(u)`` over ``u``, entry by entry.
+        """Minimize ``(u - v)**2 / 2 + step * value(u)`` over ``u``, entry by entry.
 
         Parameters
         ----------
@@ -57,7 +57,7 @@ class AbstractPenalty(ABC):
         Returns
         -------
         ndarray
-            A global minimiser of each entry; where there are two, that of smaller magnitude.
+            A global minimizer of each entry; where there are two, that of smaller magnitude.
         """
 
     def threshold(self, alpha: ArrayLike) -> Array:
@@ -105,7 +105,7 @@ class L1(AbstractPenalty):
         return np.abs(np.asarray(v, dtype=np.float64))
 
     def prox(self, v: ArrayLike, step: ArrayLike) -> Array:
-        """Apply the soft threshold: move entries towards zero by the step, no further."""
+        """Apply the soft threshold: move entries toward zero by the step, no further."""
         v, step = np.asarray(v, dtype=np.float64), np.asarray(step, dtype=np.float64)
         nearest = np.asarray(np.minimum(v, step))  # in place from here: large arrays cost time
         np.maximum(nearest, -step, out=nearest)

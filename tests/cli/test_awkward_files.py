@@ -4,6 +4,8 @@ import gzip
 import io
 import json
 import os
+import re
+import subprocess
 import zipfile
 from pathlib import Path
 
@@ -265,7 +267,7 @@ def test_missing_cells(tmp_path):
     assert summary["n_samples"] == ROWS
 
 
-@pytest.mark.parametrize("option", ["--standardize", "--difference", "--scale", "--log-returns"])
+@pytest.mark.parametrize("option", ["--standardize", "--difference", "--log-returns"])
 def test_missing_cells_can_be_prepared(tmp_path, option):
     lines = as_text(values=np.exp(X / 10) if option == "--log-returns" else X)
     cells = [line.split(",") for line in lines.splitlines()]
@@ -298,7 +300,7 @@ def test_text_column(tmp_path, expected):
     message = refused(path, tmp_path)
     assert "1 column holds text: 'sector' ('mining')" in message
     assert "--drop sector" in message
-    assert "or colour the biplot by it with --color-by sector" in message
+    assert "or color the biplot by it with --color-by sector" in message
     assert "--color-by" not in run("compare", path, "-k", 1).stderr  # which draws none
     _, names, loadings = fit(path, tmp_path, "--drop", "sector")
     assert names == NAMES
@@ -323,7 +325,7 @@ def test_advice_colours_by_what_has_few_kinds(tmp_path):
     teams = ["team", *["red", "blue"] * (ROWS // 2)]
     both = [f"{line},{team}" for line, team in zip(lines, teams, strict=True)]
     message = refused(written(tmp_path, "\n".join(both)), tmp_path)
-    assert "or colour the biplot by one with --color-by team" in message
+    assert "or color the biplot by one with --color-by team" in message
     assert message.endswith("or use one as row names with --index day")
 
 
@@ -551,7 +553,12 @@ def test_second_row_of_names_is_told_from_columns_of_text(tmp_path):
     message = refused(path, tmp_path)
     assert "'ash' ('g/L' in 1 of 5 rows); all other cells are numbers; " in message
     assert "--skip-lines" in message
-    assert "row of names or units" in message
+    command = re.search(
+        r"of names or units \(of a text file: (.*) \| ebcd fit - -o OUT\)", message
+    )[1]
+    rest = subprocess.run(command, shell=True, cwd=tmp_path, capture_output=True, check=True)
+    summary, names, _ = fit(written(tmp_path, rest.stdout), tmp_path, "-k", 1)
+    assert (summary["n_samples"], names) == (4, ["alcohol", "ash"])
 
 
 def test_words_for_missing_cells_of_spreadsheets(tmp_path):

@@ -29,7 +29,7 @@ from ebcd.data._settings import DataSettings
 
 PACKAGE = Path(ebcd.__file__).resolve().parents[1]
 FILES = [
-    *("background.npz", "components.csv", "model.npz", "report.html", "report.md"),
+    *("components.csv", "model.npz", "report.html", "report.md", "report.npz"),
     *("scores.csv", "summary.json"),
 ]
 RNG = np.random.default_rng(1)
@@ -163,7 +163,7 @@ def test_quiet(table, tmp_path):
 
 
 def test_options_reach_the_model(table, tmp_path):
-    options = ["--prior", "normal,point_normal", "--noise", "per_feature", "--scale"]
+    options = ["--prior", "normal,point_normal", "--noise", "per_feature"]
     options += ["--no-center", "--start", "varimax", "--tol", "0.01", "--max-iter", "50"]
     options += ["--scores", "relaxed"]
     result = ok("fit", table, "-o", tmp_path / "out", "-k", 2, "--seed", 3, "--json", *options)
@@ -174,7 +174,7 @@ def test_options_reach_the_model(table, tmp_path):
         "noise": "per_feature",
         "scores": "relaxed",
         "center": False,
-        "scale": True,
+        "scale": False,
         "start": "varimax",
         "tol": 0.01,
         "max_iter": 50,
@@ -250,7 +250,7 @@ def test_hints_on_covariances(tmp_path):
     assert "add --covariance" not in result.stderr
     np.save(tmp_path / "x.npy", X)
     result = ok("transform", tmp_path / "out", tmp_path / "x.npy")
-    assert "has no means; centre the data" in result.stderr
+    assert "has no means; center the data" in result.stderr
     assert "warning" not in result.stderr
     np.savetxt(tmp_path / "x.txt", X + 100)
     result = ok("transform", tmp_path / "out", tmp_path / "x.txt")
@@ -332,7 +332,7 @@ def test_covariance_mistakes(table, tmp_path):
 def test_no_components(tmp_path):
     np.save(tmp_path / "noise.npy", np.random.default_rng(0).normal(size=(60, 5)))
     result = ok("fit", tmp_path / "noise.npy", "-o", tmp_path / "out")
-    assert "warning: no component was found" in result.stderr
+    assert "noise. Pass -k as a number to look at the strongest" in result.stderr
     assert read(tmp_path / "out" / "components.csv")[0] == ["feature"]
     assert len(read(tmp_path / "out" / "scores.csv")[1]) == 60
     ok("report", tmp_path / "out")
@@ -687,15 +687,12 @@ def test_columns_to_colour_by_are_not_fitted(flowers, tmp_path):
     assert page_header(out)["groups"][0]["categories"] == ["ash", "elm", "oak"]
     assert page_header(out)["groups"][1]["categories"] is None
     kept = np.delete(np.arange(60), 4)
-    known = ebcd._store.read(out / "background.npz")
+    known = ebcd._store.read(out / "report.npz")["background"]
     assert known["groups"] == {"kind": kinds[kept].tolist(), "age": kept.astype(float).tolist()}
     np.testing.assert_allclose(known["missing"], 0)
     before = (out / "report.html").read_bytes()
     ok("report", out)
     assert (out / "report.html").read_bytes() == before
-    (out / "background.npz").unlink()  # as of an older version
-    ok("report", out)
-    assert page_header(out)["groups"] == []
 
 
 def test_rows_without_any_cells_keep_their_colours(flowers, tmp_path):
@@ -708,7 +705,7 @@ def test_rows_without_any_cells_keep_their_colours(flowers, tmp_path):
     out = tmp_path / "out"
     options = ["-k", 1, "--color-by", "kind", "--drop", "age", "--bootstrap", 2]
     ok("fit", path, "-o", out, *options, "--bootstrap-method", "rows", "--stability", 1, *QUICK)
-    known = ebcd._store.read(out / "background.npz")
+    known = ebcd._store.read(out / "report.npz")["background"]
     assert known["groups"] == {"kind": kinds.tolist()}
     words = (out / "report.md").read_text(encoding="utf-8")
     assert "59 rows of 4 features; 1 cell (0.4%) is missing: a (1)." in words
@@ -719,7 +716,7 @@ def test_differences_belong_to_the_later_row_and_its_group(flowers, tmp_path):
     path, kinds, _ = flowers
     out = tmp_path / "out"
     ok("fit", path, "-o", out, "-k", 1, "--drop", "a", "--difference", "--color-by", "kind", *QUICK)
-    known = ebcd._store.read(out / "background.npz")
+    known = ebcd._store.read(out / "report.npz")["background"]
     assert known["groups"]["kind"] == kinds[1:].tolist()
 
 
@@ -739,7 +736,7 @@ def test_bad_columns_to_colour_by(flowers, tmp_path):
 def test_colour_by_a_column_of_a_matrix(tmp_path):
     np.save(tmp_path / "a.npy", COUNTS)
     ok("fit", tmp_path / "a.npy", "-o", tmp_path / "out", "-k", 1, "--color-by", "x2", *QUICK)
-    known = ebcd._store.read(tmp_path / "out" / "background.npz")
+    known = ebcd._store.read(tmp_path / "out" / "report.npz")["background"]
     assert known["groups"] == {"x2": COUNTS[:, 2].tolist()}
     assert "x2" not in read(tmp_path / "out" / "components.csv")[1]
 
@@ -819,7 +816,7 @@ def test_report_of_something_else(fitted, tmp_path):
     assert "no model.npz" in error("report", tmp_path)
     assert "is a file" in error("report", out / "model.npz")
     (tmp_path / "model.npz").write_bytes((out / "model.npz").read_bytes())
-    assert "no readable summary.json" in error("report", tmp_path)
+    assert "no report.npz" in error("report", tmp_path)
 
 
 def test_transform(fitted, tmp_path):
@@ -964,9 +961,19 @@ def test_compare_priors_of_a_file_without_a_suffix(table, tmp_path, monkeypatch)
 def test_compare_priors_mistakes(table, tmp_path):
     assert "did you mean 'normal'" in error("compare", table, "--priors", "normla")
     assert "leave out --method" in error("compare", table, "--priors", "--method", "PCA")
-    path, _ = covariance_file(tmp_path)
+    assert "unknown prior 'PCA'" in error("compare", table, "--priors", "PCA")
+
+
+def test_compare_priors_on_a_covariance(tmp_path):
+    path, props = covariance_file(tmp_path)
     options = ("--covariance", "--n-samples", 180, "-k", 2)
-    assert "--priors needs the data" in error("compare", path, "--priors", *options)
+    printed = ok("compare", path, "--priors", "normal,point_laplace", *options, "--json").stdout
+    elbos = {one["method"]: one["elbo"] for one in json.loads(printed)}
+    for name, elbo in elbos.items():
+        model = ebcd.EBCD(2, prior=name).fit_covariance(props.correlation, 180)
+        assert elbo == pytest.approx(model.elbo_)
+    (best,) = (one["method"] for one in json.loads(printed) if one["best"])
+    assert elbos[best] >= max(elbos.values()) - 3
 
 
 def test_compare_mistakes(table, tmp_path):
@@ -1114,9 +1121,8 @@ def test_columns_of_unequal_variances_are_warned_about_first(kind, tmp_path):
     assert "--standardize" in summary["warnings"][0]
     for text in page_and_text(out):
         assert text.index("Warning: the variances") < text.index("looked for")
-    for scaled in ("--standardize", "--scale"):
-        result = ok("fit", *options, "-o", out, *QUICK, scaled, "--force")
-        assert "hundredfold" not in result.output
+    result = ok("fit", *options, "-o", out, *QUICK, "--standardize", "--force")
+    assert "hundredfold" not in result.output
     assert "add --standardize" in ok("compare", *options, "--method", "PCA").stderr
 
 
@@ -1135,12 +1141,6 @@ def test_dated_rows_that_resemble_their_neighbours_are_warned_about(tmp_path):
     assert any("successive dates" in warning for warning in summary["warnings"])
     changes = ok("fit", path, "-o", tmp_path / "changes", "-k", 1, "--difference", *QUICK)
     assert "successive dates" not in changes.stderr
-
-
-def test_only_one_of_two_words_for_scaling_is_offered():
-    shown = ok("fit", "--help", env={"COLUMNS": "200"}).stdout
-    assert "--standardize" in shown
-    assert "--scale" not in shown
 
 
 @pytest.mark.parametrize("command", ["fit", "compare"])
@@ -1177,7 +1177,7 @@ def test_compare_writes_a_page(name, table, tmp_path):
     page = place.read_text(encoding="utf-8")
     assert "<h1>Methods compared on counts.csv</h1>" in page
     assert "<th scope=row>EBCD normal</th><td>2</td>" in page
-    assert "divided by their standard deviations (--standardize)" in page
+    assert "standard deviations (<span class=unbroken>--standardize</span>)" in page
     for words in ("EBMF and EBPCA also shrink the scores", "only between prior families"):
         assert words in page
         assert words in " ".join(result.stdout.split())
@@ -1195,7 +1195,7 @@ def test_arrays_on_disk_are_like_other_files(table, tmp_path, monkeypatch, large
     options = ("-k", 1, *QUICK, "--stability", 2, "--bootstrap", 2, "--bootstrap-method", "rows")
     ok("fit", tmp_path / "x.npy", "-o", tmp_path / "npy", *options)
     ok("fit", table, "-o", tmp_path / "csv", *options)
-    known = [ebcd._store.read(tmp_path / name / "background.npz") for name in ("npy", "csv")]
-    assert known[0]["skewness"].size == (0 if large else 8)
+    known = ebcd._store.read(tmp_path / "npy" / "report.npz")["background"]
+    assert known["skewness"].size == (0 if large else 8)
     numbers = [read(tmp_path / name / "components.csv")[2] for name in ("npy", "csv")]
     np.testing.assert_allclose(*numbers, rtol=1e-6, atol=1e-9)

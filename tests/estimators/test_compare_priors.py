@@ -105,7 +105,7 @@ class TestBest:
                 self.priors_, self.elbo_ = models[name].priors_, elbos[name]
 
         stubs = {name: Model(name) for name in models}
-        return _compare_priors._best(stubs, {name: make_family(name) for name in models})
+        return _compare_priors.best_prior(stubs, {name: make_family(name) for name in models})
 
     @pytest.mark.parametrize(
         ("family", "number"),

@@ -260,7 +260,7 @@ class TestCovariance:
             EBCD(1, center=False).fit(np.eye(3), n_samples=n_samples)
 
     def test_compact_data_cannot_be_centred(self):
-        with pytest.raises(ValueError, match="cannot be centred any more; centre the data before"):
+        with pytest.raises(ValueError, match="cannot be centered any more; center the data before"):
             EBCD(1).fit(np.eye(3), n_samples=10)
 
     def test_rounding_is_legal(self):

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from decomposition import laplace_ratio
 
+from ebcd import EBCD
 from ebcd.fitting._climb import ClimbSettings, _newton_step, climb
 from ebcd.fitting._decompose import factor_of
 from ebcd.fitting._noise import NOISES
@@ -170,6 +171,18 @@ def test_a_stack_gives_what_each_start_gives_alone(noise, kind):
     assert (np.diff(found.states.value) <= 0).all()
     alone = [climb(model, states.take([i]), ignore, **options).states.value[0] for i in range(4)]
     np.testing.assert_allclose(found.states.value, sorted(alone, reverse=True), atol=1e-6)
+
+
+@pytest.mark.filterwarnings("ignore:the fit stopped after max_iter")
+def test_columns_of_very_different_sizes():
+    """Rounding leaves no slope before a step ends; it stays finite and lowers nothing."""
+    rng = np.random.default_rng(1)
+    n, p = 80, 12
+    trends = np.outer(np.linspace(0, 1, n), rng.uniform(0.5, 2, p))
+    walks = 0.1 * rng.normal(size=(n, p)).cumsum(axis=0) / np.sqrt(n)
+    X = (trends + walks + 0.02 * rng.normal(size=(n, p))) * np.geomspace(1, 3000, p)
+    path = EBCD(8, max_iter=30).fit(X).elbo_path_
+    assert (np.diff(path) >= -1e-9 * np.abs(path[-1])).all()
 
 
 class TestMerging:

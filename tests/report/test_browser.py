@@ -14,9 +14,10 @@ from copy import copy
 import numpy as np
 import pytest
 from sklearn.datasets import load_wine
+from sklearn.decomposition import PCA
 
 from ebcd import EBCD, PenalizedPCA, datasets
-from ebcd.report import _page, pca_variance_ratio, write_report
+from ebcd.report import _page, write_report
 from ebcd.report._background import Background
 from ebcd.report._page import PageSettings
 
@@ -54,6 +55,7 @@ def programs():
     pytest.skip(reason)
 
 
+CHARTS = "all charts (SVG, zip)"
 CATCH_FILE = """
     const [button, done] = [arguments[0], arguments[1]];
     const {createObjectURL} = URL, {click} = HTMLAnchorElement.prototype;
@@ -331,24 +333,14 @@ def test_heat_map_has_the_colours_of_the_loadings(opened, employment):
     """The strongest loading is blue, a loading that may be zero is grey."""
     model, _, names, _ = employment
     opened.choose("heat-sort", "data")
-    pixel = """
-        const sheet = document.querySelector('.heat-scroll canvas');
-        const copy = document.createElement('canvas').getContext('2d');
-        const sharp = sheet.width / sheet.clientWidth;
-        copy.drawImage(sheet, -arguments[0] * sharp, -arguments[1] * sharp);
-        return [...copy.getImageData(0, 0, 1, 1).data].slice(0, 3)"""
-    sheet = opened.one(".heat-scroll canvas").size["width"]
-    width = """
-        const ruler = document.createElement('canvas').getContext('2d');
-        ruler.font = `12px ${getComputedStyle(document.body).fontFamily}`;
-        return Math.max(...arguments[0].map((name) => ruler.measureText(name).width))"""
-    left = min(0.45 * sheet, 230, opened.js(width, names) + 14)
-    column = min((sheet - left - 4) / 3, 320)
+    fills = opened.js(
+        "return [...document.querySelectorAll('.heat-scroll rect[fill]')]"
+        ".map(cell => cell.getAttribute('fill'))"
+    )
+    cells = np.array([re.findall(r"\d+", fill) for fill in fills], dtype=int).reshape(15, 3, 3)
     strongest = names.index("mining and logging")
     unclear = int(np.argmax(np.where(model.lfsr_[2] > 0.05, np.abs(model.components_[2]), 0)))
-    colours = [
-        opened.js(pixel, left + 2.5 * column, 24 + 20 * j + 10) for j in (strongest, unclear)
-    ]
+    colours = cells[[strongest, unclear], 2]
     assert colours[0][2] - colours[0][0] > 80
     assert max(colours[1]) - min(colours[1]) < 12
 
@@ -446,9 +438,7 @@ def heat_names(page):
     """Names in the heat map, from above, by way of the picture that it saves."""
     name, content = page.saved("#heatmap .saves button")
     assert name == "heatmap.svg"
-    texts = content.decode().split("<text")[1:]
-    found = [part.split(">", 1)[1].split("<")[0] for part in texts]
-    return [text for text in found if not text.startswith("component ")]
+    return re.findall('<text[^>]*"end"[^>]*>([^<]*)<', content.decode())
 
 
 def test_sort_and_filter_the_heat_map(opened, employment):
@@ -603,7 +593,9 @@ def test_tables_are_saved(opened, employment):
         "fit.csv": (map(str, range(len(model.elbo_path_))), model.elbo_path_[:, None]),
         "explained_variance.csv": (
             ["component 1", "component 2", "component 3"],
-            np.column_stack([model.explained_variance_ratio_, pca_variance_ratio(model, X)]),
+            np.column_stack(
+                [model.explained_variance_ratio_, PCA(3).fit(X).explained_variance_ratio_]
+            ),
         ),
     }
     seen = set()
@@ -681,6 +673,14 @@ def dots(page):
     }
 
 
+def arrow_names(page):
+    """Names beside the arrows, and of colors."""
+    return page.js(
+        "return [...document.querySelectorAll('#score-chart text.name:not(.under)')]"
+        ".map(n => n.textContent)"
+    )
+
+
 def test_biplot(biplot, wine):
     model, data, kinds, _ = wine
     scores = model.transform(data.data)
@@ -707,10 +707,7 @@ def test_biplot(biplot, wine):
     )
     drawn = np.sort(np.arctan2(ends[:, 2] - ends[:, 3], ends[:, 0] - ends[:, 1]))
     assert len(drawn) == 10
-    shown = biplot.js(
-        "return [...document.querySelectorAll('#score-chart text.name:not(.under)')]"
-        ".map(n => n.textContent)"
-    )
+    shown = arrow_names(biplot)
     loadings = (model.components_ / model.scale_)[[2, 0]].T
     longest = np.argsort(-np.linalg.norm(loadings, axis=1))[:10]
     assert {data.feature_names[j] for j in longest} <= set(shown)
@@ -872,6 +869,18 @@ def test_ordered_features_are_a_curve(page, tmp_path):
     assert page.problems() == []
 
 
+def test_names_of_arrows_on_a_phone(page, wine):
+    model, data, _, path = wine
+    page.open(path, width=400)
+    shown = arrow_names(page)
+    largest = np.argsort(-np.linalg.norm((model.components_ / model.scale_)[:2], axis=0))[:6]
+    names = [data.feature_names[j] for j in largest]
+    short = [name for name in names if len(name) < 14]
+    assert len(short) > 2
+    assert set(short) <= set(shown)
+    assert page.problems() == []
+
+
 def test_phone(page, report):
     page.open(report, width=360, height=740)
     wide = page.js(
@@ -923,6 +932,8 @@ def test_many_features(page, tmp_path):
     X = rng.normal(size=(60, 8)) @ loadings + rng.normal(size=(60, 1000))
     model = EBCD(8, start="svd", tol=1.0).fit(X)
     page.open(write_report(model, tmp_path / "big.html", X=X))
+    frame, sheet = page.one(".heat-frame").size, page.one(".heat-scroll svg").size
+    assert sheet["width"] > frame["width"] - 70  # all but the overview
     assert len(page.all("#bars figure")) == 6  # the others can be picked
     page.all("#picker button")[0].click()
     assert len(page.all("#bars figure")) == 8
@@ -990,6 +1001,9 @@ def test_no_component(page, tmp_path):
         model = EBCD().fit(noise)
     page.open(write_report(model, tmp_path / "a.html", X=noise))
     assert "nothing stands out" in page.one("#summary").text
+    assert "shrink" not in page.one("#summary").text  # nothing was shrunk
+    assert page.one("#tables .card").text.splitlines() == ["fit.csv", CHARTS]
+    assert "fitted priors" not in page.one("#technical").text
     for selector in ("#components", "#heat", "#scores", ".tools"):
         assert not page.one(selector).is_displayed()
     assert page.problems() == []

@@ -10,14 +10,16 @@ import pytest
 from ebcd import EBCD, PenalizedPCA, datasets
 from ebcd.peers import EBPCA
 from ebcd.priors import make_prior
-from ebcd.report import _words, pca_variance_ratio
+from ebcd.report import _words
+from ebcd.report._background import Background
 from ebcd.report._dates import as_text, days_of
 from ebcd.report._facts import Facts
 from ebcd.report._words import findings
 
 
-def facts_of(model, scores=None, rows=None, names=None, pca=None):
-    return Facts(model, scores=scores, row_names=rows, feature_names=names, pca_ratio=pca)
+def facts_of(model, scores=None, rows=None, names=None, X=None):
+    data = None if X is None else Background.of(model, X)
+    return Facts(model, scores=scores, row_names=rows, feature_names=names, background=data)
 
 
 @pytest.fixture(scope="module")
@@ -27,8 +29,7 @@ def employment():
     X = (growth - growth.mean(axis=0)) / growth.std(axis=0)
     model = EBCD(3)
     scores = model.fit_transform(X)
-    ratio = pca_variance_ratio(model, X)
-    return facts_of(model, scores, jobs.dates[1:], jobs.feature_names, ratio)
+    return facts_of(model, scores, jobs.dates[1:], jobs.feature_names, X)
 
 
 def test_opening_names_size_shares_and_end(employment):
@@ -116,13 +117,15 @@ def test_opposite_signs_are_told_apart():
     X = np.outer(z, [2.0, 2.0, -1.9, 0.0]) + 0.3 * rng.normal(size=(60, 4))
     facts = facts_of(EBCD(1).fit(X), names=["a", "b", "c", "d"])
     first, second = next(_words.findings(facts))[1]
-    assert first.startswith("3 of 4 features carry 100% of it. These move together: ")
+    assert first.startswith("3 of 4 features carry over 99% of it. These move together: ")
     assert second == "c moves in the opposite direction."
     X[:, :2] = rng.normal(size=(60, 2))
     X[:, 0] -= X[:, 2]
     facts = facts_of(EBCD(1).fit(X), names=["a", "b", "c", "d"])
     first, second = next(_words.findings(facts))[1]
-    assert re.fullmatch(r"2 of 4 features carry 100% of it. [ac] moves in one direction.", first)
+    assert re.fullmatch(
+        r"2 of 4 features carry over 99% of it. [ac] moves in one direction.", first
+    )
     assert second == f"{'a' if '. c' in first else 'c'} moves in the opposite direction."
 
 
@@ -158,6 +161,13 @@ def test_clearest_run_by_hand():
 
 def test_shares_and_lists():
     assert [_words.percent(share) for share in (0.4768, 0.0004, 0.0)] == ["47.7%", "0.04%", "0.0%"]
+    assert [_words.percent(share, 0) for share in (0.994, 0.996, 1.0)] == [
+        "99%",
+        "over 99%",
+        "100%",
+    ]
+    assert [_words.percent(share) for share in (0.9994, 0.9996)] == ["99.9%", "over 99.9%"]
+    assert _words.percent(np.sum(np.full(10, 0.1)), 0) == "100%"  # rounding aside
     assert _words.listed(["a", "b and c"]) == "a, b and c"
     assert _words.listed(["a", "b, c"]) == "a; b, c"
     assert _words.listed(list("abcdefgh"), most=6) == "a, b, c, and 5 more"
@@ -169,7 +179,7 @@ def test_one_feature_alone():
     X[:, 2] = 3 * rng.normal(size=50)
     facts = facts_of(EBCD(1).fit(X))
     weak, only = next(_words.findings(facts))[1]
-    assert (weak, only) == ("It does not stand out from noise.", "x2 alone carries 100% of it.")
+    assert (weak, only) == ("It does not stand out from noise.", "x2 alone carries over 99% of it.")
 
 
 def test_one_feature_with_a_clear_sign_among_larger_ones():
@@ -191,7 +201,7 @@ def test_period_of_one_feature_and_of_none():
     model.n_signal_ = 1  # one feature alone does not count
     rows = [f"{1950 + i}" for i in range(50)]
     only, period, _ = next(_words.findings(facts_of(model, scores, rows)))[1]
-    assert only == "x2 alone carries 100% of it."
+    assert only == "x2 alone carries over 99% of it."
     assert period.startswith("From 1950 to 1959 it was below its usual level (average score −")
     model.lfsr_ = np.ones_like(model.lfsr_)
     none, period, _ = next(_words.findings(facts_of(model, scores, rows)))[1]

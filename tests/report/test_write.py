@@ -12,7 +12,7 @@ from ebcd import EBCD, Gram, PenalizedPCA, PenalizedPCACV, datasets
 from ebcd._axes import BLUE
 from ebcd.data import as_input
 from ebcd.peers import EBMF, EBPCA, ITSPCA, SPC, USLPCA, GPower
-from ebcd.report import pca_variance_ratio, write_report
+from ebcd.report import write_report
 from ebcd.report._background import Background, _correlations
 
 
@@ -226,22 +226,6 @@ def test_missing_entries_leave_pca_out(tmp_path, X):
     assert "PCA's explained variance is not shown" in page.read_text("utf-8").replace("&#x27;", "'")
 
 
-def test_pca_variance_ratio_is_that_of_scikit_learn(X, model):
-    expected = PCA(2).fit(X).explained_variance_ratio_
-    np.testing.assert_allclose(pca_variance_ratio(model, X), expected, rtol=1e-8)
-
-
-def test_pca_variance_ratio_of_scaled_data_is_in_the_units_of_the_data(X):
-    stretched = X * np.geomspace(1, 20, 20)
-    model = EBCD(2, scale=True).fit(stretched)
-    scale = stretched.std(axis=0)
-    pca = PCA(2).fit(stretched / scale)
-    loadings = pca.components_ * np.sqrt(pca.explained_variance_[:, None] * 49 / 50) * scale
-    expected = (loadings**2).sum(axis=1) / (scale**2).sum()
-    ratio = pca_variance_ratio(model, stretched)
-    np.testing.assert_allclose(np.sort(ratio), np.sort(expected), rtol=1e-8)
-
-
 def test_existing_report_is_replaced(tmp_path, X, model):
     path = tmp_path / "report.html"
     path.write_text("old")
@@ -273,8 +257,6 @@ def _no_space(self, target):
         ({"row_names": ["a"]}, ValueError, "row_names need the scores"),
         ({"scores": np.zeros((4, 2)), "row_names": ["a"]}, ValueError, "each of the 4 rows, got 1"),
         ({"feature_names": ["a"]}, ValueError, "feature_names must have one name"),
-        ({"pca_variance_ratio": [2.0]}, ValueError, "a share between 0 and 1 for each component"),
-        ({"pca_variance_ratio": 0.5}, ValueError, "a share between 0 and 1 for each component"),
         ({"stability": [1.0]}, ValueError, "share between 0 and 1 for each of the 2 components"),
         ({"color_by": ["a"]}, ValueError, "one entry for each of the None rows"),
         ({"scores": np.zeros((4, 2)), "color_by": ["a"]}, ValueError, "of the 4 rows, got shape"),

@@ -15,9 +15,7 @@ from ebcd.cli import _options as o
 from ebcd.cli._compare import (
     CompareCommand,
     check_methods,
-    check_priors,
     compare,
-    compare_families,
     print_outcomes,
     write_outcomes,
 )
@@ -147,13 +145,13 @@ def demo(**given: Any) -> None:
     model = ebcd.EBCD(3, scores=given["scores"])
     about = {
         "title": "What moved US employment, 2006 to 2015?",
-        "source": "monthly growth of employment, standardised; US Bureau of Labor Statistics",
+        "source": "monthly growth of employment, standardized; US Bureau of Labor Statistics",
         "output": str(output),
     }
     with claimed(output, given["force"]) as part, display(given["quiet"]) as shown:
         shown.note(
             "US employment in 15 sectors, January 2006 to December 2015: monthly growth, "
-            "standardised"
+            "standardized"
         )
         summary = fit_and_write(part, model, data, shown, about)
     _print_summary(model, summary, output, given)
@@ -169,10 +167,8 @@ def report(folder: Path = o.FOLDER) -> None:
 @o.takes(*o.DATA, "method", "every", "priors", "page", *o.RESULTS)
 def compare_methods(path: Path = o.INPUT, **given: Any) -> None:
     """Compare prior families and other methods on the same table."""
-    method, every, priors = given["method"], given["every"], given["priors"]
-    output = given["page"]
-    methods = check_methods(method or [], every)
-    families = check_priors(priors.split(","), bool(method) or every) if priors else []
+    priors, output = given["priors"], given["page"]
+    methods = check_methods(given["method"] or [], given["every"], priors)
     steps = _checked_steps(given)
     if output is not None:
         output = output if output.suffix == ".html" else output / "compare.html"
@@ -180,10 +176,7 @@ def compare_methods(path: Path = o.INPUT, **given: Any) -> None:
     sizes = given["n_components"], given["center"]
     with display(given["quiet"]) as shown:
         data = load(path, steps, shown, given)
-        if families:
-            outcomes = compare_families(data, *sizes, families, shown)
-        else:
-            outcomes = list(compare(data, *sizes, methods, shown))
+        outcomes = compare(data, *sizes, methods, shown, contest=priors is not None)
     if output is not None:
         write_outcomes(outcomes, data, path.name, output)
     if given["json"]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -27,9 +27,10 @@ from ebcd.cli._progress import Display
 from ebcd.data import has_holes
 from ebcd.data.files._table import describe_missing
 from ebcd.estimators._compare_priors import FAMILIES as USUAL_PRIORS
-from ebcd.estimators._compare_priors import WORTHWHILE
+from ebcd.estimators._compare_priors import WORTHWHILE, best_prior
 from ebcd.estimators._readable import CLEAR_SIGN
 from ebcd.peers import EBMF, EBPCA, ITSPCA, SPC, USLPCA, GPower
+from ebcd.priors._family import PRIORS, as_prior
 from ebcd.report._page import table_page
 
 FAMILIES = ("point_laplace", "point_normal", "laplace", "normal", "horseshoe", "point_exponential")
@@ -96,50 +97,33 @@ class CompareCommand(TyperCommand):
         return parsed
 
 
-def check_priors(names: list[str], others: bool) -> list[str]:
-    """Check the names of prior families, which cannot be combined with other methods."""
-    if others:
+def check_methods(methods: list[str], slow: bool, priors: str | None) -> list[str]:
+    """Check the names of methods, or of prior families only; return the usual ones without any."""
+    if priors is not None and (methods or slow):
         raise ValueError("--priors compares prior families only; leave out --method and --all")
+    names = methods if priors is None else priors.split(",")
+    known = PRIORS if priors is not None else (*METHODS, *PRIORS)
+    places = {name.lower(): name for name in known}
     for name in names:
-        if name not in ebcd.priors.PRIORS:
-            raise unknown_name("prior", name, list(ebcd.priors.PRIORS))
-    return names
-
-
-def compare_families(
-    data: Prepared, n_components: int | str, center: bool, priors: list[str], shown: Display
-) -> list[Outcome]:
-    """Fit prior families with the same number of components and say which is best."""
-    if data.n_samples is not None:
-        raise ValueError(
-            "--priors needs the data; to compare families on a covariance matrix, use --method"
-        )
-    shown.stage(f"fitting {len(priors)} prior families")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the table shows what was found
-        options: Any = {"n_components": n_components, "center": center}
-        found = ebcd.compare_priors(data.table.values, priors, **options)
-    fits = zip(found.models.items(), found.table["seconds"], strict=True)
-    return [
-        replace(_outcome(name, model, float(seconds)), best=name == found.best)
-        for (name, model), seconds in fits
-    ]
-
-
-def check_methods(methods: list[str], slow: bool) -> list[str]:
-    """Check the names of methods; without any, return the usual ones, with slow ones if wanted."""
-    known = {name.lower(): name for name in (*METHODS, *ebcd.priors.PRIORS)}
-    for method in methods:
-        if method.lower() not in known:
-            raise unknown_name("method", method, list(known.values()))
+        if name.lower() not in places:
+            what = "method" if priors is None else "prior"
+            raise unknown_name(what, name, list(places.values()))
     usual = (*FAMILIES, *SLOW_FAMILIES, *PEERS) if slow else METHODS
-    return [known[method.lower()] for method in methods] or list(usual)
+    return [places[name.lower()] for name in names] or list(usual)
 
 
 def compare(
-    data: Prepared, n_components: int | str, center: bool, methods: list[str], shown: Display
-) -> Iterator[Outcome]:
-    """Fit the methods one by one, all with the number of components that `EBCD` uses."""
+    data: Prepared,
+    n_components: int | str,
+    center: bool,
+    methods: list[str],
+    shown: Display,
+    contest: bool,
+) -> list[Outcome]:
+    """Fit the methods, all with the number of components that `EBCD` uses.
+
+    If it is a `contest` of prior families, say which is best.
+    """
     others = [method for method in methods if method in PEERS and method != "EBMF"]
     if others and has_holes(data.table.values):
         raise ValueError(
@@ -148,24 +132,31 @@ def compare(
             "with --priors"
         )
     shown.stage("fitting point_laplace")
-    first, seconds = _timed_fit(ebcd.EBCD(n_components, center=center), data)
+    fits = {"point_laplace": _timed_fit(ebcd.EBCD(n_components, center=center), data)}
+    first = fits["point_laplace"][0]
     if first.n_components_ == 0:
         raise ValueError("no component stands out from the noise; set their number with -k")
     k = first.n_components_ if isinstance(n_components, str) else n_components
+    outcomes = []
     for method in methods:
-        if method == "point_laplace":
-            yield _outcome(method, first, seconds)
-            continue
-        shown.stage(f"fitting {method}")
-        make: Callable[..., Any] = PEERS.get(method, partial(ebcd.EBCD, prior=method))
-        if method == "USLPCA":  # which needs a number of loadings
-            used = sum(int(first._used(i)[0].sum()) for i in range(first.n_components_))
-            make = partial(make, n_nonzero=max(used, k))
-        try:
-            yield _outcome(method, *_timed_fit(make(k, center=center), data))
-        except (ValueError, TypeError, AttributeError, np.linalg.LinAlgError) as error:
-            kind = "other" if method in PEERS else "EBCD"
-            yield Outcome(method, kind, trouble=" ".join(str(error).split()))
+        if method != "point_laplace":
+            shown.stage(f"fitting {method}")
+            make: Callable[..., Any] = PEERS.get(method, partial(ebcd.EBCD, prior=method))
+            if method == "USLPCA":  # which needs a number of loadings
+                used = sum(int(first._used(i)[0].sum()) for i in range(first.n_components_))
+                make = partial(make, n_nonzero=max(used, k))
+            try:
+                fits[method] = _timed_fit(make(k, center=center), data)
+            except (ValueError, TypeError, AttributeError, np.linalg.LinAlgError) as error:
+                kind = "other" if method in PEERS else "EBCD"
+                outcomes.append(Outcome(method, kind, trouble=" ".join(str(error).split())))
+                continue
+        outcomes.append(_outcome(method, *fits[method]))
+    if not contest:
+        return outcomes
+    models = {method: fits[method][0] for method in methods if method in fits}
+    best = best_prior(models, {method: as_prior(method) for method in models})
+    return [replace(one, best=one.method == best) for one in outcomes]
 
 
 def _timed_fit(model: Any, data: Prepared) -> tuple[Any, float]:

@@ -137,11 +137,10 @@ def load(path: Path, steps: Steps, shown: Display, given: dict[str, Any]) -> Pre
         raise ValueError(f"-k {n_components} is too many; {what} have at most {most} components")
     if n_samples is not None and table.groups:
         raise ValueError("--color-by needs data with a row for each sample, not a covariance")
-    scaled = steps.standardize or bool(given.get("scale"))
     if n_samples is None:
-        prepared = _as_data(path, table, steps, center, scaled)
+        prepared = _as_data(path, table, steps, center)
     else:
-        prepared = _as_covariance(path, table, steps, n_samples, scaled)
+        prepared = _as_covariance(path, table, steps, n_samples)
     _show_notes(prepared.table, shown)
     for warning in prepared.warnings:
         shown.note(f"warning: {warning}")
@@ -159,7 +158,7 @@ def _show_notes(table: Table, shown: Display) -> None:
         shown.note(f"note: {cells} missing ({share:.1%} of all); the others are used")
 
 
-def _as_data(path: Path, table: Table, steps: Steps, center: bool, scaled: bool) -> Prepared:
+def _as_data(path: Path, table: Table, steps: Steps, center: bool) -> Prepared:
     values, names = table.values, table.column_names
     rows, columns = values.shape
     if rows < 2:
@@ -180,7 +179,7 @@ def _as_data(path: Path, table: Table, steps: Steps, center: bool, scaled: bool)
         note = "the table is square and symmetric; if it is a covariance matrix, add --covariance"
         table = _noted(table, f"{note} --n-samples N")
     squares = 0.0 if center else np.asarray(seen.mean) ** 2
-    uneven = "" if scaled else _uneven(seen.variances + squares, names)
+    uneven = "" if steps.standardize else _uneven(seen.variances + squares, names)
     warned = [warning for warning in (uneven, _alike(table, seen, steps)) if warning]
     if not steps.standardize:
         return Prepared(table, steps, warnings=warned)
@@ -211,7 +210,7 @@ def _alike(table: Table, seen: Input, steps: Steps) -> str:
     if (np.diff(x, axis=0) ** 2).sum() >= total:  # twice that if rows are independent
         return ""
     alike = (x[1:] * x[:-1]).sum() / total
-    advice = "; add --difference, or --log-returns for prices, to analyse changes"
+    advice = "; add --difference, or --log-returns for prices, to analyze changes"
     return (
         f"successive dates are similar (mean correlation {alike:.2f}), so the rows are not "
         "independent, and trends that coincide by chance may appear as components with clear signs"
@@ -219,9 +218,7 @@ def _alike(table: Table, seen: Input, steps: Steps) -> str:
     )
 
 
-def _as_covariance(
-    path: Path, table: Table, steps: Steps, n_samples: int, scaled: bool
-) -> Prepared:
+def _as_covariance(path: Path, table: Table, steps: Steps, n_samples: int) -> Prepared:
     S, sd = table.values, None
     rows, columns = S.shape
     if rows != columns:
@@ -235,7 +232,7 @@ def _as_covariance(
     if not np.any(S):
         raise ValueError(f"{path}: every variance is zero, so there is nothing to decompose")
     variances = np.diagonal(S)
-    warning = "" if scaled else _uneven(variances, table.column_names)
+    warning = "" if steps.standardize else _uneven(variances, table.column_names)
     if steps.standardize:
         sd = np.sqrt(np.where(variances > 0, variances, 1.0))
         S = S / sd / sd[:, None]
@@ -309,7 +306,7 @@ def scores_of(
         del model.feature_names_in_  # the data are an array here, in the right order
     if not hasattr(model, "mean_"):
         table = _noted(
-            table, "the model was fitted to a covariance and has no means; centre the data"
+            table, "the model was fitted to a covariance and has no means; center the data"
         )
     _show_notes(table, shown)
     values = table.values

@@ -13,7 +13,7 @@ from typing import IO
 from ebcd._store import holds, sync
 
 FILES = {"components.csv", "scores.csv", "summary.json", "report.html", "report.md"}
-FILES |= {"model.npz", "background.npz"}
+FILES |= {"model.npz", "report.npz"}
 
 
 @contextlib.contextmanager

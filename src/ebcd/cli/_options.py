@@ -165,10 +165,6 @@ class Options:
         "with orthogonal (the paper, and the default in Python), they are given the scores.",
         default=Scores.integrated,
     )
-    scale: bool = _prepare(
-        "Divide columns by their standard deviations for the fit; results keep the original units.",
-        hidden=True,  # nearly the same as --standardize, which is the one to offer
-    )
     prior: str = _model(
         "Prior family, or a comma-separated list with one for each component.",
         callback=_one_or_several,
@@ -213,7 +209,7 @@ class Options:
         "Folder for the results.", *("-o", "--output"), metavar="FOLDER", default=...
     )
     color_by: list[str] | None = _result(
-        "Column to colour the points of the report's biplot by, categories or numbers; it is not "
+        "Column to color the points of the report's biplot by, categories or numbers; it is not "
         "fitted. Repeatable."
     )
     method: list[str] | None = _model(
@@ -250,6 +246,6 @@ TABLE += ["sheet", "key", "layer"]
 COLUMNS = ["columns", "drop", "numeric_only", *TABLE]
 STEPS = ["transpose", "log_returns", "difference", "standardize"]
 DATA = [*COLUMNS, *STEPS, "center", "covariance", "n_samples", "n_components"]
-MODEL = ["scale", "prior", "noise", "scores", "start", "tol", "max_iter", "max_time"]
+MODEL = ["prior", "noise", "scores", "start", "tol", "max_iter", "max_time"]
 MODEL += ["checkpoint", "random_state"]
 RESULTS = ["force", "json", "quiet"]

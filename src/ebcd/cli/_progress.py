@@ -125,7 +125,7 @@ def _duration(seconds: float) -> str:
 
 
 def seconds_left(gains: list[float], tol: float, seconds_each: float) -> float | None:
-    """Predict the end from gains that fall geometrically towards `tol`; None if they do not."""
+    """Predict the end from gains that fall geometrically toward `tol`; None if they do not."""
     # of the last three, as few as show a trend: predictions from more lag behind
     if len(gains) < 3 or min(gains[-3], gains[-1], tol) <= 0:
         return None

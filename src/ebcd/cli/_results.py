@@ -54,8 +54,19 @@ def fit_model(model: ebcd.EBCD, data: Prepared, shown: Display) -> tuple[list[st
     finally:
         del model._display
         shown.limit(None)
-    warned = dict.fromkeys(" ".join(str(warning.message).split()) for warning in caught)
+    warned = dict.fromkeys(_to_type(" ".join(str(one.message).split())) for one in caught)
     return list(warned), time.monotonic() - began
+
+
+def _to_type(advice: str) -> str:
+    """Return advice with options of the command for the parameters of the model."""
+
+    def option(found: re.Match[str]) -> str:
+        name, value, alone = found.groups()
+        flag = f"--{(name or alone).replace('_', '-')}".replace("--n-components", "-k")
+        return f"{flag} {value}" if value else flag
+
+    return re.sub(r'\b(\w+)="(\w+)"|\b(n_components|max_iter|max_time|tol)\b', option, advice)
 
 
 def bootstrap_intervals(
@@ -144,8 +155,21 @@ def fit_and_write(
         scores_frame(scores, table).to_csv(folder / "scores.csv", **CSV)
     (folder / "summary.json").write_bytes(f"{as_json(summary)}\n".encode())
     save(model, folder / "model.npz")
-    _store.write(folder / "background.npz", vars(background))
-    _write_report(folder, model, summary, scores, table.labels, ends, background)
+    parts: dict[str, Any] = {
+        "scores": scores,
+        "row_names": None if scores is None else table.labels,
+        "title": about["title"],
+        "source": about["source"],
+        "bootstrap_intervals": ends,
+        "bootstrap_method": method,
+        "notes": remarks(warned, summary["preparation"], table.notes),
+        "standardized": data.steps.standardize,
+        "stability": again,
+        "stability_method": data.halves,
+        "background": background,
+    }
+    _store.write(folder / "report.npz", parts | {"background": vars(background)})
+    write_report(model, folder / "report.html", **parts)
     return summary
 
 
@@ -154,7 +178,7 @@ def _background(model: ebcd.EBCD, data: Prepared) -> Background:
     values, n_samples = data.table.values, data.n_samples
     if n_samples is None:
         return Background.of(model, values, groups=data.table.groups)
-    return Background.of(model, None, from_covariance(values, n_samples, bool(model.scale)))
+    return Background.of(model, None, from_covariance(values, n_samples, scale=False))
 
 
 def _summary(model: ebcd.EBCD) -> dict[str, Any]:
@@ -209,7 +233,7 @@ def _components_frame(model: ebcd.EBCD, intervals: Array) -> pd.DataFrame:
 
 
 def scores_frame(scores: Any, table: Table) -> pd.DataFrame:
-    """Return one row per sample, labelled by its name, or by its number in the file from 0."""
+    """Return one row per sample, labeled by its name, or by its number in the file from 0."""
     import pandas as pd
 
     index = pd.Index(table.row_numbers or range(len(scores)), name="row")
@@ -228,39 +252,6 @@ def _index(names: Any, title: str) -> pd.Index:
 
 def _harmless(name: str) -> str:
     return f"'{name}" if _FORMULA.match(name) and parse_number(name, ".") is None else name
-
-
-def _as_written(name: str) -> str:
-    """Undo what `_harmless` does."""
-    return name[1:] if name.startswith("'") and _harmless(name[1:]) == name else name
-
-
-def _write_report(
-    folder: Path,
-    model: ebcd.EBCD,
-    summary: dict[str, Any],
-    scores: Any,
-    rows: Any,
-    intervals: Array | None,
-    background: Background | None,
-) -> None:
-    again = [one["found_again"] for one in summary["components"] if "found_again" in one]
-    write_report(
-        model,
-        folder / "report.html",
-        scores=scores,
-        row_names=None if scores is None else rows,
-        title=summary["title"],
-        source=summary["source"],
-        pca_variance_ratio=summary["pca_explained_variance_ratio"],
-        bootstrap_intervals=intervals,
-        bootstrap_method=summary.get("intervals", {}).get("method", "parametric"),
-        notes=remarks(*(summary.get(key, []) for key in ("warnings", "preparation", "notes"))),
-        standardized=summary.get("steps", {}).get("standardize", False),
-        stability=again or None,
-        stability_method=summary.get("halves", "random"),
-        background=background,
-    )
 
 
 def read_results(folder: Path) -> tuple[Any, dict[str, Any]]:
@@ -286,34 +277,14 @@ def read_results(folder: Path) -> tuple[Any, dict[str, Any]]:
 
 def rewrite_report(folder: Path) -> Path:
     """Write the report of a folder of results again."""
-    import pandas as pd
-
     if folder.is_file():
         raise ValueError(f"{folder} is a file; pass the folder that ebcd fit wrote")
-    model, summary = read_results(folder)
-    if not summary:
-        raise ValueError(f"{folder} has no readable summary.json; run ebcd fit again")
-    rows = scores = None
-    if (folder / "scores.csv").exists():
-        frame = pd.read_csv(folder / "scores.csv", dtype=str, keep_default_na=False)
-        names, scores = frame.iloc[:, 0], frame.iloc[:, 1:].to_numpy(dtype=np.float64)
-        rows = [_as_written(name) for name in names]
-        if names.name == "row" and rows == [str(i) for i in range(len(rows))]:
-            rows = None
-    bootstrapped = summary.get("intervals", {}).get("kind") == "bootstrap"
-    intervals = _read_intervals(folder) if bootstrapped else None
-    background = None
-    if (folder / "background.npz").exists():
-        background = Background(**_store.read(folder / "background.npz"))
-    _write_report(folder, model, summary, scores, rows, intervals, background)
-    return folder / "report.html"
-
-
-def _read_intervals(folder: Path) -> Array:
-    import pandas as pd
-
-    frame = pd.read_csv(folder / "components.csv", index_col=0, float_precision="round_trip")
-    return np.stack([frame.filter(regex=f"_{end}$").to_numpy().T for end in ("lower", "upper")])
+    model, _ = read_results(folder)
+    if not (folder / "report.npz").exists():
+        raise ValueError(f"{folder} has no report.npz; run ebcd fit again")
+    parts = _store.read(folder / "report.npz")
+    parts["background"] = Background(**parts["background"])
+    return write_report(model, folder / "report.html", **parts)
 
 
 def as_json(summary: Any) -> str:

@@ -23,7 +23,7 @@ _OVERSAMPLING = 8
 
 
 class AbstractCovariance(ABC):
-    """``S = X'X / n`` of data that may be centred and scaled, known only through products."""
+    """``S = X'X / n`` of data that may be centered and scaled, known only through products."""
 
     n_samples: int  # rows that the covariance was computed from
     n_features: int
@@ -192,7 +192,7 @@ class DataCovariance(AbstractCovariance):
         self._diagonal = variances / self.unit / self.unit
         # one scale for all features is applied to the scores, which are fewer
         self._common = bool((self._scale == self._scale[0]).all())
-        # so far that products of data that are not centred would lose a quarter of the digits
+        # so far that products of data that are not centered would lose a quarter of the digits
         lost = self.rounding**0.25
         self._far = bool((np.abs(self._mean) * lost > self._scale).any())
 
@@ -211,7 +211,7 @@ class DataCovariance(AbstractCovariance):
         return self._diagonal
 
     def scores(self, v: Array) -> Array:
-        """Product of the centred and scaled data, which are in memory, with `v`."""
+        """Product of the centered and scaled data, which are in memory, with `v`."""
         return scores_of(self._in_memory().matrix, v.T / self._scale, self._mean).T
 
     def transposed(self, scores: Array) -> Array:

@@ -175,7 +175,7 @@ def _task(function: Any) -> Any:
 
 
 def _tree(parts: Any, combine: Any, few: int = 8) -> Any:
-    """Combine neighbours, a few at a time, until one is left."""
+    """Combine neighbors, a few at a time, until one is left."""
     parts = list(parts)
     while len(parts) > 1:
         groups = [parts[i : i + few] for i in range(0, len(parts), few)]

@@ -11,7 +11,7 @@ from ebcd.data._rows import check_names, texts_of
 
 
 class Gram:
-    """Number of rows, mean and centred cross-products of data that arrive in chunks.
+    """Number of rows, mean and centered cross-products of data that arrive in chunks.
 
     Chunks may arrive in any order and from any number of machines, and accumulators are merged with
     ``+`` or ``sum``. The result can be passed to ``fit`` of any estimator that needs only a

@@ -107,7 +107,7 @@ def _not_numbers(name: Any, what: str) -> ValueError:
     )
 
 
-# Kinds of input, most special first: how one is recognised, and what reads it.
+# Kinds of input, most special first: how one is recognized, and what reads it.
 Kind = tuple[Callable[[Any, Reading], bool], Callable[[Any, Reading], AbstractRows]]
 KINDS: list[Kind] = [
     (lambda x, _: isinstance(x, AbstractRows), lambda x, _: x),
@@ -264,8 +264,8 @@ def _from_compact(x: Any, center: bool, scale: bool, n_samples: Any, reading: Re
     rows = as_rows(x, replace(reading, whole=True))
     if center:
         raise ValueError(
-            "a compact matrix (n_samples given) cannot be centred any more; "
-            "centre the data before and use center=False"
+            "a compact matrix (n_samples given) cannot be centered any more; "
+            "center the data before and use center=False"
         )
     moments = rows.moments(cross=False)
     moments.check(rows.names)

@@ -23,7 +23,7 @@ class Observed:
     Attributes
     ----------
     values : array, n x p
-        The data less the means of what was observed, if they are centred; zero where missing.
+        The data less the means of what was observed, if they are centered; zero where missing.
     missing : sparse array by rows, n x p
         Ones where entries are missing.
     variances : array of length p

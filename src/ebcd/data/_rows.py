@@ -1,7 +1,7 @@
 """Rows of data, wherever they are: how they are read, and products with them.
 
 A kind of input is one class with three methods: the moments of its columns, one product, and a map
-from its rows to other rows. Centring and scaling never touch the data.
+from its rows to other rows. Centering and scaling never touch the data.
 """
 
 from __future__ import annotations
@@ -137,8 +137,8 @@ class AbstractRows(ABC):
     def product(self, v: Array, mean: Array, far: bool, weight: float) -> Array:
         """Compute ``weight v (X - mean)'(X - mean)`` for a matrix `v` of shape (k, n_features).
 
-        The `mean` is that of the data, or zero. If it is `far` from zero, entries should be centred
-        before they are multiplied.
+        The `mean` is that of the data, or zero. If it is `far` from zero, entries should be
+        centered before they are multiplied.
         """
 
     @abstractmethod
@@ -256,7 +256,7 @@ class MatrixRows(AbstractRows):
         return self, mean, scale
 
     def row_gram(self, mean: Array, factors: Array) -> Array:
-        """Inner products of the rows, centred and multiplied by factors of the columns."""
+        """Inner products of the rows, centered and multiplied by factors of the columns."""
         rows, columns = self.matrix.shape
         gram = np.zeros((rows, rows))
         step = max(1, _settings.SETTINGS.piece // rows)
@@ -320,7 +320,7 @@ def block_product(x: Any, v: Array, mean: Array, far: bool) -> Array:
     """``v (x - mean)'(x - mean)`` for some rows, of which the `mean` need not be theirs.
 
     Through pieces that stay in the cache; sparse rows at once, as slices would be copies. If the
-    mean is `far` from zero, dense entries are centred first.
+    mean is `far` from zero, dense entries are centered first.
     """
     product, total, nothing = np.zeros(v.shape), np.zeros(len(v)), np.zeros_like(mean)
     first = far and not is_sparse(x)

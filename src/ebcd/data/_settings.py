@@ -15,7 +15,7 @@ class DataSettings:
     # each column, so that p x p sums are.
     fewest_rows: int = 64
     rows_per_column: float = 0.25
-    # Entries up to which data are copied, centred and scaled: operators would cost more.
+    # Entries up to which data are copied, centered and scaled: operators would cost more.
     small: int = 1_000_000
     # Entries up to which rows are copied (80 MB) to see whether they have equal variances.
     compared: int = 10_000_000

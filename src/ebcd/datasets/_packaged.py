@@ -1,4 +1,4 @@
-"""Load the tables that ship with the package; README.md here lists sources and licences."""
+"""Load the tables that ship with the package; README.md here lists sources and licenses."""
 
 import csv
 from importlib.resources import files
@@ -11,7 +11,7 @@ from sklearn.utils import Bunch
 def load_us_employment() -> Bunch:
     """Load monthly US employment in 15 sectors, 2006 to 2015 (public domain).
 
-    The series are levels with strong trends, so analyse changes, such as differences of
+    The series are levels with strong trends, so analyze changes, such as differences of
     logarithms.
 
     Returns
@@ -20,7 +20,7 @@ def load_us_employment() -> Bunch:
         ``data``, ndarray of shape (120, 15): thousands of jobs, seasonally adjusted;
         ``feature_names``, list of str: the sectors;
         ``dates``, list of str: the months as ``'YYYY-MM'``;
-        ``DESCR``, str: description, source and licence.
+        ``DESCR``, str: description, source and license.
 
     Examples
     --------
@@ -48,7 +48,7 @@ def load_elnino() -> Bunch:
         ``data``, ndarray of shape (61, 12): degrees Celsius, one row per year;
         ``feature_names``, list of str: the months;
         ``years``, list of int: the years;
-        ``DESCR``, str: description, source and licence.
+        ``DESCR``, str: description, source and license.
 
     Examples
     --------
@@ -74,7 +74,7 @@ def load_pitprops() -> Bunch:
         ``correlation``, ndarray of shape (13, 13): the correlation matrix;
         ``feature_names``, list of str: the measurements;
         ``n_samples``, int: 180, the number of props measured;
-        ``DESCR``, str: description, source and licence.
+        ``DESCR``, str: description, source and license.
 
     Examples
     --------

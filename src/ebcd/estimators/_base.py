@@ -59,7 +59,7 @@ Kind = TypeVar("Kind", bound=type)
 def with_parameters(kind: Kind) -> Kind:
     """Write the `__init__` of an estimator whose parameters are declared as fields.
 
-    It is no dataclass afterwards: to Dask, the fields of those are all there is, so that it takes
+    It is no dataclass afterward: to Dask, the fields of those are all there is, so that it takes
     all fits with the same parameters for the same one, and rebuilds them without what was fitted.
     """
     dataclass(eq=False, repr=False, match_args=False)(kind)
@@ -227,7 +227,7 @@ class Decomposition(Transformer, ABC):
         """Return the scores of data: a linear map, equal to the fitted scores on training data.
 
         `ebcd.EBCD` with ``scores="integrated"`` returns their posterior means, whose mean square is
-        below one, because uncertain scores are shrunk towards zero. It also accepts missing values
+        below one, because uncertain scores are shrunk toward zero. It also accepts missing values
         (NaN): the scores of such a row are their expectations given its observed entries. After
         `fit_covariance` the means are unknown, and `X` must be centered as those data were; a
         warning says so if data in memory do not appear to be.

@@ -61,7 +61,7 @@ class Bootstrap:
     the loadings above three standard errors, depending on the score model (82 to 96 % for a single
     kind); intervals of an oracle that knows the scores held 88 %. With 30 samples and weak, dense
     components they held 74 % (oracle 83 %). Percentiles of the draws, which
-    shrinkage takes towards zero a second time, held 81 to 83 %. Signs that no draw contradicts are
+    shrinkage takes toward zero a second time, held 81 to 83 %. Signs that no draw contradicts are
     not certain: 1 to 3 % of them were wrong.
 
     Examples
@@ -165,7 +165,7 @@ def in_parallel(
 class _GaussianDraws:
     """Data from the Gaussian model that was fitted, by a compact stand-in for their rows.
 
-    All that a fit sees is ``X'X``, which has a Wishart distribution; centring takes one degree of
+    All that a fit sees is ``X'X``, which has a Wishart distribution; centering takes one degree of
     freedom. If there are no fewer of those than features, ``X'X = R'T'T R`` by Bartlett's
     decomposition: ``R'R`` is the covariance of the model, and the entries of the triangular ``T``
     are independent, normal above the diagonal and roots of chi-squared ones on it. So a draw costs
@@ -176,7 +176,7 @@ class _GaussianDraws:
         # as many rows as were observed, if they had been complete
         gone = getattr(model, "n_missing_", 0) / model.n_features_in_
         self._n_samples, self._scale = round(model.n_samples_ - gone), bool(model.scale)
-        # of a covariance nobody knows whether the data were centred
+        # of a covariance nobody knows whether the data were centered
         self._freedom = max(self._n_samples - int(model.center and hasattr(model, "mean_")), 1)
         self._components, p = _population(model), model.n_features_in_
         self._sd = np.sqrt(_population_noise(model))

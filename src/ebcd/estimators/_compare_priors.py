@@ -148,7 +148,7 @@ def compare_priors(
         nonzero = float(model._memberships().mean()) if model.n_components_ else 0.0
         row |= {"nonzero": nonzero, "seconds": seconds}
         rows.append(row | {"n_components": model.n_components_})
-    return PriorComparison(_as_table(rows), _best(models, named), models)
+    return PriorComparison(_as_table(rows), best_prior(models, named), models)
 
 
 def _named(priors: Any) -> dict[str, Any]:
@@ -182,7 +182,7 @@ def _counted(model: EBCD) -> int:
     return int(k)
 
 
-def _best(models: dict[str, EBCD], priors: dict[str, Any]) -> str | None:
+def best_prior(models: dict[str, EBCD], priors: dict[str, Any]) -> str | None:
     """Return the smallest family among those near the highest ELBO."""
     elbos = {name: model.elbo_ for name, model in models.items() if np.isfinite(model.elbo_)}
     if not elbos:

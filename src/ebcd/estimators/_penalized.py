@@ -113,7 +113,7 @@ class PenalizedPCA(PenalizedDecomposition):
     alpha : float or sequence of float, default 1.0
         Strength of the penalty, on the scale ``Z'Z = I`` and in the units of the data; or one for
         each component, in the order in which the start finds them, which is then kept. For "l1" it
-        is the amount by which entries of ``X'Z`` are moved towards zero.
+        is the amount by which entries of ``X'Z`` are moved toward zero.
     center : bool, default True
         Whether to subtract the mean of every feature.
     scale : bool, default False

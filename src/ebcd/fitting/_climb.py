@@ -13,8 +13,8 @@ of their own, with ``K`` the inverse of minus the Hessian in ``t`` and ``Q`` the
 
     (3)  G F' <- G F' + Q' (step of t),   A <- A - Q' K Q.
 
-Conjugate gradients, preconditioned by ``Lambda``, maximise (1) within a trust radius; where the
-model curves upwards they go to its border.
+Conjugate gradients, preconditioned by ``Lambda``, maximize (1) within a trust radius; where the
+model curves upward they go to its border.
 """
 
 from __future__ import annotations
@@ -225,7 +225,7 @@ def _newton_step(
     direction = z
     for _ in range(settings.steps):
         image = image_of(direction)
-        # where the model curves upwards the share is huge, and the step goes to the border
+        # where the model curves upward the share is huge, and the step goes to the border
         share = slope / np.maximum(_inner(direction, image), _NO_CURVATURE)
         border = _to_border(step, direction, radii)
         length = (going * np.minimum(share, border))[:, None, None]
@@ -236,7 +236,9 @@ def _newton_step(
         going = going & (share < border) & (slope > settings.accuracy**2 * first)
         if not going.any():
             break
-        direction = z + (slope / np.maximum(old, _NO_CURVATURE))[:, None, None] * direction
+        # none of the last direction where it has ended, perhaps as rounding left no slope
+        share = going * slope / np.maximum(old, _NO_CURVATURE)
+        direction = z + share[:, None, None] * direction
     step += z  # a plain step from here costs nothing
     size = np.sqrt(np.maximum(_inner(step, step), 1e-300))
     step *= (moves * np.minimum(1.0, radii / size))[:, None, None]

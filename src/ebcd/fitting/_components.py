@@ -38,7 +38,7 @@ class Standardized(AbstractCovariance):
         self._diagonal = np.where(positive, whole / np.where(positive, variances, 1.0), 0.0)
 
     def matmul(self, v: Array) -> Array:
-        """Product with the standardised matrix."""
+        """Product with the standardized matrix."""
         return self._inverse[:, None] * self._covariance.matmul(self._inverse[:, None] * v)
 
     def exact_pairs(self, k: int, width: int, weights: Any = None) -> tuple[Array, Array] | None:
@@ -114,7 +114,7 @@ class FactorSpectrum:
         self._basis = self._standardized.leading(size)[1]
 
     def _sharpened(self) -> tuple[Array, Array]:
-        """Turn the basis towards the leading directions; return the eigenpairs within it."""
+        """Turn the basis toward the leading directions; return the eigenpairs within it."""
         size = self._basis.shape[1]
         if self._covariance.most_rank <= 4 * size:  # exact ones cost no more than two products
             self._basis = np.empty((0, 0))  # large
@@ -153,7 +153,7 @@ def count_components(
     the 99 % quantile of the largest eigenvalue of noise of the size that is left, twice:
 
     (1) of noise with one variance, estimated from the eigenvalues that are left (Kritchman and
-        Nadler 2008, with the centring and scaling of Ma 2012), which include the one that is
+        Nadler 2008, with the centering and scaling of Ma 2012), which include the one that is
         tested (Nadler 2011);
     (2) of noise whose variances differ between features as those that are left do (El Karoui 2007;
         Dobriban and Owen 2019). This is what random signs would show on average, without drawing
@@ -169,8 +169,8 @@ def count_components(
     ----------
     covariance : AbstractCovariance
         Of rows with the same variances.
-    centred : bool
-        Whether the data are centred, which takes a degree of freedom.
+    centered : bool
+        Whether the data are centered, which takes a degree of freedom.
     per_feature : bool
         Whether the noise is divided out first, feature by feature.
     limit : int, optional
@@ -406,7 +406,7 @@ def uneven_edge(n: float, p: float, variances: Array, quantile: float = _TRACY_W
     """Quantile of the largest eigenvalue of ``X'X`` for n x p noise with variances like these.
 
     With ``r_j = v_j c / (1 - v_j c)`` and ``c`` such that the mean of ``r^2`` is ``n / p``, the
-    centre is ``(n + p mean(r)) / c`` and the spread ``(n + p mean(r^3))^(1/3) / c``.
+    center is ``(n + p mean(r)) / c`` and the spread ``(n + p mean(r^3))^(1/3) / c``.
     """
 
     def ratio(c: float) -> Array:

@@ -3,7 +3,7 @@
 This is Table 1 of Kang and Stephens. Loadings are rows throughout (k x p), several fits a stack of
 those (fits x k x p), and ``B = X'Z / n`` are least-squares loadings for scores ``Z`` of mean square
 one. A rotation leads from loadings to the scores that suit them, and thus to ``B``; a shrinkage
-leads from ``B`` to loadings and to the value of the criterion that they maximise. `alternate`
+leads from ``B`` to loadings and to the value of the criterion that they maximize. `alternate`
 repeats the two; EBCD has a loop of its own, which also fits priors and the noise.
 """
 
@@ -36,7 +36,7 @@ class Strength:
         self._weight = np.squeeze(self._step / self._factor**2, axis=-1)
 
     def prox(self, v: Array) -> Array:
-        """Minimise ``(u - v)^2 / 2`` plus the penalty, both in units of the squared length."""
+        """Minimize ``(u - v)^2 / 2`` plus the penalty, both in units of the squared length."""
         return self._penalty.prox(v * self._factor, self._step) / self._factor
 
     def value(self, v: Array) -> Array:
@@ -48,7 +48,7 @@ class Strength:
 def proximal_map(
     b: Array, penalty: AbstractPenalty, alpha: Array, length: Array, n_samples: Array
 ) -> tuple[Array, Array]:
-    """Shrink for penalised PCA; the criterion is what the penalised squared error falls by.
+    """Shrink for penalized PCA; the criterion is what the penalized squared error falls by.
 
     The paper's criterion, for ``Z'Z = I``, is ``||X - Z L'||^2 / 2 + sum_k P(l_k; alpha_k)``. For
     ``Z'Z = n I`` and data in working units it becomes, over the unit squared,

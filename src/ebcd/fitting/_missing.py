@@ -16,12 +16,12 @@ each counts by its share, and sees them as if they were complete, with ``W^-1 z_
     (2)  A = W^-1 (sum_i w_i z_i z_i' / N) W^-1.
 
 Where (1) and (2) agree, the objective has its maximum over the scores. ``H`` holds them to their
-model as a multiplier does, and it minimises the convex function
+model as a multiplier does, and it minimizes the convex function
 
     (3)  D(H) = sum_i r_i' K_i^-1 r_i / 2 + d(H),   d the score model's,
 
 where all ``K_i`` are positive; a step from (1) to (2) that does not lower it is shortened. The
-means of the features maximise the objective as well: they are those of ``x_ij - l_j' z_i`` over the
+means of the features maximize the objective as well: they are those of ``x_ij - l_j' z_i`` over the
 rows observed. Then estimated scores have mean zero, weighted by shares, with a multiplier of its
 own that is subtracted from ``r``.
 
@@ -35,7 +35,7 @@ over ``n_j t_j``. A step of Fisher's scoring, for one loading after the other, l
     (4)  x_kj = l_kj + u_j t_j d_kj / h_kj,   h_kj = [K_j]_kk + 2 [E_j l_j]_k^2 / u_j,
 
 which has the noise ``u_j / (n_j h_kj) + sum_{i != k} ([K_j]_ki / h_kj)^2 V_ij``. Three things are
-in it that the fit leaves out. Scores follow from the loadings and pull ``B_j`` towards them, the
+in it that the fit leaves out. Scores follow from the loadings and pull ``B_j`` toward them, the
 more the less is known (the fraction of missing information), so that the fit stays short of ``x``.
 What is not known of the scores adds to the residuals. And errors of estimated scores are correlated
 where loadings overlap, which mixes components. Posterior means given ``x`` are better loadings than
@@ -48,7 +48,7 @@ they are those of complete data where hardly anything is missing.
 
 What is known has to be that of the rows at hand. With ``I - E_j`` for ``K_j``, which it is on
 average, steps of the few rows of a feature are too short or too long by chance, and ``x`` is pulled
-towards loadings that are short: in 30 data sets with half of 60 x 200 entries missing (those of
+toward loadings that are short: in 30 data sets with half of 60 x 200 entries missing (those of
 `benchmarks/bench_missing.py`, other seeds) errors of loadings above three standard errors have the
 mean -0.18 and root mean square 1.16 in units of their noise, +0.06 and 1.05 with (4).
 
@@ -253,7 +253,7 @@ class IncompleteRows:
         return at, Moments(second[None], weights[None], best.moments.term, 0 * second[None]), z
 
     def _estimated(self, scores: AbstractScores, at: Information, r: Array) -> Estimate:
-        """Minimise (3), by repeating (1) and (2)."""
+        """Minimize (3), by repeating (1) and (2)."""
         best = self._estimate(scores, at, r, 0.5 * np.eye(len(at.gram)))
         assert best is not None  # with half of its prior every row is within bounds
         step = best.proposed - at.gram - best.held

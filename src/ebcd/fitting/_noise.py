@@ -35,7 +35,7 @@ class AbstractNoise(ABC):
 
     @abstractmethod
     def precision(self, residual: Array) -> Array:
-        """Return the precisions that maximise the ELBO, given mean squared residuals (... x p)."""
+        """Return the precisions that maximize the ELBO, given mean squared residuals (... x p)."""
 
     @abstractmethod
     def value(self, precision: Array, residual: Array) -> Array:

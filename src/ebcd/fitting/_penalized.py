@@ -1,4 +1,4 @@
-"""Penalised PCA: the best of several starts, cross-validation, and the grid of its strengths."""
+"""Penalized PCA: the best of several starts, cross-validation, and the grid of its strengths."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from ebcd.penalties import AbstractPenalty
 
 @dataclass(frozen=True)
 class PenalizedSettings:
-    """How far penalised PCA searches, and with how much memory."""
+    """How far penalized PCA searches, and with how much memory."""
 
-    turn: float = 0.3  # radians, enough to leave the neighbourhood of a saddle
+    turn: float = 0.3  # radians, enough to leave the neighborhood of a saddle
     largest_stack: int = 4_000_000  # entries of loadings that are held at once
 
 

@@ -102,7 +102,7 @@ class Monitor:
 
 
 def now() -> float:
-    """Return seconds since some moment; never runs backwards."""
+    """Return seconds since some moment; never runs backward."""
     return time.monotonic()
 
 

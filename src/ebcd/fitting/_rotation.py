@@ -58,7 +58,7 @@ def multiply(covariance: AbstractCovariance, rows: Array) -> Array:
 
 
 def orthonormal_rows(rows: Array) -> Array:
-    """Orthonormalise rows by a QR decomposition; those that depend on others before become zero."""
+    """Orthonormalize rows by a QR decomposition; those that depend on others before become zero."""
     found = np.zeros_like(rows)
     kept = np.asarray(rows.any(axis=1))
     while kept.any():

@@ -19,7 +19,7 @@ and the mean squared residuals of the features are
     (4)  diag S + sum_k (C L - 2 B)_k o L_k + sum_k C_kk V_k.
 
 The objective is the log-likelihood of the residuals, plus a `term` of the score model, minus the
-divergences of the loadings' posteriors from their priors. Every step of an iteration maximises it
+divergences of the loadings' posteriors from their priors. Every step of an iteration maximizes it
 over something while the rest is fixed, so that it cannot fall.
 
 Where entries are missing, each feature has moments ``C`` and ``B`` of its own, over the rows in

@@ -244,7 +244,7 @@ class SpikeSlabShrinker(AbstractShrinker):
         """Return Newton's step of each row, and the inverse of minus the Hessian.
 
         The weight is profiled out. Where the likelihood is not concave in its logarithm the
-        Hessian is that in the weight itself, in which it is; where the profile curves upwards the
+        Hessian is that in the weight itself, in which it is; where the profile curves upward the
         step goes uphill as far as the curvature says.
         """
         d_weight, slope = gradient.T

@@ -37,8 +37,8 @@ def varimax_start(loadings: Array) -> Array:
 def varimax(loadings: Array, *, even: bool = False) -> Array:
     """Return the rotation of loadings after which each has few large entries.
 
-    With `even`, the criterion is minimised: entries are as even in size as can be. Three times the
-    largest square that a rotation can lead to makes what is then maximised convex, so that it
+    With `even`, the criterion is minimized: entries are as even in size as can be. Three times the
+    largest square that a rotation can lead to makes what is then maximized convex, so that it
     grows in every step, too.
     """
     whole = np.eye(loadings.shape[0])

@@ -125,7 +125,7 @@ class Search:
         return useless and self._move_to(best)
 
     def _rotate(self) -> bool:
-        """Rotate factors towards few large loadings each, if the ELBO is then higher.
+        """Rotate factors toward few large loadings each, if the ELBO is then higher.
 
         Rotation is the slow direction of coordinate ascent: along it the residuals hardly
         change, and thousands of iterations can pass before the priors take hold.

@@ -32,7 +32,7 @@ class EBPCA(Readable):
     but are poorly estimated, because there are at least as many features as samples.
 
     Loadings are not shrunk to zero unless their distribution implies it, and components are not
-    rotated towards sparse ones.
+    rotated toward sparse ones.
 
     Parameters
     ----------

@@ -32,7 +32,7 @@ class ITSPCA(SparseDecomposition):
         Dimension of the subspace.
     thresholding : "hard", "soft" or "scad", default "hard"
         How entries are thresholded: those below the threshold are set to zero. Others are kept
-        ("hard"), moved towards zero by the threshold ("soft"), or moved only if they are small
+        ("hard"), moved toward zero by the threshold ("soft"), or moved only if they are small
         ("scad", Fan and Li 2001).
     gamma : float, default 1.5
         Thresholds relative to the size of the noise: the entries of column j of ``S Q`` are

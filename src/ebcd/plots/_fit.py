@@ -7,7 +7,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ebcd._numerics import Array
 from ebcd.data import as_input
@@ -28,9 +27,8 @@ def elbo(model: Any, *, ax: Any = None) -> Axes:
 
     If components are found one by one (`SPC`, and `GPower` with ``block=False``), the criterion is
     the sum over those found so far. `ITSPCA` and `EBPCA` do not maximize a criterion; for these the
-    plot shows the change in each iteration (``change_path_``) on a logarithmic axis, with marks at
-    its foot for iterations without any change, and for those of `ITSPCA` in which a component was
-    dropped.
+    plot shows the change in each iteration (``change_path_``) on a logarithmic axis, with gaps
+    where nothing changed, or where `ITSPCA` dropped a component.
 
     Parameters
     ----------
@@ -51,42 +49,23 @@ def elbo(model: Any, *, ax: Any = None) -> Axes:
     style.check_model(model)
     axes = style.one_axes(ax, 5.6, 3.6)
     path = getattr(model, "elbo_path_", getattr(model, "objective_path_", None))
+    step, first = "recorded step", 0
     if path is None:
-        _draw_changes(axes, model.change_path_, _step(model))
+        change, step, first = model.change_path_, _step(model), 1
+        path = np.where(change > 0, change, np.nan)
+        if np.isnan(path).all():
+            return style.say(axes, f"no {step} changed anything")
+        axes.set_yscale("log")
     else:
-        _draw_line(axes, np.arange(path.size), path)
-        axes.set_xlabel("recorded step")
         axes.ticklabel_format(axis="y", useOffset=False)
-    axes.set_ylabel(model._criterion)
-    axes.set_title(_end(model), fontsize="medium")
-    style.tidy(axes)
-    return axes
-
-
-def _draw_changes(axes: Axes, path: Array, step: str) -> None:
-    if path.size == 0:
-        style.say(axes, f"there was no {step}")
-        return
-    steps = np.arange(1, path.size + 1)
-    axes.set_yscale("log")
-    _draw_line(axes, steps, np.where(path > 0, path, np.nan))
-    axes.set_xlabel(step)
-    if not (path > 0).any():  # numbers on the axis would mean nothing
-        axes.tick_params(axis="y", which="both", left=False, labelleft=False)
-    for which, marker, meaning in (
-        (path == 0, "v", "no change"),
-        (np.isnan(path), "x", "a component was dropped"),
-    ):
-        if which.any():
-            foot, place = np.full(which.sum(), 0.03), axes.get_xaxis_transform()
-            axes.plot(steps[which], foot, marker, color=style.INK, label=meaning, transform=place)
-            axes.legend(frameon=False)
-
-
-def _draw_line(axes: Axes, steps: NDArray[Any], path: Array) -> None:
+    steps = first + np.arange(path.size)
     axes.plot(steps, path, color=style.BLUE, marker="o", markersize=3.5, linewidth=1.4)
     style.locate_ticks(axes, integer=True)
     axes.set_xlim(steps[0] - 0.4, max(steps[-1], steps[0] + 1) + 0.4)
+    axes.set(xlabel=step, ylabel=model._criterion)
+    axes.set_title(_end(model), fontsize="medium")
+    style.tidy(axes)
+    return axes
 
 
 def _end(model: Any) -> str:
@@ -112,9 +91,9 @@ def shrinkage(model: Any, *, components: Sequence[int] | None = None, ax: Any = 
     neighbors count (``spatial``, ``gmrf``); those of `EBPCA` show its priors for one
     component alone, although the method denoises all loadings of a feature together. Penalized PCA
     has the proximal map of its penalty. The other peers have thresholds: `SPC` and `GPower`
-    rescale components afterwards, so that large loadings may rise above the diagonal; `USLPCA`
+    rescale components afterward, so that large loadings may rise above the diagonal; `USLPCA`
     keeps a number of loadings, drawn as a threshold at the smallest of these; `ITSPCA`
-    orthogonalizes components afterwards, which is not drawn.
+    orthogonalizes components afterward, which is not drawn.
 
     Parameters
     ----------
@@ -213,7 +192,7 @@ def explained_variance(model: Any, X: Any = None, *, ax: Any = None) -> Axes:
         return style.say_nothing_found(axes, model)
     shares = {type(model).__name__: 100 * model.explained_variance_ratio_}
     if X is not None:
-        shares["PCA"] = 100 * pca_variance_ratio(model, X)
+        shares["PCA"] = 100 * _pca_shares(model, X)
     width = 0.8 / len(shares)
     for i, (name, values) in enumerate(shares.items()):
         places = np.arange(values.size) + (i - 0.5 * (len(shares) - 1)) * width
@@ -263,47 +242,23 @@ def stability(model: Any, shares: Any, *, ax: Any = None) -> Axes:
     return axes
 
 
-def checked_shares(name: str, shares: Any, count: int | None = None) -> Array:
-    """Return shares from 0 to 1, one for each of the components, whose number may be given."""
+def checked_shares(name: str, shares: Any, count: int) -> Array:
+    """Return shares from 0 to 1, one for each of the components."""
     array = np.asarray(shares, dtype=np.float64)
-    right = array.ndim == 1 and count in (None, array.size)
+    right = array.shape == (count,)
     if not (right and ((array >= 0) & (array <= 1 + 1e-9)).all()):  # shares may be rounded
-        which = "component" if count is None else f"of the {count} components"
-        raise ValueError(f"{name} must be a share between 0 and 1 for each {which}, got {shares!r}")
+        raise ValueError(
+            f"{name} must be a share between 0 and 1 for each of the {count} components, "
+            f"got {shares!r}"
+        )
     return array
 
 
-def pca_variance_ratio(model: Any, X: Any) -> Array:
+def _pca_shares(model: Any, X: Any) -> Array:
     """Compute the variance shares of as many principal components as the model has components.
 
-    The data are centered and scaled as in the fit of the model; shares are of the variance in the
-    units of the data, like ``model.explained_variance_ratio_``.
-
-    Parameters
-    ----------
-    model : estimator
-        A fitted estimator of this package.
-    X : array-like, sparse matrix, data frame or Gram
-        The data; missing entries are filled in if the model was fitted to such data.
-
-    Returns
-    -------
-    ndarray of shape (k,)
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from ebcd import EBCD
-    >>> from ebcd.report import pca_variance_ratio
-    >>> X = np.outer([1.0, -1.0, 2.0, -2.0], [3.0, 0.0, 4.0])
-    >>> X += 0.1 * np.random.default_rng(0).normal(size=X.shape)
-    >>> model = EBCD(1).fit(X)
-    >>> bool(pca_variance_ratio(model, X)[0] > model.explained_variance_ratio_[0])
-    True
+    The data are centered and scaled as in the fit; shares are of the variance in their units.
     """
-    style.check_model(model)
-    if model.n_components_ == 0:
-        return np.empty(0)
     X = model.impute(X) if getattr(model, "n_missing_", 0) else X
     data = as_input(X, model.center, getattr(model, "scale", False))
     values, vectors = data.covariance.leading(model.n_components_)

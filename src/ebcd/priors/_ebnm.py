@@ -194,7 +194,7 @@ def ebnm(
         Name of a family (see `ebcd.priors.PRIORS`), a family with options (see
         `ebcd.priors.make_family`), or a prior that is known and kept fixed.
     mode : float or "estimate", default 0.0
-        Centre of the prior, where its spike is if it has one. Families without a centre (``npmle``,
+        Center of the prior, where its spike is if it has one. Families without a center (``npmle``,
         ``deconvolver``, ``flat``) accept only the default.
     start : FittedPrior or EBNMResult, optional
         Where to start: the solution of a similar problem, from the same family.
@@ -277,7 +277,7 @@ def _solve(x: Array, s: Array, prior: Prior, mode: float | None, start: FittedPr
 def _estimate_mode(
     x: Array, s: Array, family: AbstractPriorFamily, start: FittedPrior | None
 ) -> float:
-    """Maximise the log-likelihood over the mode as well.
+    """Maximize the log-likelihood over the mode as well.
 
     The derivative of the profile is ``sum (x - posterior mean) / s^2``. It can have several zeros,
     so that candidates are ranked: quantiles of the data, and even steps.

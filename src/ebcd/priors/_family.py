@@ -135,7 +135,7 @@ class AbstractPriorFamily(ABC):
     # Parameters that are multiplied if ``theta`` is, and those that move with it as well.
     lengths: ClassVar[tuple[str, ...]] = ()
     positions: ClassVar[tuple[str, ...]] = ("mode",)
-    # Whether the family has a centre that `mode` can move.
+    # Whether the family has a center that `mode` can move.
     has_mode: ClassVar[bool] = True
     # Whether log marginals are smooth on the scale of |x| itself far from the mode, so that a
     # geometric grid can represent them there. Edges and atoms need an even one.
@@ -179,7 +179,7 @@ class AbstractPriorFamily(ABC):
         return self
 
     def cost(self, prior: FittedPrior) -> float:
-        """Return what a fit subtracts from the log-likelihood: nothing unless it is penalised."""
+        """Return what a fit subtracts from the log-likelihood: nothing unless it is penalized."""
         return 0.0
 
     def fit_column(self, column: Columns, start: FittedPrior | None) -> FittedPrior:

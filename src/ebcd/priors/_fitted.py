@@ -138,7 +138,7 @@ class FittedPrior(ABC):
     def penalty(self, values: ArrayLike, s: float = 1.0) -> Array:
         """Penalty that the prior induces, in nats (Kang and Stephens, Proposition 2).
 
-        The posterior mean minimises ``(x - l)^2 / (2 s^2) + penalty(l, s)`` over ``l``. With
+        The posterior mean minimizes ``(x - l)^2 / (2 s^2) + penalty(l, s)`` over ``l``. With
         ``x`` such that ``shrink(x) = l`` it equals
         ``-log(sqrt(2 pi) s m(x)) - (x - l)^2 / (2 s^2)``, ``m`` being the marginal density.
         It is infinite outside the convex hull of the prior's support.
@@ -578,10 +578,10 @@ class AbstractJointPrior(FittedPrior):
 
     def penalty(self, values: ArrayLike, s: float = 1.0) -> Array:
         """Raise: entries have no penalties of their own."""
-        raise ValueError(f"a {self.family} prior penalises all loadings together, not each of them")
+        raise ValueError(f"a {self.family} prior penalizes all loadings together, not each of them")
 
     def shifted(self, offset: float) -> FittedPrior:
-        """Raise: the prior is centred at zero."""
+        """Raise: the prior is centered at zero."""
         raise ValueError(f"a {self.family} prior has no mode that could be moved")
 
     def _observations(self, x: ArrayLike, s: ArrayLike) -> tuple[Array, Array]:

@@ -1,4 +1,4 @@
-"""Values that are alike where nodes of a graph are neighbours: a Gaussian Markov random field.
+"""Values that are alike where nodes of a graph are neighbors: a Gaussian Markov random field.
 
 The prior is ``N(0, Q^-1)`` with ``Q = (L + kappa I) / scale^2``, where ``L`` is the Laplacian or,
 in a field of order 2 or 3, its square or cube. Given observations ``x`` with precisions ``D``, the
@@ -37,7 +37,7 @@ from ebcd.priors._graphs import Banded, Graph, Spectral, as_adjacency, as_graph
 @dataclass(frozen=True)
 class _Settings:
     # Of tau times the largest eigenvalue of L, and of delta, in units of the noise.
-    # Neighbours that differ by 1e-5 of the noise are equal; more is lost to rounding of P.
+    # Neighbors that differ by 1e-5 of the noise are equal; more is lost to rounding of P.
     largest: float = 1e10
     # kappa at cold starts, of the largest eigenvalue: from waves across any graph to independence
     kappas: tuple[float, ...] = (1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0)
@@ -125,12 +125,12 @@ class GMRFPrior(AbstractJointPrior):
     Parameters
     ----------
     graph : Graph
-        The nodes and their neighbours, and the order of the field.
+        The nodes and their neighbors, and the order of the field.
     scale : float
-        Standard deviation of the difference that is allowed between neighbours, roughly, or in a
-        field of order 2 between a node and the mean of its neighbours; zero if all values are zero.
+        Standard deviation of the difference that is allowed between neighbors, roughly, or in a
+        field of order 2 between a node and the mean of its neighbors; zero if all values are zero.
     kappa : float
-        Pull towards zero, as that of one more neighbour with this weight.
+        Pull toward zero, as that of one more neighbor with this weight.
     """
 
     family = "gmrf"
@@ -220,7 +220,7 @@ class GMRFPrior(AbstractJointPrior):
 @register
 @dataclass(frozen=True, repr=False)
 class GMRF(AbstractPriorFamily):
-    """Values that are similar at neighbouring nodes of a chain, a grid or any graph.
+    """Values that are similar at neighboring nodes of a chain, a grid or any graph.
 
     A Gaussian Markov random field (Rue and Held, 2005), with precision ``(L + kappa I) / scale^2``,
     where ``L`` is the Laplacian, its square or its cube. Both parameters are fitted, so the
@@ -230,13 +230,13 @@ class GMRF(AbstractPriorFamily):
     Attributes
     ----------
     adjacency : "chain", "ring", ("grid", rows, columns), or matrix
-        Which nodes are neighbours. The ends of a ring are; those of a chain are if that is more
+        Which nodes are neighbors. The ends of a ring are; those of a chain are if that is more
         likely, unless `order` is given. The nodes of a grid are in the order of the pixels of a
         flattened image, row by row. A symmetric matrix, sparse or not, has the non-negative weights
         of all pairs of up to 3,000 nodes; its diagonal is ignored.
     order : {"auto", 1, 2, 3}
-        Which differences are small: those between neighbours (1), those between a node and the
-        mean of its neighbours (2), or the differences of those (3). Order 1 suits jumps and rough
+        Which differences are small: those between neighbors (1), those between a node and the
+        mean of its neighbors (2), or the differences of those (3). Order 1 suits jumps and rough
         surfaces, order 2 curves and hills, and order 3 very smooth ones. By default
         the order with the highest likelihood is used; a warm start keeps its order.
 

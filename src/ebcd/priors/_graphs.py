@@ -1,10 +1,10 @@
 """Graphs, and coordinates in which precisions ``tau * R'R + diagonal`` are easy to invert.
 
-``R`` has the differences of neighbours, so that ``R'R`` is the Laplacian (order 1), or is the
+``R`` has the differences of neighbors, so that ``R'R`` is the Laplacian (order 1), or is the
 Laplacian itself (order 2), or has the differences of what that gives (order 3).
 
 With equal numbers on the diagonal the coordinates are eigenvectors of the Laplacian. With unequal
-ones they are an order of the nodes in which neighbours are near each other, so that all but a
+ones they are an order of the nodes in which neighbors are near each other, so that all but a
 narrow band of the matrix, and of its triangular factor ``P = U'U``, is zero. With ``G``, the rows
 of ``U`` divided by their diagonal, less the identity, entries of the inverse near its diagonal are
 
@@ -107,7 +107,7 @@ def eigenvectors(differences: sparse.csr_array[Any]) -> Spectral:
 
 
 class Banded:
-    """Coordinates in an order in which neighbours are near each other."""
+    """Coordinates in an order in which neighbors are near each other."""
 
     def __init__(self, laplacian: Any, differences: sparse.csr_array[Any]) -> None:
         self._order = csgraph.reverse_cuthill_mckee(laplacian, True)
@@ -138,7 +138,7 @@ class Banded:
         band = tau * self._band
         band[-1] += diagonal
         upper = lapack.dpbtrf(band)[0]
-        # up to six neighbours on either side, as in a ring of order 3
+        # up to six neighbors on either side, as in a ring of order 3
         variance = _narrow_variance(upper) if len(band) <= 7 else _wide_variance(upper)
 
         def solve(y: Array) -> Array:
@@ -185,7 +185,7 @@ def _wide_variance(upper: Array) -> Array:
 
 @dataclass(frozen=True)
 class Graph:
-    """Nodes, in the order of the entries of a vector, and what is small between neighbours."""
+    """Nodes, in the order of the entries of a vector, and what is small between neighbors."""
 
     adjacency: Any
     order: int
@@ -234,7 +234,7 @@ class Graph:
 
     @property
     def _differences(self) -> sparse.csr_array[Any]:
-        """Differences of neighbours, times the roots of their weights."""
+        """Differences of neighbors, times the roots of their weights."""
         kind, n, *edges = self.adjacency
         if kind == "ring":
             edges = [np.arange(n), np.roll(np.arange(n), -1), np.ones(n)]
@@ -270,7 +270,7 @@ def as_adjacency(given: Any) -> Adjacency:
         weights = sparse.coo_array(given)
     except (TypeError, ValueError):
         raise ValueError(
-            "prior 'gmrf' needs the option adjacency, which says which entries are neighbours: "
+            "prior 'gmrf' needs the option adjacency, which says which entries are neighbors: "
             'make_family("gmrf", adjacency=...) with "chain", "ring", ("grid", rows, columns) '
             f"or a symmetric matrix of weights, got {shown(given)}"
         ) from None

@@ -296,7 +296,7 @@ class Flat(Normal):
 
 @dataclass(frozen=True, eq=False)
 class Exponential(AbstractHalfLine, AbstractSlab):
-    """``location`` plus an exponential variable of mean ``|scale|``, downwards if negative.
+    """``location`` plus an exponential variable of mean ``|scale|``, downward if negative.
 
     With ``t = rate - z`` along the direction the posterior is ``N(-t, 1)`` above zero.
     """
@@ -535,7 +535,7 @@ class Uniform(AbstractKernel):
 
 @dataclass(frozen=True, eq=False)
 class TruncatedNormal(AbstractHalfLine):
-    """``location`` plus ``|N(mean, sd^2)|`` restricted to one side: upwards if ``mean > 0``."""
+    """``location`` plus ``|N(mean, sd^2)|`` restricted to one side: upward if ``mean > 0``."""
 
     mean: Array
     sd: Array

@@ -139,7 +139,7 @@ class _Problem:
         kinds = np.concatenate([self.kinds, np.repeat(np.arange(len(parts)), added.size)])
         weights = np.concatenate([self._fit.weights, np.zeros(points.size - self.points.size)])
         rows = np.concatenate([self._rows, *map(self._log_marginal, parts)])
-        order = np.lexsort((points, kinds))  # neighbours are adjacent, so that maxima can be seen
+        order = np.lexsort((points, kinds))  # neighbors are adjacent, so that maxima can be seen
         self.points, self.kinds, self._rows = points[order], kinds[order], rows[order]
         counts, weights, goal = self._column.weights[0], weights[order], 0.0
         if start is not None:
@@ -405,8 +405,8 @@ class Deconvolver(NPMLE):
 
     The columns of ``Q`` span natural cubic splines with `degrees_of_freedom` and an indicator of
     zero; they are orthogonal with mean zero and mean square one (Efron: sum of squares one, which
-    makes the penalty depend on how fine the grid is). The penalised log-likelihood
-    ``l(alpha) - c0 ||alpha||`` is maximised; the log-likelihood reported is ``l``.
+    makes the penalty depend on how fine the grid is). The penalized log-likelihood
+    ``l(alpha) - c0 ||alpha||`` is maximized; the log-likelihood reported is ``l``.
 
     Parameters
     ----------
@@ -439,7 +439,7 @@ class Deconvolver(NPMLE):
     def _grids(self, column: Columns, start: FittedPrior | None) -> list[Array]:
         """Return the grid of the start, and a new one; in a search only if that may serve better.
 
-        A new grid changes what is maximised, so that the old one stays in the race: then the
+        A new grid changes what is maximized, so that the old one stays in the race: then the
         maximum never falls from one fit to the next.
         """
         if self.grid is not None:
@@ -456,7 +456,7 @@ class Deconvolver(NPMLE):
     def _fit_on(
         self, grid: Array, column: Columns, start: FittedPrior | None
     ) -> tuple[float, FittedPrior]:
-        """Maximise the penalised likelihood on a grid; return the maximum and the prior."""
+        """Maximize the penalized likelihood on a grid; return the maximum and the prior."""
         basis = _basis(_relative(grid), self.degrees_of_freedom)
         log_likelihood = kernels.PointMass(grid[:, None]).log_marginal(column.x, column.s)
         alpha = np.full(basis.shape[1], 1e-3)
@@ -479,7 +479,7 @@ def _relative(grid: Array) -> tuple[float, ...]:
 
 @lru_cache(maxsize=64)  # the grids of a few columns, which stay for many fits
 def _basis(places: tuple[float, ...], degrees_of_freedom: int) -> Array:
-    """Natural cubic splines without intercept, and an indicator of zero, standardised."""
+    """Natural cubic splines without intercept, and an indicator of zero, standardized."""
     grid = np.array(places)
     knots = np.unique(np.quantile(grid, np.linspace(0, 1, degrees_of_freedom + 1)))
     if knots.size < 2:
@@ -504,11 +504,11 @@ def _log(weights: Array) -> Array:
 def _maximise(
     log_likelihood: Array, counts: Array, basis: Array, c0: float, alpha: Array, goal: float
 ) -> tuple[Array, float]:
-    """Maximise the penalised log-likelihood over ``alpha``; return its place and the maximum.
+    """Maximize the penalized log-likelihood over ``alpha``; return its place and the maximum.
 
     Newton's method: with posterior probabilities ``W[i, j]`` of the places the derivatives in the
     logarithms of the weights ``g`` are ``sum_i W_i - n g``, and a difference of covariances of the
-    columns of the basis, under ``W`` and under ``g``. Where it curves upwards the step goes as far
+    columns of the basis, under ``W`` and under ``g``. Where it curves upward the step goes as far
     as that curvature says; it is halved until it climbs, and is the last, taken without a look, if
     it promises less than `goal`, or than is lost to rounding.
     """

@@ -6,7 +6,7 @@ posterior of the shift is held at the uniform one, with ``W_t`` the shifted basi
 
     (1)  F = mean_t log p(x | t, g)
 
-is a lower bound on the log-likelihood. It is maximised over ``g`` by one normal-means problem for
+is a lower bound on the log-likelihood. It is maximized over ``g`` by one normal-means problem for
 each level, whose observations are the coefficients of all shifts. Averaged over the shifts,
 posterior means are the estimate of cycle spinning. The averages of the coarsest level are not
 independent but a Gaussian field on a ring: what is smooth there has a few waves only. Of several
@@ -81,7 +81,7 @@ class _Denoised(NamedTuple):
 
 
 def _majorised(x: Array, s: Array, centre: Array) -> tuple[Array, float, Array]:
-    """Return observations of (3) at a centre, their common noise, and the sum of the constants."""
+    """Return observations of (3) at a center, their common noise, and the sum of the constants."""
     noise = float(s.min())
     share = (noise / s) ** 2
     constant = 0.5 * (np.log(share) - share * (1 - share) * ((x - centre) / noise) ** 2)
@@ -137,7 +137,7 @@ class _Shifted:
 
 
 def _solve_details(some: list[_Shifted], level: int, noise: float) -> None:
-    """Maximise (1) over the priors of a level of details, which is as long in all bases."""
+    """Maximize (1) over the priors of a level of details, which is as long in all bases."""
     own = some[0].base.levels[level]
     x = np.array([one.x[own].ravel() for one in some])
     priors, starts = zip(*(one.prior_and_start(level) for one in some), strict=True)
@@ -149,7 +149,7 @@ def _solve_details(some: list[_Shifted], level: int, noise: float) -> None:
 
 
 def _solve_averages(one: _Shifted, noise: float) -> None:
-    """Maximise (1) over the field of averages.
+    """Maximize (1) over the field of averages.
 
     The mean of the log-likelihoods is that of one vector with the mean of the spectra.
     """
@@ -167,7 +167,7 @@ def _solve_averages(one: _Shifted, noise: float) -> None:
 
 
 def _denoised(y: Array, noise: float, priors: Sequence[Any], starts: Sequence[Any]) -> _Denoised:
-    """Maximise (2) for every row of `y`, with common noise.
+    """Maximize (2) for every row of `y`, with common noise.
 
     For each row there is a mapping from wavelets to priors of levels, those that are fitted already
     being kept, and one to their starts, maybe empty.
@@ -203,7 +203,7 @@ def _climbed(
     centre: Array,
     rounds: int = SETTINGS.rounds,
 ) -> _Denoised:
-    """Maximise (2) for every row of `x`, by rounds of (3) if the noise differs."""
+    """Maximize (2) for every row of `x`, by rounds of (3) if the noise differs."""
     if (s == s[0]).all():
         return _denoised(x, float(s[0]), priors, starts)
     before = np.full(len(x), -np.inf)

@@ -1,6 +1,6 @@
 """Maximum-likelihood mixture weights: a convex problem, solved to a certificate.
 
-Given the likelihoods ``A[k, i]`` of observation i under component k, maximise
+Given the likelihoods ``A[k, i]`` of observation i under component k, maximize
 
     (1)  sum_i c_i log(sum_k w_k A[k, i])  over  w >= 0, sum w = 1.
 
@@ -40,7 +40,7 @@ def fit_weights(
     start: Array | None = None,
     goal: float = 0.0,
 ) -> WeightFit:
-    """Maximise (1), from given weights if there are any; the result is never worse.
+    """Maximize (1), from given weights if there are any; the result is never worse.
 
     Rows of the log-likelihood are components, columns observations, which occur as often as
     `counts` says. It may stop once no more than `goal` is missing, in nats.
@@ -77,7 +77,7 @@ def fit_weights(
             weights, density, value = new, new_density, float(counts @ np.log(new_density))
             continue
         move = _line_search(rows, counts, weights, direction, density, value)
-        if move is None:  # towards the best component: uphill whatever the quadratic model says
+        if move is None:  # toward the best component: uphill whatever the quadratic model says
             vertex = np.zeros_like(weights)
             vertex[int(derivative.argmax())] = 1.0
             move = _line_search(rows, counts, weights, vertex - weights, density, value)
@@ -110,7 +110,7 @@ def _promising(derivative: Array, total: float) -> np.ndarray:
 
 
 def _quadratic_step(ratio: Array, counts: Array, derivative: Array, total: float) -> Array:
-    """Maximise the quadratic model of (1) over non-negative weights."""
+    """Maximize the quadratic model of (1) over non-negative weights."""
     hessian = (ratio * counts) @ ratio.T
     wanted = 2 * derivative - total
     ridge = 1e-14 * float(np.trace(hessian))

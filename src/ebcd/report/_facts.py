@@ -54,7 +54,6 @@ class Facts:
         feature_names: Any = None,
         title: str | None = None,
         source: str | None = None,
-        pca_ratio: Any = None,
         intervals: Any = None,
         drawn: str = "parametric",
         notes: Iterable[str] = (),
@@ -89,9 +88,7 @@ class Facts:
         self.drawn = None if intervals is None else drawn  # how data of a bootstrap were drawn
         self.interval = f"95% {'bootstrap' if self.drawn else 'credible'} interval"
         self._scaled = bool(getattr(model, "scale", False))
-        given = None if pca_ratio is None else checked_shares("pca_variance_ratio", pca_ratio)
-        found = self.background.pca_ratio(model._units, self._total)  # None if it is unknown
-        self.pca_ratio = given if found is None and not self._scaled else found
+        self.pca_ratio = self.background.pca_ratio(model._units, self._total)
         # whether features were divided by their standard deviations, before the fit or in it
         self.standardized = standardized or self._scaled
         self.stability: Array | None = None  # how often components are found in half of the rows

@@ -39,7 +39,7 @@ _SCRIPTS = (
     *("bars", "heatmap", "heatmap_view", "scores", "biplot", "background", "curves", "search"),
     *("tables", "main"),
 )
-_DATE = re.compile(r"\b\d{4}-\d\d(-\d\d)?\b( \([+−][\d.]+\))?")
+_UNBROKEN = re.compile(r"\b\d{4}-\d\d(-\d\d)?\b( \([+−][\d.]+\))?|--[a-z-]+")
 _SLOT = re.compile(r"\{\{ (\w+) \}\}")
 
 
@@ -243,12 +243,12 @@ def _heading(k: int, heading: str) -> str:
 
 
 def _text(words: str) -> str:
-    """Escape a text, and keep each date on one line."""
-    return _DATE.sub(r"<span class=date>\g<0></span>", html.escape(words))
+    """Escape a text, and keep each date and each option of a command on one line."""
+    return _UNBROKEN.sub(r"<span class=unbroken>\g<0></span>", html.escape(words))
 
 
 def _reading(facts: Facts) -> str:
-    lines = "".join(f"<p>{html.escape(line)}</p>" for line in _words.reading(facts))
+    lines = "".join(f"<p>{_text(line)}</p>" for line in _words.reading(facts))
     summary = "<summary>How to read this report</summary>"
     return f"<details open>{summary}{lines}</details>" if lines else ""
 
@@ -271,5 +271,5 @@ def _left_out(facts: Facts, header: dict[str, Any]) -> str:
 
 
 def _items(lines: Iterable[str], kind: str = "") -> str:
-    items = "".join(f"<li>{html.escape(line)}</li>" for line in lines)
+    items = "".join(f"<li>{_text(line)}</li>" for line in lines)
     return f"<ul{f' class={kind}' if kind else ''}>{items}</ul>" if items else ""

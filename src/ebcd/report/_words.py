@@ -60,8 +60,9 @@ _NUMBERS = (
 
 def opening(facts: Facts) -> str:
     """Write one paragraph about what was fitted."""
-    parts = [_task(facts), _result(facts), _where_to_begin(facts), _weak(facts), _method(facts)]
-    parts.append(_end(facts))
+    parts = [_task(facts), _result(facts), _where_to_begin(facts), _weak(facts)]
+    if facts.n_components:
+        parts += [_method(facts), _end(facts)]
     return " ".join(filter(None, parts))
 
 
@@ -135,10 +136,10 @@ def _method(facts: Facts) -> str:
     prior = getattr(facts.model, "prior", getattr(facts.model, "loadings_prior", None))
     priors = prior if isinstance(prior, list | tuple) else [prior]
     if all(isinstance(one, FittedPrior) for one in priors):
-        return "Loadings were shrunk towards zero by a fixed prior, not one learned from the data."
+        return "Loadings were shrunk toward zero by a fixed prior, not one learned from the data."
     if prior is not None or facts.curves:
         family = "" if prior is None else f" (prior family: {prior})"
-        learned = "The amount of shrinkage towards zero was learned from the data"
+        learned = "The amount of shrinkage toward zero was learned from the data"
         return f"{learned}{family}; nothing was tuned by hand."
     names = {"penalty": "penalty", "alpha": "strength"}
     said = [f"{name} {facts.settings[key]}" for key, name in names.items() if key in facts.settings]
@@ -369,9 +370,12 @@ def numbered(components: Iterable[int]) -> str:
 
 
 def percent(share: float, decimals: int = 1) -> str:
-    """Write a share: 47.7%, or 0.04% with one digit if it is small."""
-    small = 0 < share < 0.0095
-    return f"{100 * share:.1g}%" if small else f"{100 * share:.{decimals}f}%"
+    """Write a share: 47.7%, 0.04% with one digit if it is small, and over 99.9% if not quite 1."""
+    if 0 < share < 0.0095:
+        return f"{100 * share:.1g}%"
+    step = 10.0**-decimals  # the last digit
+    almost = share < 1 - 1e-9 and 100 * (1 - share) <= step / 2
+    return f"over {100 - step:g}%" if almost else f"{100 * share:.{decimals}f}%"
 
 
 def count(number: int, noun: str) -> str:

@@ -32,7 +32,6 @@ def write_report(
     feature_names: Any = None,
     title: str | None = None,
     source: str | None = None,
-    pca_variance_ratio: Any = None,
     bootstrap_intervals: Any = None,
     bootstrap_method: str = "parametric",
     notes: Iterable[str] = (),
@@ -67,9 +66,6 @@ def write_report(
         Names of the features; by default those seen in `fit`, or x0, x1 and so on.
     title, source : str, optional
         Heading of the report, and the source of the data.
-    pca_variance_ratio : sequence of float, optional
-        Share of the variance of each principal component, if already known; see the function of
-        that name. Not used with ``scale=True``, or if `X` is given.
     bootstrap_intervals : array-like of shape (2, k, p), optional
         Ends of 95% intervals to show in place of `credible_intervals`, as returned by
         ``model.bootstrap().intervals()``.
@@ -141,7 +137,6 @@ def write_report(
             feature_names=feature_names,
             title=title,
             source=source,
-            pca_ratio=pca_variance_ratio,
             intervals=bootstrap_intervals,
             drawn=bootstrap_method,
             notes=notes,

@@ -1,4 +1,4 @@
-"""Open a data file: undo its compression and recognise its format by its first bytes."""
+"""Open a data file: undo its compression and recognize its format by its first bytes."""
 
 from __future__ import annotations
 

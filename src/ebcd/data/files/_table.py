@@ -95,7 +95,7 @@ class Table:
 def read_table(path: Path, **options: Any) -> Table:
     """Read a CSV, TSV, Excel, Parquet, NPY, NPZ, Matrix Market or h5ad file; - is standard input.
 
-    It may be compressed. Its format is recognised by its content, not by its name. The options are
+    It may be compressed. Its format is recognized by its content, not by its name. The options are
     those of `ReadOptions`.
     """
     asked = ReadOptions(**options)
@@ -303,8 +303,9 @@ def _problems(name: str, table: Table, text: dict[str, Text], options: ReadOptio
         if text and all(2 * one.cells < len(table.values) for one in text.values()):
             advice = (
                 "all other cells are numbers; leave out lines above the names of the columns with "
-                "--skip-lines, delete a second row of names or units, or correct the cells (empty "
-                "ones count as missing)"
+                "--skip-lines, delete a second row of names or units (of a text file: sed 2d "
+                f"{_quoted(name)} | ebcd fit - -o OUT), or correct the cells (empty ones count as "
+                "missing)"
             )
         elif text and table.column_names:
             advice += ", or reshape a table with one value in each row to a column per feature"
@@ -337,7 +338,7 @@ def _text_advice(text: dict[str, Text], table: Table, options: ReadOptions) -> s
         advice = f"correct the cells, or {advice}"
     elif options.color_by is not None:
         fewest = min(names, key=lambda name: text[name].kinds)
-        advice += f", or colour the biplot by {which} with --color-by {_quoted(fewest)}"
+        advice += f", or color the biplot by {which} with --color-by {_quoted(fewest)}"
     most = max(names, key=lambda name: text[name].kinds)
     if table.row_names is None or text[most].kinds == len(table.values):
         advice += f", or use {which} as row names with --index {_quoted(most)}"

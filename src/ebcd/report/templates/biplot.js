@@ -10,7 +10,14 @@ function drawBiplot(plot, across, up) {
   const top = 8 + 20 * legend.rows;
   const height = Math.min(width * 0.8, 620) + top;
   const [left, right, bottom] = [44, width - 8, height - 40];
-  const [x0, x1] = span([...a, ...arrows.map(({ end }) => end[0])], width < 500 ? 0.2 : 0.12);
+  let [x0, x1] = span([...a, ...arrows.map(({ end }) => end[0])], 0.04);
+  for (const { j, end } of [...arrows, ...arrows]) {
+    // twice, since either end moves the other: so far that there is room for the name beside the tip
+    const free = right - left - Math.min(textWidth(data.names[j]), 0.3 * width) - 10;
+    const needed = (length) => (length * (right - left)) / free;
+    if (end[0] < 0) x0 = Math.min(x0, x1 - needed(x1 - end[0]));
+    else x1 = Math.max(x1, x0 + needed(end[0] - x0));
+  }
   const [y0, y1] = span([...b, ...arrows.map(({ end }) => end[1])], 0.08);
   const [x, y] = [scale(x0, x1, left, right), scale(y0, y1, bottom, top)];
   const words = `Scores of ${called(up)} against those of ${called(across)}, with loadings as arrows`;
@@ -56,8 +63,8 @@ function biplotArrows(across, up, most) {
   const end = (j) => [data.loadings[across][j], data.loadings[up][j]];
   const all = range(data.names.length).map((j) => ({ j, end: end(j) }));
   const chosen = all
-    .filter(({ end }) => Math.hypot(...end) > 0)
     .sort((one, other) => Math.hypot(...other.end) - Math.hypot(...one.end))
+    .filter(({ end }, i, sorted) => Math.hypot(...end) > 0.03 * Math.hypot(...sorted[0].end))
     .slice(0, most);
   if (state.feature >= 0 && !chosen.some(({ j }) => j === state.feature)) chosen.push(all[state.feature]);
   const largest = (values) => values.reduce((size, value) => Math.max(size, Math.abs(value)), 1e-300);

@@ -72,10 +72,12 @@ function format(value, digits = 4) {
   );
 }
 
-const percent = (share, decimals = 1) =>
-  share === 0 || share >= 0.0095
-    ? `${(100 * share).toFixed(decimals)}%`
-    : `${format(100 * share, 1)}%`;
+function percent(share, decimals = 1) {
+  if (share > 0 && share < 0.0095) return `${format(100 * share, 1)}%`;
+  const step = 10 ** -decimals; // the last digit; what is not all is not rounded to all
+  const almost = share < 1 - 1e-9 && 100 * (1 - share) <= step / 2;
+  return almost ? `over ${format(100 - step)}%` : `${(100 * share).toFixed(decimals)}%`;
+}
 const counted = (number) => number.toLocaleString("en");
 
 function loadingLines(k, j) {

@@ -114,8 +114,10 @@ function table(kind, heads, count, cells, rowKind = () => null) {
 }
 
 const ruler = document.createElement("canvas").getContext("2d");
+let family = ""; // asked for once, as it would lay out the page again
 function textWidth(text, font = 12) {
-  ruler.font = `${font}px ${getComputedStyle(document.body).fontFamily}`;
+  family ||= getComputedStyle(document.body).fontFamily;
+  ruler.font = `${font}px ${family}`;
   return ruler.measureText(text).width;
 }
 

@@ -1,10 +1,9 @@
 // Charts and tables as files.
 
-// A chart in its frame, with buttons that save it. `file` is the name without its ending, `source`
-// gives the picture to save, by default the one that is shown.
-function figure({ title, note = "", file, source, named = -1 }) {
+// A chart in its frame, with buttons that save it. `file` is the name without its ending.
+function figure({ title, note = "", file, named = -1 }) {
   const plot = html("div", { class: "plot" });
-  const picture = source || (() => plot.querySelector("svg"));
+  const picture = () => plot.querySelector("svg");
   const button = (kind, save) =>
     html(
       "button",

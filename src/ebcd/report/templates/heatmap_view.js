@@ -7,13 +7,10 @@ const HEAT_MOST = 26; // rows in view
 const view = {}; // the nodes, and sizes that depend on the window
 
 function buildHeatmap() {
-  const made = figure({
-    title: "Loadings of all components",
-    file: "heatmap",
-    source: heatPicture,
-  });
+  const made = figure({ title: "Loadings of all components", file: "heatmap" });
   view.count = made.frame.querySelector("b").appendChild(html("span", { class: "soft" }));
-  view.sheet = html("canvas", { "aria-hidden": "true" });
+  view.sheet = svg("svg", { "aria-hidden": "true" });
+  view.cursor = rect("cell-cursor", 0, 0, 0, HEAT_ROW - 3);
   view.spacer = html("div");
   view.scroll = html(
     "div",
@@ -77,7 +74,7 @@ function drawHeatmap() {
   view.widest ??= widestName();
   view.names = Math.min(0.45 * view.width, 230, view.widest + 14);
   view.column = Math.min((view.width - view.names - 4) / Math.max(state.picked.length, 1), 320);
-  view.pen = sizeSheet(view.sheet, view.width, height);
+  fill(view.sheet, { width: view.width, height, viewBox: `0 0 ${view.width} ${height}` }, []);
   view.spacer.style.height = `${Math.max(heat.order.length - view.lines, 0) * HEAT_ROW}px`;
   view.count.textContent = ` · ${counted(heat.order.length)} of ${counted(header.features.shown)} features`;
   if (!all) paintOverview(height);
@@ -111,49 +108,36 @@ const heatHead = (k) => shorten(view.column > 90 ? called(k) : brief(k), view.co
 const cellAt = (column) => view.names + column * view.column;
 
 function paintRows() {
-  const { pen } = view;
   heat.top = heatTop();
-  pen.clearRect(0, 0, view.width, view.lines * HEAT_ROW + HEAT_HEAD);
-  pen.font = `12px ${getComputedStyle(document.body).fontFamily}`;
-  pen.fillStyle = color("--soft");
-  pen.textAlign = "center";
-  state.picked.forEach((k, column) =>
-    pen.fillText(heatHead(k), cellAt(column) + view.column / 2, 15),
+  const heads = state.picked.map((k, column) =>
+    label(cellAt(column) + view.column / 2, 15, heatHead(k), "middle"),
   );
-  for (let line = 0; line < view.lines && heat.top + line < heat.order.length; line++)
-    paintRow(line);
-  if (heat.order.length === 0) {
-    pen.textAlign = "left";
-    pen.fillText(
-      state.picked.length ? "No feature passes the filter." : "No component is selected.",
-      4,
-      HEAT_HEAD + 14,
-    );
-  }
+  const rows = Array.from(heat.order.subarray(heat.top, heat.top + view.lines), rowParts);
+  const nothing = state.picked.length ? "No feature passes the filter." : "No component is selected.";
+  if (!rows.length) rows.push([label(4, HEAT_HEAD + 14, nothing)]);
+  view.sheet.replaceChildren(...heads, ...rows.flat(), view.cursor);
+  placeCursor();
   if (!view.overview.hidden) paintWindow();
 }
 
-function paintRow(line) {
-  const { pen } = view;
-  const j = heat.order[heat.top + line];
+function rowParts(j, line) {
   const y = HEAT_HEAD + line * HEAT_ROW;
-  const searched = j === state.feature;
-  if (searched) {
-    pen.fillStyle = color("--mark");
-    pen.fillRect(0, y, view.names, HEAT_ROW);
-  }
-  pen.fillStyle = color("--text");
-  pen.textAlign = "right";
-  pen.fillText(shorten(data.names[j], view.names - 12), view.names - 8, y + 14);
-  state.picked.forEach((k, column) => {
-    pen.fillStyle = `rgb(${cellColor(view.colors, k, j)})`;
-    pen.fillRect(cellAt(column), y + 0.5, view.column - 1, HEAT_ROW - 1);
-  });
-  if (heat.cell[0] === heat.top + line) {
-    pen.strokeStyle = color("--text");
-    pen.lineWidth = 2;
-    pen.strokeRect(cellAt(heat.cell[1]) + 1, y + 1.5, view.column - 3, HEAT_ROW - 3);
-  }
+  const name = shorten(data.names[j], view.names - 12);
+  return [
+    ...(j === state.feature ? [rect("highlight", 0, y, view.names, HEAT_ROW)] : []),
+    label(view.names - 8, y + 14, name, "end", "name"),
+    ...state.picked.map((k, column) => {
+      const cell = rect(null, cellAt(column), y + 0.5, view.column - 1, HEAT_ROW - 1);
+      return fill(cell, { fill: `rgb(${cellColor(view.colors, k, j)})` }, []);
+    }),
+  ];
+}
+
+function placeCursor() {
+  const [row, column] = heat.cell;
+  const [x, y] = [cellAt(column) + 1, HEAT_HEAD + (row - heat.top) * HEAT_ROW + 1.5];
+  const visibility = row < 0 ? "hidden" : "visible";
+  fill(view.cursor, { x, y, width: Math.max(view.column - 3, 0), visibility }, []);
 }
 
 function paintWindow() {
@@ -210,7 +194,7 @@ function hoverCell(event) {
   const column = Math.floor((event.clientX - frame.left - view.names) / view.column);
   const inside = row >= heat.top && row < heat.order.length && column < state.picked.length;
   heat.cell = inside ? [row, Math.max(column, 0)] : [-1, 0];
-  paintRows();
+  placeCursor();
   if (inside) tellCell(false);
   else hideTip();
 }
@@ -218,7 +202,7 @@ function hoverCell(event) {
 function leaveCell() {
   heat.cell = [-1, 0];
   hideTip();
-  paintRows();
+  placeCursor();
 }
 
 function moveCell(event) {
@@ -245,7 +229,7 @@ function moveCell(event) {
   ];
   if (heat.cell[0] < heat.top) goTo(heat.cell[0]);
   else if (heat.cell[0] >= heat.top + view.lines) goTo(heat.cell[0] - view.lines + 1);
-  else paintRows();
+  else placeCursor();
   tellCell(true);
 }
 
@@ -254,45 +238,6 @@ function showSearched() {
   if (at < 0) return;
   if (at < heat.top || at >= heat.top + view.lines) goTo(at - Math.floor(view.lines / 2));
   else paintRows();
-}
-
-// The rows in view as a picture to save.
-function heatPicture() {
-  const height = view.lines * HEAT_ROW + HEAT_HEAD;
-  const font = { "font-family": "sans-serif", "font-size": 12, fill: color("--text") };
-  const picture = svg("svg", { viewBox: `0 0 ${view.width} ${height}`, width: view.width, height });
-  state.picked.forEach((k, column) =>
-    picture.append(
-      svg(
-        "text",
-        { ...font, x: cellAt(column) + view.column / 2, y: 15, "text-anchor": "middle" },
-        heatHead(k),
-      ),
-    ),
-  );
-  for (let line = 0; line < view.lines && heat.top + line < heat.order.length; line++) {
-    const j = heat.order[heat.top + line];
-    const y = HEAT_HEAD + line * HEAT_ROW;
-    picture.append(
-      svg(
-        "text",
-        { ...font, x: view.names - 8, y: y + 14, "text-anchor": "end" },
-        shorten(data.names[j], view.names - 12),
-      ),
-    );
-    state.picked.forEach((k, column) =>
-      picture.append(
-        svg("rect", {
-          x: cellAt(column),
-          y: y + 0.5,
-          width: view.column - 1,
-          height: HEAT_ROW - 1,
-          fill: `rgb(${cellColor(view.colors, k, j)})`,
-        }),
-      ),
-    );
-  }
-  return picture;
 }
 
 function setUpHeatmap() {

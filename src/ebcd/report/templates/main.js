@@ -24,7 +24,7 @@ function setUp() {
     setUpScores();
   }
   if (header.priors.length) {
-    show("priors");
+    ["priors", "with-priors"].forEach(show);
     addChart(drawPriors, "picked", "names", "unfolded");
   }
   if (data.path) addChart(drawTrace, "unfolded");

@@ -8,7 +8,12 @@ function setUpTables() {
     data.names.length,
     (j, c) => (c ? Number(table[c - 1][j].toPrecision(header.digits)) : data.names[j]),
   ];
-  const tables = {
+  const fit = data.path && [
+    ["step", header.pathName],
+    data.path.length,
+    (i, c) => (c ? header.pathEnd + data.path[i] : i),
+  ];
+  const tables = header.components && {
     loadings: data.loadings && byFeature(data.loadings),
     sd: data.sd && byFeature(data.sd),
     lfsr: data.lfsr && byFeature(data.lfsr),
@@ -42,13 +47,8 @@ function setUpTables() {
       header.components,
       (k, c) => (c ? header.stability[k] : heads()[k]),
     ],
-    fit: data.path && [
-      ["step", header.pathName],
-      data.path.length,
-      (i, c) => (c ? header.pathEnd + data.path[i] : i),
-    ],
   };
-  for (const [name, table] of Object.entries(tables)) {
+  for (const [name, table] of Object.entries({ ...tables, fit })) {
     if (table)
       byId("downloads").append(
         html("button", { type: "button", onclick: () => saveTable(name, ...table) }, `${name}.csv`),
@@ -58,6 +58,7 @@ function setUpTables() {
     html("button", { type: "button", id: "all-charts", onclick: saveAllCharts }, "all charts (SVG, zip)"),
   );
   const ends = `lower and upper are the ends of a ${header.interval}${header.about}`;
+  byId("precision").hidden = !header.components;
   byId("precision").textContent =
     `Loadings have ${header.digits} significant digits${data.lower ? `; ${ends}` : ""}. Charts and tables use the names that you give to components.`;
 }
