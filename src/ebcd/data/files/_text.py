@@ -188,10 +188,10 @@ class _Regular(io.TextIOBase):
                 yield row.getvalue()
 
     def _filled(self, cells: list[str], line: int) -> list[str]:
-        count = len(cells)
-        if any(map(str.strip, cells[self.expected :])):
+        count, least = len(cells), self.short[-1][1] if self.short else self.expected
+        if any(map(str.strip, cells[self.expected :])):  # the row may have moved
             self.long = self.long or [(line, count)]
-        elif count < (self.short[-1][1] if self.short else self.expected) and any(cells):
+        elif count < least and any(cell.strip().lower() not in MISSING for cell in cells):
             self.short.append((line, count))
         return (cells + [""] * (self.width - count))[: self.width]
 
