@@ -183,7 +183,7 @@ class PenalizedPCACV(PenalizedDecomposition):
             penalty,
             self.alphas_,
             warm_path=self.warm_path,
-            tol=10 * self.tol,  # errors of held-out rows need fewer digits than loadings
+            tol=10 * float(self.tol),  # errors of held-out rows need fewer digits than loadings
             max_iter=self.max_iter,
         )
 
