@@ -24,6 +24,7 @@ from ebcd.data.files._columns import (
 from ebcd.data.files._open import DataFile, FileError, needs
 
 SAMPLE_ROWS = 60  # from which it is found out what a table looks like
+_END = "\0"  # a line after the last one, unless that is within a cell
 _WRITTEN = {" ": "\t"}  # separators for pandas that are others in the file
 _SEPARATORS = ("\t", ";", ",", "|", " ")
 _MISSING = sorted(MISSING | {mark.upper() for mark in MISSING} | {"NaN", "None", "Null", "Nil"})
@@ -167,25 +168,30 @@ class _Regular(io.TextIOBase):
         """Return some rows, about so many letters; none at the end."""
         return "".join(islice(self._rows, max((size or 0) // (8 * self.width), 1)))
 
-    def _regular(self, lines: Iterator[str], number: int) -> Iterator[str]:
+    def _regular(self, lines: Iterator[str], above: int) -> Iterator[str]:
         separator = self._separator
         usual = self.expected - 1 if self.expected == self.width > 1 and separator != " " else -1
         for line in lines:
-            if '"' not in line and line.count(separator) == usual:
-                number += 1
-                yield line
-                continue
-            end = iter([""])  # after the last line, where only a cell without an end gets to
-            reader = _split(chain([line], lines, end), separator)
-            cells = next(reader)
-            number += reader.line_num
-            if next(end, None) is None:
-                raise csv.Error("the last cell does not end")
+            if '"' in line or line.count(separator) != usual:
+                break
+            above += 1
+            yield line
+        else:
+            return
+        reader = _split(chain([line], lines, [_END]), separator)
+        text = io.StringIO()
+        writer = csv.writer(text, delimiter=_WRITTEN.get(separator, separator))
+        for cells in reader:
+            if cells == [_END]:
+                if next(reader, None) is None:
+                    return
+                break
             if cells and cells != [""]:
-                row = io.StringIO()
-                written = csv.writer(row, delimiter=_WRITTEN.get(separator, separator))
-                written.writerow(self._filled(cells, number))
-                yield row.getvalue()
+                writer.writerow(self._filled(cells, above + reader.line_num))
+                yield text.getvalue()
+                text.seek(0)
+                text.truncate()
+        raise csv.Error("the last cell does not end")
 
     def _filled(self, cells: list[str], line: int) -> list[str]:
         count, least = len(cells), self.short[-1][1] if self.short else self.expected
