@@ -254,6 +254,8 @@ def child(reader: str, folder: str, seconds: int) -> None:
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     subprocess.run = _forked
     path, right, kinds = Path(folder) / "file", READERS[reader][0](), set()
+    lines = os.dup(1)
+    os.dup2(2, 1)  # where atheris may say what it likes
 
     def one(content: bytes) -> None:
         signal.alarm(PATIENCE)  # which ends the process
@@ -262,7 +264,7 @@ def child(reader: str, folder: str, seconds: int) -> None:
         if wrong and wrong not in kinds:  # one of each kind is enough
             kinds.add(wrong)
             wrong += f", kept as {keep(reader, path)}"
-        os.write(1, f"{wrong}\n".encode())
+        os.write(lines, f"{wrong}\n".encode())
         path.unlink()
 
     for module in ("h5py", "scipy.io", "python_calamine"):  # what scripts import, before forks

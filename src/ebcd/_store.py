@@ -78,9 +78,9 @@ def read(path: StrPath, *, object_hook: ObjectHook | None = None) -> Any:
     or of another kind, is a ValueError that names it and says why.
     """
     with _opened(path) as archive:
-        header = json.loads(archive.read(_HEADER))
+        header = _read_json(archive, path)
         names = [name for name in archive.namelist() if name != _HEADER]
-        arrays = {name.removesuffix(".npy"): _read_array(archive, name) for name in names}
+        arrays = {name.removesuffix(".npy"): _read_array(archive, name, path) for name in names}
     try:
         return _decode(header, arrays, object_hook)
     except (ValueError, RecursionError) as error:
@@ -90,7 +90,7 @@ def read(path: StrPath, *, object_hook: ObjectHook | None = None) -> Any:
 def read_header(path: StrPath) -> Any:
     """Read only the JSON text of a file, in which arrays are references."""
     with _opened(path) as archive:
-        return json.loads(archive.read(_HEADER))
+        return _read_json(archive, path)
 
 
 @contextmanager
@@ -142,41 +142,55 @@ def sync(path: Path) -> None:
 
 @contextmanager
 def _opened(path: StrPath) -> Iterator[zipfile.ZipFile]:
-    """Open an archive; whatever libraries raise when they read it is one ValueError."""
     with Path(path).open("rb") as handle:
-        try:
-            with zipfile.ZipFile(handle) as archive:
-                # members are not compressed, so none may claim more memory than its bytes fill
-                claimed = sum(member.file_size for member in archive.infolist())
-                if claimed > Path(path).stat().st_size:
-                    raise ValueError("its members are larger than the file")
-                yield archive
-        except MemoryError:  # the bytes are there, but they are too many
-            raise
-        except Exception as error:
-            raise _damaged(path, error) from error
+        with _guarded(path):
+            archive = zipfile.ZipFile(handle)
+        with archive:
+            # members are not compressed, so none may claim more memory than its bytes fill
+            claimed = sum(member.file_size for member in archive.infolist())
+            if claimed > Path(path).stat().st_size:
+                raise _damaged(path, "its members are larger than the file")
+            yield archive
 
 
-def _damaged(path: StrPath, error: Exception) -> ValueError:
-    reason = next(iter(str(error).splitlines()), type(error).__name__)
+@contextmanager
+def _guarded(path: StrPath) -> Iterator[None]:
+    """Turn whatever a library raises on a damaged file into one ValueError."""
+    try:
+        yield
+    except MemoryError:  # the bytes are there, but they are too many
+        raise
+    except Exception as error:
+        raise _damaged(path, error) from error
+
+
+def _damaged(path: StrPath, why: object) -> ValueError:
+    reason = next(iter(str(why).splitlines()), type(why).__name__)
     return ValueError(f"{path} is damaged or incomplete ({reason})")
 
 
-def _read_array(archive: zipfile.ZipFile, name: str) -> np.ndarray:
-    with archive.open(name) as member:
-        version = np.lib.format.read_magic(member)
-        read = {1: np.lib.format.read_array_header_1_0, 2: np.lib.format.read_array_header_2_0}
-        with warnings.catch_warnings():  # of Python, on what a damaged header looks like
-            warnings.simplefilter("ignore")
-            shape, _, dtype = read[version[0]](member)
-        size = sum(member.file_size for member in archive.infolist())
-        if max(shape, default=0) > size:  # only if it is empty: otherwise the file is as long
-            raise ValueError(f"{name} claims the shape {shape}, longer than all of the file")
-        if math.prod(shape) * dtype.itemsize != archive.getinfo(name).file_size - member.tell():
-            raise ValueError(f"{name} is not as long as it claims")
-        member.seek(0)
+def _read_json(archive: zipfile.ZipFile, path: StrPath) -> Any:
+    with _guarded(path):
+        return json.loads(archive.read(_HEADER))
+
+
+def _read_array(archive: zipfile.ZipFile, name: str, path: StrPath) -> np.ndarray:
+    read = {
+        (1, 0): np.lib.format.read_array_header_1_0,
+        (2, 0): np.lib.format.read_array_header_2_0,
+    }
+    with _guarded(path), archive.open(name) as member, warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of Python, on what a damaged header looks like
+        shape, _, dtype = read[np.lib.format.read_magic(member)](member)
+        length = archive.getinfo(name).file_size - member.tell()
+    size = sum(member.file_size for member in archive.infolist())
+    if max(shape, default=0) > size:  # only if it is empty: otherwise the file is as long
+        raise _damaged(path, f"{name} claims the shape {shape}, longer than all of the file")
+    if math.prod(shape) * dtype.itemsize != length:
+        raise _damaged(path, f"{name} is not as long as it claims")
+    with _guarded(path), archive.open(name) as member:
         array: np.ndarray = np.lib.format.read_array(member, allow_pickle=False)
-        return array
+    return array
 
 
 class _Encoder:

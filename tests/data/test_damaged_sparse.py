@@ -33,6 +33,16 @@ def decreasing(X):
     X.indptr[4] = X.indptr[5] + 3
 
 
+def emptied(X):
+    """SciPy looks at the ends of rows only if the last one says that there are entries."""
+    X.indptr[4], X.indptr[-1] = 10_000_000, 0
+
+
+def overflowing(X):
+    """No difference of these is negative in 32 bits."""
+    X.indptr[4:7] = 2**31 - 1, -(2**31), -(2**30)
+
+
 def outside(X):
     X.coords[0][2] = 999
 
@@ -40,7 +50,8 @@ def outside(X):
 @pytest.mark.parametrize("way", WAYS_IN)
 @pytest.mark.parametrize(
     ("kind", "damage"),
-    [("csr", too_large), ("csc", too_large), ("csr", negative), ("csc", decreasing)],
+    [("csr", too_large), ("csc", too_large), ("csr", negative), ("csc", decreasing)]
+    + [(kind, damage) for kind in ("csr", "csc") for damage in (emptied, overflowing)],
 )
 def test_refused(way, kind, damage):
     X = draw(kind)

@@ -14,7 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from ebcd import EBCD, Gram, _store
 from ebcd.estimators._resume import unfinished
-from ebcd.fitting import _decompose, _progress
+from ebcd.fitting import _checkpoint, _decompose, _progress
 from ebcd.fitting._checkpoint import CheckpointSettings
 from ebcd.fitting._decompose import Fit, SizeSettings
 from ebcd.fitting._states import Model
@@ -295,6 +295,14 @@ class TestRefused:
         with pytest.raises(ValueError, match=r"not a checkpoint of ebcd, or is damaged.*Move or"):
             EBCD(3, checkpoint=path).fit(X)
         assert path.read_bytes() == content
+
+    def test_a_bug_of_ours_is_no_damage(self, path, monkeypatch):
+        def bug(*given):
+            raise TypeError("a bug")
+
+        monkeypatch.setattr(_checkpoint, "_differences", bug)
+        with pytest.raises(TypeError, match="a bug"):
+            EBCD(3, checkpoint=path).fit(X)
 
     @pytest.mark.parametrize(
         ("settings", "said"),

@@ -137,6 +137,12 @@ def test_errors_at_the_tolerance_of_users():
     np.testing.assert_allclose(model.cv_errors_, expected, rtol=2e-3)
 
 
+def test_a_tolerance_at_the_end_of_its_type():
+    X = draw()
+    found, expected = (PenalizedPCACV(2, tol=tol).fit(X) for tol in (np.uint64(2**64 - 1), 1e20))
+    np.testing.assert_array_equal(found.components_, expected.components_)
+
+
 def test_several_processes_and_small_stacks_change_nothing(monkeypatch):
     X = draw()
     model = PenalizedPCACV(2, alphas=(0.0, 1.0, 3.0, 9.0))

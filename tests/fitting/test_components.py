@@ -1,5 +1,6 @@
 """How many components are found in data with a known number of them."""
 
+import tracemalloc
 from dataclasses import replace
 
 import numpy as np
@@ -224,6 +225,15 @@ def test_features_that_are_mostly_signal_keep_their_noise(shape, parameters):
 
 class TestRows:
     """Rows that are not alike, or not distinct."""
+
+    def test_centred_rows_are_not_copied(self):
+        rows = np.random.default_rng(0).standard_normal((8, 200_000))
+        rows -= rows.mean(axis=0)
+        tracemalloc.start()
+        assert count_in_rows(rows, True) == 0
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert peak < 2.5 * rows.nbytes
 
     @pytest.mark.parametrize("shape", [(100, 50), (60, 300)])
     def test_unequal_variances(self, shape):

@@ -451,7 +451,13 @@ class TestBadFiles:
 
     @pytest.mark.parametrize(
         ("where", "name"),
-        [(_store, "_decode"), (_model, "_estimator"), (_model, "_restore")],
+        [
+            (_store, "_read_array"),
+            (_store, "_decode"),
+            (_model, "_check_header"),
+            (_model, "_estimator"),
+            (_model, "_restore"),
+        ],
     )
     def test_a_bug_of_ours_is_no_damage(self, path, where, name, monkeypatch):
         def bug(*given):

@@ -192,7 +192,7 @@ def test_background_of_statistics(X):
 
 def test_background_of_a_million_features():
     """Not through a matrix of all pairs of them."""
-    wide = sparse.random_array((4, 1_000_000), density=1e-5, rng=np.random.default_rng(0))
+    wide = sparse.random_array((4, 1_000_000), density=1e-5, random_state=0)
     chosen = np.unique(wide.coords[1])[:3]
     direct = _correlations(wide.tocsr(), None, chosen)
     np.testing.assert_allclose(

@@ -86,6 +86,8 @@ def checked_sparse(x: Any) -> Any:
             x = x.tocsr()
         checked = type(x)((x.data, x.indices, x.indptr), shape=x.shape, copy=False)
         checked.check_format(full_check=True)
+        if (x.indptr[1:] < x.indptr[:-1]).any():  # looked at only if the last one is above 0
+            raise ValueError("indptr must be a non-decreasing sequence")
     except (ValueError, IndexError) as error:
         raise ValueError(
             f"X is a damaged sparse matrix: {error}; was it changed after it was created?"

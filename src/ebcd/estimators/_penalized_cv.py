@@ -171,7 +171,7 @@ class PenalizedPCACV(PenalizedDecomposition):
             oriented(penalty, self._starts(principal, unit)[0]),
             penalty,
             self.alphas_,
-            tol=10 * self.tol,  # errors of held-out rows need fewer digits than loadings
+            tol=10 * float(self.tol),  # errors of held-out rows need fewer digits than loadings
             max_iter=self.max_iter,
         )
 

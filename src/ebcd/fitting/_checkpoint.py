@@ -61,15 +61,28 @@ class Checkpoint:
             self._read()
 
     def _read(self) -> None:
+        why: Any = "parts are missing"
         try:
             content = _store.read(self._path)
-            version, there, found = content["ebcd"], content["fit"], dict(content["found"])
-            data, differences = there["data"], _differences(there, self._fit)
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise ValueError(
-                f"checkpoint: {str(self._path)!r} exists but is not a checkpoint of ebcd, or is "
-                f"damaged ({error}); it was left unchanged. Move or delete it, or pass another path"
-            ) from error
+        except ValueError as error:
+            content, why = None, error
+        match content:
+            case {
+                "ebcd": str(version),
+                "fit": {
+                    "settings": dict(settings),
+                    "max_iter": int() | np.integer() as most,
+                    "data": data,
+                },
+                "found": dict(found),
+            } if all(isinstance(words, str) for words in settings.values()):
+                differences = _differences(settings, int(most), self._fit)
+            case _:
+                raise ValueError(
+                    f"checkpoint: {str(self._path)!r} exists but is not a checkpoint of ebcd, or "
+                    f"is damaged ({why}); it was left unchanged. Move or delete it, or pass "
+                    "another path"
+                )
         if version != __version__:
             differences = [f"ebcd is {version} there and {__version__} here"]
         self.refuse(differences)
@@ -141,16 +154,16 @@ def _described(
     }
 
 
-def _differences(there: dict[str, Any], here: dict[str, Any]) -> list[str]:
+def _differences(old: dict[str, str], max_iter: int, here: dict[str, Any]) -> list[str]:
     """Say which settings differ between the fit in the file and this one."""
-    old, new = there["settings"], here["settings"]
+    new = here["settings"]
     found = [
         f"{name} is {old.get(name)} there and {new.get(name)} here"
         for name in sorted(old.keys() | new.keys())
         if old.get(name) != new.get(name)
     ]
-    if here["max_iter"] < there["max_iter"]:
-        found.append(f"max_iter is {there['max_iter']} there and smaller here, {here['max_iter']}")
+    if here["max_iter"] < max_iter:
+        found.append(f"max_iter is {max_iter} there and smaller here, {here['max_iter']}")
     return found
 
 

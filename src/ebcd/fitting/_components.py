@@ -221,7 +221,7 @@ def count_in_rows(
     if all(plain.looks_gaussian(j) for j in range(total + 1)):
         return total
     while k < total:
-        sample = _Sample(rows, sample.weights(k), centred)
+        sample = _Sample(plain.rows, sample.weights(k), centred)
         # lengths still have the signal of further components in them, so that few can be trusted
         found = sample.count(per_feature, min(max(1, 2 * k), total))
         if found <= k:  # unless the scores of one more are all that spreads
@@ -256,13 +256,15 @@ class _Sample:
 
     def __init__(self, rows: Array, weights: Array, centred: bool) -> None:
         mean = weights**2 @ rows / (weights @ weights)
-        self._rows = rows - mean if centred else rows
+        # a copy only if it differs, for there may be a million columns
+        off = np.abs(mean).max() > NEGLIGIBLE * max(rows.max(), -rows.min())
+        self.rows = rows - mean if centred and off else rows
         self._centred = centred
-        weighted = self._rows * weights[:, None]
+        weighted = self.rows if (weights == 1).all() else self.rows * weights[:, None]
         self._covariance = from_matrix(weighted, False, False).covariance
         # some rows tell whether lengths spread; products of all would cost more than the fit
         some = int(np.sqrt(SETTINGS.exact_operations / rows.shape[1]))
-        self._some = self._rows[:: max(len(rows) // some, 1)] if some < len(rows) else self._rows
+        self._some = self.rows[:: max(len(rows) // some, 1)] if some < len(rows) else self.rows
         wide = self._some.shape[1] > len(self._some)
         turned = self._some if wide else self._some.T
         self._products = float(np.square(turned @ turned.T).sum())
@@ -298,8 +300,8 @@ class _Sample:
     def weights(self, k: int) -> Array:
         """Return weights that make what k components leave equally long, if it should be."""
         if self.looks_gaussian(k):
-            return np.ones(len(self._rows))
-        squares = _squares(self._rows, self._vectors[:, :k])
+            return np.ones(len(self.rows))
+        squares = _squares(self.rows, self._vectors[:, :k])
         least = _SMALLEST_SHARE * np.median(squares[squares > 0])
         return np.asarray(1 / np.sqrt(np.maximum(squares, least)))
 

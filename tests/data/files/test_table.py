@@ -93,9 +93,7 @@ def test_npy_compressed_and_named_wrongly(tmp_path):
     names = ["x0", "x1", "x2"]
     content = (tmp_path / "x.npy").read_bytes()
     check(read(tmp_path, gzip.compress(content), "x.npy.gz"), None, names)
-    table = read(tmp_path, content, "x.csv")
-    check(table, None, names)
-    assert table.notes == ["x.csv is actually a file in NPY format, and was read as such"]
+    check(read(tmp_path, content, "x.csv"), None, names)
 
 
 def test_npy_stays_on_disk(tmp_path):
@@ -700,3 +698,28 @@ def test_only(tmp_path):
     assert (table.row_names, table.column_names) == (None, ["a"])
     table = read(tmp_path, "id,a\n7,1\n8,3\n", only=["a", "id"])
     assert (table.row_names, table.column_names) == (None, ["id", "a"])
+
+
+@pytest.mark.parametrize("extra", ["7", "NA", '"x"'])
+def test_a_cell_too_many_is_never_ignored(tmp_path, extra):
+    """The others may have moved, as in 1,234,5,NA."""
+    lines = ["a,b,c", *["1,2,3"] * 70, f"1,234,5,{extra}"]
+    with pytest.raises(ValueError, match="line 72: 4 cells where 3 were expected"):
+        read(tmp_path, "\n".join(lines) + "\n")
+    table = read(tmp_path, "\n".join([*lines[:-1], "1,234,5, "]) + "\n")
+    np.testing.assert_array_equal(table.values[-1], [1, 234, 5])
+
+
+def test_rows_with_quotation_marks_are_like_others(tmp_path):
+    rows = np.random.default_rng(0).normal(size=(200, 4)).round(3)
+    plain = "".join(",".join(map(str, row)) + "\n" for row in rows)
+    quoted = "".join(
+        ",".join(f'"{cell}"' if i % 7 == 3 else str(cell) for cell in row) + "\r\n"
+        for i, row in enumerate(rows)
+    )
+    for text in (plain, quoted, quoted + "\n \n,,,\n"):
+        np.testing.assert_array_equal(read(tmp_path, "a,b,c,d\n" + text).values, rows)
+    with pytest.raises(ValueError, match="quotation mark not closed"):
+        read(tmp_path, "a,b,c,d\n" + plain + '1,2,3,"4\n')
+    with pytest.raises(ValueError, match="line 204: 3 cells where 4"):
+        read(tmp_path, 'a,b,c,d\n"1\n",2,3,4\n' + plain + "1,2,3\n")

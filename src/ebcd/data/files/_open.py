@@ -13,7 +13,7 @@ import subprocess
 import sys
 import zipfile
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import IO, Any
@@ -36,15 +36,6 @@ _FOREIGN = {
     (b"%PDF",): "a PDF document; a table of numbers is needed",
     (b"<!DOCTYPE", b"<html"): "a web page; download the file that it links to",
     (b"{",): "JSON; save it as CSV, with a row for each sample",
-}
-_SUFFIXES = {
-    **dict.fromkeys((".csv", ".tsv", ".txt"), "text"),
-    **dict.fromkeys((".xlsx", ".xlsm", ".xlsb", ".xls", ".ods"), "Excel"),
-    ".parquet": "Parquet",
-    ".npy": "NPY",
-    ".npz": "NPZ",
-    ".mtx": "Matrix Market",
-    ".h5ad": "HDF5",
 }
 # What a file may unpack to: so much if it is small, and otherwise so many times its size. Tables
 # rarely shrink by more; files that are made to fill the memory shrink by a thousand.
@@ -171,7 +162,6 @@ class DataFile:
     stream: IO[bytes]
     plain: bool
     size: int
-    notes: list[str] = field(default_factory=list)
 
     def guarded(self, *others: type[Exception]) -> contextlib.AbstractContextManager[None]:
         """Guard calls of the library that reads the file."""
@@ -211,7 +201,7 @@ def open_file(path: Path) -> Iterator[DataFile]:
         except PermissionError:
             raise FileError(f"{name} cannot be read: permission denied") from None
         with named(name):
-            yield DataFile(name, path, kind, stream, plain, size, _wrong_suffix(path, kind))
+            yield DataFile(name, path, kind, stream, plain, size)
 
 
 def _open(path: Path) -> IO[bytes]:
@@ -220,20 +210,12 @@ def _open(path: Path) -> IO[bytes]:
             raise FileError("standard input is closed; give the path of a file")
         return io.BytesIO(sys.stdin.buffer.read())
     if path.is_dir():
-        raise FileError(f"{path} is a directory; give a file{_file_inside(path)}")
+        raise FileError(f"{path} is a directory; give a file")
     stream = path.open("rb")
     if stream.seekable():
         return stream
     with stream:  # a pipe, such as <(command) of a shell
         return io.BytesIO(stream.read())
-
-
-def _file_inside(folder: Path) -> str:
-    with contextlib.suppress(OSError):
-        for file in sorted(folder.iterdir()):
-            if any(suffix in _SUFFIXES for suffix in file.suffixes):
-                return f", such as {file}"
-    return ""
 
 
 def _not_found(path: Path) -> str:
@@ -309,11 +291,3 @@ def _look_into_zip(name: str, stream: IO[bytes], size: int) -> tuple[str, IO[byt
     if kind == "zip":
         raise FileError(f"{name} is a zip archive in a zip archive; unpack it")
     return kind, member, True
-
-
-def _wrong_suffix(path: Path, kind: str) -> list[str]:
-    named = next((_SUFFIXES[s] for s in reversed(path.suffixes) if s in _SUFFIXES), kind)
-    if named == kind:
-        return []
-    what = "a text table" if kind == "text" else f"a file in {kind} format"
-    return [f"{path.name} is actually {what}, and was read as such"]

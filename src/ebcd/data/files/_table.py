@@ -104,8 +104,7 @@ def read_table(path: Path, **options: Any) -> Table:
             if getattr(asked, option) is not None and file.kind != kind:
                 files = "h5ad" if kind == "HDF5" else kind
                 raise FileError(f"--{option} is for {files} files, but {file.name} is not; omit it")
-        table = _chosen(file, READERS[file.kind](file, asked), asked)
-        table = _without_total(replace(table, notes=file.notes + table.notes))
+        table = _without_total(_chosen(file, READERS[file.kind](file, asked), asked))
         return _without_missing(file.name, table, asked)
 
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import csv
 import io
-import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import islice, pairwise
+from itertools import chain, islice, pairwise
 from typing import IO, Any
 
 import numpy as np
@@ -25,6 +24,8 @@ from ebcd.data.files._columns import (
 from ebcd.data.files._open import DataFile, FileError, needs
 
 SAMPLE_ROWS = 60  # from which it is found out what a table looks like
+_END = "\0"  # a line after the last one, unless that is within a cell
+_WRITTEN = {" ": "\t"}  # separators for pandas that are others in the file
 _SEPARATORS = ("\t", ";", ",", "|", " ")
 _MISSING = sorted(MISSING | {mark.upper() for mark in MISSING} | {"NaN", "None", "Null", "Nil"})
 
@@ -81,7 +82,7 @@ class _TextTable:
         self._above = options.skip_lines + comments
         self._separator = options.separator or _find_separator(lines[comments:])
         rows = list(_split(lines[comments:], self._separator))
-        self._width = max(map(len, rows), default=0)  # pandas cuts off what is longer than this
+        self._width = max(map(len, rows), default=0)
         head = [cells for cells in rows if any(cells)]
         if not head:
             raise FileError(f"{file.name} has no rows")
@@ -94,75 +95,111 @@ class _TextTable:
         header = self._header and self._header + [""] * (width - len(self._header))
         first = [cells[0] for cells in self._rows]
         label, guessed = self._options.find_label(header, first, len(self._rows[0]))
-        frame = self._parse(width, label)
-        found = Cells(frame, header, label, guessed, self._decimal, notes=self._notes)
+        rows = _Regular(*self._from_the_top(), len(self._header or self._rows[0]), width)
+        found = Cells(self._parse(rows, label), header, label, guessed, self._decimal)
+        found.notes = self._notes
         _leave_out_empty(found)
-        expected = len(self._header or self._rows[0])
-        last = min(found.values.shape[1], expected) - 1
-        if found.values.shape[1] > expected or found.values[last].isna().any():
-            self._check_lengths(last + 1)
+        self._check_lengths(rows, found.values.shape[1])
         return found
 
-    def _parse(self, width: int, label: int | None) -> Any:
+    def _parse(self, rows: _Regular, label: int | None) -> Any:
         with needs("pandas", "tables of text", "cli"):
             import pandas as pd
         # before pandas 3.1 the default is off by one unit in the last place now and then
         old = tuple(map(int, pd.__version__.split(".")[:2])) < (3, 1)
         exact: dict[str, Any] = {"float_precision": "round_trip"} if old else {}
-        failures = pd.errors.ParserError, pd.errors.ParserWarning
-        rows = self._from_the_top()
-        if self._header is not None:
-            next(rows)
-        text, separator = self._text, self._separator
-        if separator == " ":  # pandas' own route writes beyond its memory if rows differ in length
-            text, separator = io.StringIO(), "\t"
-            csv.writer(text, delimiter=separator).writerows(cells for _, cells in rows)
-            text.seek(0)
-        try:
-            with self._file.guarded(UnicodeDecodeError, *failures), warnings.catch_warnings():
-                warnings.simplefilter("error", pd.errors.ParserWarning)  # cells would be lost
-                return pd.read_csv(
-                    text,
-                    sep=separator,
-                    header=None,
-                    names=range(width),
-                    index_col=False,
-                    converters={} if label is None else {label: str.strip},
-                    decimal=self._decimal,
-                    na_values=_MISSING,
-                    keep_default_na=False,
-                    skipinitialspace=True,
-                    **exact,
-                    low_memory=False,
-                )
-        except failures as error:
-            if "EOF inside string" in str(error):
-                raise csv.Error(str(error)) from None
-            self._check_lengths(width)
-            raise FileError(f"it cannot be parsed: {error}") from error
+        ours = AttributeError, LookupError, TypeError  # errors of `rows`, should there be one
+        with self._file.guarded(UnicodeDecodeError, csv.Error, *ours):
+            return pd.read_csv(
+                rows,
+                sep=_WRITTEN.get(self._separator, self._separator),
+                header=None,
+                names=range(rows.width),
+                index_col=False,
+                converters={} if label is None else {label: str.strip},
+                decimal=self._decimal,
+                na_values=_MISSING,
+                keep_default_na=False,
+                skipinitialspace=True,
+                **exact,
+                low_memory=False,
+            )
 
-    def _from_the_top(self) -> Iterator[tuple[int, list[str]]]:
-        """Go back to the first row; return the rows with the numbers of their last lines."""
+    def _from_the_top(self) -> tuple[IO[str], int, str]:
+        """Go back to the first row of cells; return the text, lines above, and the separator."""
         self._text.seek(0)
         for _ in range(self._above):
             self._text.readline()
         reader = _split(self._text, self._separator)
-        return (
-            (self._above + getattr(reader, "line_num", number), cells)
-            for number, cells in enumerate(reader, start=1)
-            if any(cells)
-        )
+        if self._header is not None:
+            next(filter(any, reader))
+        return self._text, self._above + reader.line_num, self._separator
 
-    def _check_lengths(self, width: int) -> None:
-        """Refuse rows with too few cells, which pandas fills up, or with too many."""
-        for line, cells in islice(self._from_the_top(), self._header is not None, None):
-            if len(cells) < width or any(map(str.strip, cells[width:])):
-                count = "1 cell" if len(cells) == 1 else f"{len(cells)} cells"
-                raise FileError(
-                    f"{self._file.name}, line {line}: {count} where {width} were expected; is the "
-                    "file cut short, are there lines above (--skip-lines) or below the table, or "
-                    "is the separator another one (--separator)?"
-                )
+    def _check_lengths(self, rows: _Regular, width: int) -> None:
+        """Refuse rows with too few cells, which were filled up, or with too many."""
+        least = min(width, rows.expected)
+        odd = [place for place in rows.short if place[1] < least] + rows.long
+        if odd:
+            line, cells = min(odd)
+            count = "1 cell" if cells == 1 else f"{cells} cells"
+            raise FileError(
+                f"{self._file.name}, line {line}: {count} where {least} were expected; is the "
+                "file cut short, are there lines above (--skip-lines) or below the table, or is "
+                "the separator another one (--separator)?"
+            )
+
+
+class _Regular(io.TextIOBase):
+    """Rows as text for pandas, all of the same width.
+
+    Of rows that differ in length, pandas reads memory that is not theirs, or never ends. Noted are
+    the line and the number of cells of rows with less or more cells than `expected`.
+    """
+
+    def __init__(
+        self, lines: Iterable[str], above: int, separator: str, expected: int, width: int
+    ) -> None:
+        self._separator, self.expected, self.width = separator, expected, width
+        self._rows = self._regular(iter(lines), above)
+        self.short: list[tuple[int, int]] = []  # each shorter than those before
+        self.long: list[tuple[int, int]] = []  # the first
+
+    def read(self, size: int | None = -1) -> str:
+        """Return some rows, about so many letters; none at the end."""
+        return "".join(islice(self._rows, max((size or 0) // (8 * self.width), 1)))
+
+    def _regular(self, lines: Iterator[str], above: int) -> Iterator[str]:
+        separator = self._separator
+        usual = self.expected - 1 if self.expected == self.width > 1 and separator != " " else -1
+        for line in lines:
+            if '"' in line or line.count(separator) != usual:
+                break
+            above += 1
+            yield line
+        else:
+            return
+        reader = _split(chain([line], lines, [_END]), separator)
+        text = io.StringIO()
+        writer = csv.writer(text, delimiter=_WRITTEN.get(separator, separator))
+        for cells in reader:
+            if cells == [_END]:
+                if next(reader, None) is None:
+                    return
+                break
+            if cells and cells != [""]:
+                writer.writerow(self._filled(cells, above + reader.line_num))
+                yield text.getvalue()
+                text.seek(0)
+                text.truncate()
+        raise csv.Error("the last cell does not end")
+
+    def _filled(self, cells: list[str], line: int) -> list[str]:
+        count, least = len(cells), self.short[-1][1] if self.short else self.expected
+        if any(map(str.strip, cells[self.expected :])):  # the row may have moved
+            self.long = self.long or [(line, count)]
+        elif count < least and any(cell.strip().lower() not in MISSING for cell in cells):
+            self.short.append((line, count))
+        return (cells + [""] * (self.width - count))[: self.width]
 
 
 def _sample(lines: Iterable[str]) -> Iterator[str]:
