@@ -441,12 +441,6 @@ class TestShrinkage:
         factor = y[-1] / (x[-1] - (level if penalty == "l1" else 0.0))
         assert factor == pytest.approx(1.0, abs=0.5)
 
-    def test_what_is_saved_is_drawn(self, model, tmp_path):
-        ebcd.save(model, tmp_path / "model.npz")
-        again = plots.shrinkage(ebcd.load(tmp_path / "model.npz"))
-        for line, other in zip(plots.shrinkage(model).lines, again.lines, strict=True):
-            np.testing.assert_array_equal(line.get_data(), other.get_data())
-
 
 class TestElbo:
     def test_path(self, model):

@@ -13,7 +13,7 @@ from ebcd.priors._family import Columns
 from ebcd.priors._solve import solve_columns
 
 KINDS = ["null", "sparse", "dense", "positive"]
-LENGTHS = {"spatial": 64}  # which iterates over the wavelets of unequal noise
+LENGTHS = {"spatial": 24}  # which iterates over the wavelets of unequal noise
 
 
 def draw(kind, n, rng):
