@@ -243,6 +243,19 @@ def test_objective_never_falls(seed, share, scores, noise, center, prior):
     assert np.isfinite(fit.state.mean).all()
 
 
+def test_expectations_are_those_of_the_gaussian():
+    observed = observed_data(share=0.4)
+    point = some_point(observed)._replace(spread=np.zeros((1, K, P)))
+    loadings, tau, shift = point.loadings[0], float(point.precision[0, 0]), point.shift[0]
+    covariance = loadings.T @ loadings + np.eye(P) / tau
+    filled = observed.filled(IncompleteRows(observed).entries(point))
+    for i in observed.holed:
+        seen = seen_rows(observed)[i]
+        slope = np.linalg.solve(covariance[np.ix_(seen, seen)], (observed.values[i] - shift)[seen])
+        mean = shift[~seen] + covariance[np.ix_(~seen, seen)] @ slope
+        np.testing.assert_allclose(filled[i, ~seen], mean, rtol=1e-9)
+
+
 @pytest.mark.parametrize("precision", [(1.3,), tuple(np.linspace(0.5, 2, P))])
 def test_scoring_steps_follow_the_slope_of_the_likelihood(precision):
     observed = observed_data(center=False)
