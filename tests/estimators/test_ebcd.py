@@ -197,9 +197,9 @@ class TestEquivalences:
         model = EBCD(k).fit_covariance(np.cov(X.T, bias=True), len(X))
         check_same(model, reference, 1e-8)
         assert not hasattr(model, "mean_")
-        np.testing.assert_allclose(
-            model.transform(X - X.mean(axis=0)), reference.transform(X), atol=1e-6
-        )
+        scores = model.transform(X - X.mean(axis=0))
+        np.testing.assert_allclose(scores, reference.transform(X), atol=1e-6)
+        np.testing.assert_allclose(model.inverse_transform(scores), scores @ model.components_)
 
     @pytest.mark.parametrize("method", ["transform", "score"])
     @pytest.mark.parametrize("is_sparse", [False, True])

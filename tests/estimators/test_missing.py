@@ -198,6 +198,17 @@ class TestRows:
         np.testing.assert_allclose(together[:N], model.transform(X), atol=1e-10)
         np.testing.assert_allclose(together[N:], model.transform(whole), atol=1e-10)
 
+    def test_integrated_scores_are_posterior_means(self, X):
+        model = EBCD(2, scores="integrated", noise="per_feature").fit(X)
+        loadings, variances = model._filling
+        tau = 1 / model.noise_variance_
+        for x, z in zip(X[:10], model.transform(X[:10]), strict=True):
+            seen = ~np.isnan(x)
+            inner = np.eye(2) + np.diag(variances[:, seen] @ tau[seen])
+            inner += (loadings * tau)[:, seen] @ loadings[:, seen].T
+            along = (loadings * tau)[:, seen] @ (x - model.mean_)[seen]
+            np.testing.assert_allclose(z, np.linalg.solve(inner, along), rtol=1e-7)
+
     def test_scores_of_training_data_are_uncorrelated_as_far_as_they_are_known(self, X, model):
         shares = (~np.isnan(X)).mean(axis=1)
         Z = model.transform(X)

@@ -176,6 +176,17 @@ def test_objective_never_falls(seed, prior, noise, name):
     assert np.diff(values).min() >= -1e-9 * abs(values[-1])
 
 
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("noise", NOISES)
+def test_covariance_will_do(name, noise):
+    X, _ = draw(n=60, p=30, seed=3)
+    model = EBCD(K, scores=name, noise=noise).fit(X)
+    other = EBCD(K, scores=name, noise=noise).fit_covariance(np.cov(X.T, bias=True), len(X))
+    for attribute in ("components_", "components_sd_", "lfsr_", "elbo_"):
+        left, right = getattr(model, attribute), getattr(other, attribute)
+        np.testing.assert_allclose(left, right, rtol=1e-8, atol=1e-8)
+
+
 def test_steps_of_priors_that_went_too_far_become_shorter():
     X, _ = draw(p=30, k=3, seed=33, strength=0.3)
     model = model_of(X, k=3)
