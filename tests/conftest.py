@@ -39,12 +39,12 @@ COMPARED = ("tests/benchmarks", "tests/experiments", "tests/oracle", "tests/refe
 class Tracing:
     """Trace the beginning of the first case of each test that runs code in new ways.
 
-    Tracing takes 60 % longer, with mpmath twice as long, and slows pytest itself. After a tenth of
-    a second of processor time, after the first case of a test, in slow tests, and where results are
-    only compared with the truth, hardly any line is new.
+    Tracing takes 60 % longer, with mpmath twice as long, and slows pytest itself. After a few
+    hundredths of a second of processor time, after the first case of a test, in slow tests, and
+    where results are only compared with the truth, hardly any line is new.
     """
 
-    SECONDS = 0.1
+    SECONDS = 0.05
 
     def __init__(self, traced):
         self.traced, self.runs, self.coverage = traced, False, stop_tracing()
@@ -66,7 +66,7 @@ class Tracing:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_call(self, item):
-        self.run(item.nodeid in self.traced)  # fixtures have had a tenth of a second of their own
+        self.run(item.nodeid in self.traced)  # fixtures have had their own time
 
     def pytest_sessionfinish(self):
         self.run(False)

@@ -116,15 +116,11 @@ def complaint(action, folder):
 
 
 def calls_of(made, tmp_path, action):
-    """Number and kind of the calls, without those between two of the same kind."""
     folder = copied(made, tmp_path)
-    with faults(folder) as made_there:
+    with faults(folder) as seen:
         action(folder)
     assert names(folder) == names(made)
-    seen = made_there.seen
-    for i, event in enumerate(seen):
-        if i in (0, len(seen) - 1) or not seen[i - 1] == event == seen[i + 1]:
-            yield i, event
+    return seen.seen
 
 
 def assert_old_or_new(folder, before):
@@ -142,7 +138,7 @@ def assert_old_or_new(folder, before):
 @pytest.mark.parametrize("name", CASES)
 def test_an_error_at_every_call(name, made, tmp_path):
     action = ACTIONS[name]
-    for number, event in calls_of(made, tmp_path, action):
+    for number, event in enumerate(calls_of(made, tmp_path, action)):
         folder = copied(made, tmp_path)
         before = contents(folder)
         with faults(folder, number):
@@ -161,7 +157,7 @@ def test_an_error_at_every_call(name, made, tmp_path):
 @pytest.mark.parametrize("name", CASES)
 def test_the_end_of_the_process_at_every_call(name, made, tmp_path):
     action = ACTIONS[name]
-    for number, event in calls_of(made, tmp_path, action):
+    for number, event in enumerate(calls_of(made, tmp_path, action)):
         folder = copied(made, tmp_path)
         before = contents(folder)
         with pytest.raises(Killed), faults(folder, number, kills=True):

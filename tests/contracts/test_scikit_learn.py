@@ -24,7 +24,7 @@ from ebcd.peers import EBMF, EBPCA, ITSPCA, SPC, USLPCA, GPower
         ITSPCA(2),
         USLPCA(1, n_nonzero=1, scale=True),
         # what is checked does not depend on how exact a fit is
-        EBMF(2, noise="per_sample", loadings_prior="point_exponential", center=False, tol=0.1),
+        EBMF(2, tol=0.1),
         EBPCA(2),
     ]
 )

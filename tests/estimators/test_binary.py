@@ -110,6 +110,7 @@ class TestClustersOfSamples:
         if size == 2:
             assert other.elbo_ <= model.elbo_ + 0.01
 
+    @pytest.mark.slow
     def test_clusters_in_counts_are_not_their_complements(self):
         """A few highly expressed genes, whose effects oppose the baseline, decide the ELBO."""
         rng = np.random.default_rng([82, 16])

@@ -187,6 +187,7 @@ class TestRows:
         assert 0.8 < np.median(found.sd[used] / complete.sd[used]) < 1.6
         assert holed.stability(X, n_splits=4, random_state=0).min() > 0.7
 
+    @pytest.mark.slow
     def test_with_missing_entries_and_a_list_of_priors(self):
         X = draw_incomplete()
         model = EBCD(2, prior=["normal", "point_laplace"]).fit(X)

@@ -154,6 +154,7 @@ def test_an_empty_component_changes_nothing(name):
     assert not both.shrunk.mean[0, 1].any()
 
 
+@pytest.mark.slow
 @settings(max_examples=15, deadline=None)
 @given(
     seed=st.integers(0, 10_000),
@@ -196,6 +197,7 @@ def test_steps_of_priors_that_went_too_far_become_shorter():
     assert found.n_iter < 40  # 77 if every iteration tries the whole step again
 
 
+@pytest.mark.slow
 def test_correlated_scores_do_not_mix_components():
     errors = {name: [] for name in SCORES}
     for seed in range(2):
@@ -387,6 +389,7 @@ class TestCorrelationsOfRelaxedScores:
             assert again.elbo_ == pytest.approx(model.elbo_, abs=1e-3)
         assert self.correlations(whole[0], X) < 1e-6 < 1e-3 < self.correlations(whole[1], sparse)
 
+    @pytest.mark.slow
     def test_with_missing_entries(self):
         X, (sparse, _) = self.dense(), draw(n=100, p=30, k=3)
         for x, k, left_at_zero in ((X, 4, True), (sparse, 3, False)):

@@ -59,6 +59,7 @@ class TestBiplot:
         assert len(written) > 25
         assert_readable(ax.figure)
 
+    @pytest.mark.slow
     def test_names_do_not_cover_each_other(self):
         # all arrows point to nearly the same place, as loadings of one component do
         rng = np.random.default_rng(0)

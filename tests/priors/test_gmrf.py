@@ -445,6 +445,7 @@ X = sample()
 
 
 class TestEBCD:
+    @pytest.mark.slow
     @settings(max_examples=15, deadline=None)
     @given(
         seed=st.integers(0, 1000),
