@@ -2,6 +2,7 @@
 
 import gc
 import os
+import signal
 from collections import defaultdict
 from importlib.util import find_spec
 
@@ -36,23 +37,39 @@ COMPARED = ("tests/benchmarks", "tests/experiments", "tests/oracle", "tests/refe
 
 
 class Tracing:
-    """Trace the first case of each test that runs code in new ways, and nothing in between.
+    """Trace the beginning of the first case of each test that runs code in new ways.
 
-    Tracing takes 60 % longer, with mpmath twice as long, and slows pytest itself. After the first
-    case of a test, in slow tests, and where results are only compared with the truth, hardly any
-    line is new.
+    Tracing takes 60 % longer, with mpmath twice as long, and slows pytest itself. After a few
+    hundredths of a second of processor time, after the first case of a test, in slow tests, and
+    where results are only compared with the truth, hardly any line is new.
     """
+
+    SECONDS = 0.05
 
     def __init__(self, traced):
         self.traced, self.runs, self.coverage = traced, False, stop_tracing()
+        if timer := hasattr(signal, "setitimer"):  # not on Windows, where all of the case is traced
+            signal.signal(signal.SIGVTALRM, lambda *_: self.run(False))
+        self.timer = timer
 
-    @pytest.hookimpl(wrapper=True)
-    def pytest_runtest_protocol(self, item):
-        wanted = item.nodeid in self.traced
+    def run(self, wanted):
+        if self.timer:
+            signal.setitimer(signal.ITIMER_VIRTUAL, self.SECONDS if wanted else 0)
         if wanted != self.runs:
             (self.coverage.start if wanted else self.coverage.stop)()
             self.runs = wanted
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_protocol(self, item):
+        self.run(item.nodeid in self.traced)
         return (yield)
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_call(self, item):
+        self.run(item.nodeid in self.traced)  # fixtures have had their own time
+
+    def pytest_sessionfinish(self):
+        self.run(False)
 
 
 def stop_tracing():

@@ -1,7 +1,7 @@
 """The worked example runs to its end: components in words, whole pictures on disk."""
 
 import re
-import subprocess
+import runpy
 import sys
 from pathlib import Path
 
@@ -17,12 +17,11 @@ EXPECTED = {
 
 
 @pytest.mark.slow
-def test_demo(tmp_path):
-    pytest.importorskip("matplotlib")
-    command = [sys.executable, "-W", "error", str(DEMO), "--output", str(tmp_path)]
-    run = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert run.returncode == 0, run.stderr
-    words = " ".join(run.stdout.split("In words")[1].split())
+def test_demo(tmp_path, monkeypatch, capsys):
+    pytest.importorskip("matplotlib").use("Agg")
+    monkeypatch.setattr(sys, "argv", ["demo.py", "--output", str(tmp_path)])
+    runpy.run_path(str(DEMO), run_name="__main__")
+    words = " ".join(capsys.readouterr().out.split("In words")[1].split())
     for name, (share, n_sectors, sectors, month) in EXPECTED.items():
         assert f"{name}, {share} % of the variance" in words
         found = re.search(rf"{name}, .*?Sectors: (.*?)\. Lowest scores: (.*?),", words)

@@ -5,6 +5,7 @@ import pytest
 from benchmarks import kinds
 
 
+@pytest.mark.slow
 def test_some_kinds():
     count, wrong = kinds.run(step=5)
     assert count > 300

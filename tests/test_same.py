@@ -14,5 +14,6 @@ def test_layouts_and_orders(name, scores):
     assert same.permuted(X, scores) < 1e-10
 
 
+@pytest.mark.slow
 def test_memory_does_not_grow():
     assert same.growth(60, first=20) < 5

@@ -31,8 +31,13 @@ def gone(name):
 
 
 @pytest.mark.slow
-def test_page(tmp_path, monkeypatch, capsys):
+def test_page(tmp_path, monkeypatch, capsys, run_process):
     """One table is refused without advice being followed, one is fitted, one is not there."""
+
+    def run(command, cwd, **_):
+        return run_process("from ebcd.cli import main; main()", *command[3:], folder=cwd)
+
+    monkeypatch.setattr(bench_datasets.subprocess, "run", run)
     values = [[i, (7 * i) % 11, i + (3 * i) % 5, "ab"[i % 2]] for i in range(30)]
     frame = pd.DataFrame(values, columns=["x", "y", "z", "group|s"])
     packages = (Package("pandas", lambda name: frame, ("mine",)), Package("gone", gone, ("other",)))

@@ -86,13 +86,7 @@ class TestMeasuring:
 
     @pytest.mark.slow
     def test_small_run(self, tmp_path, monkeypatch, capsys):
-        own, points = bench_curves.in_own_process, []
-
-        def first_in_own_process(point):  # the others would take two seconds more each
-            points.append(point)
-            return own(point) if len(points) == 1 else bench_curves.measured(point)
-
-        monkeypatch.setattr(bench_curves, "in_own_process", first_in_own_process)
+        monkeypatch.setattr(bench_curves, "in_own_process", bench_curves.measured)
         file = tmp_path / "curves.json"
         kept = {"curve": "rows", "method": "ebcd"}
         file.write_text(json.dumps({"points": [kept, {"curve": "density"}]}))

@@ -400,20 +400,24 @@ def test_without_a_command_there_is_help():
     assert "transform" in result.stdout
 
 
+PIPE_THAT_NOBODY_READS = """
+import os
+from ebcd.cli import main
+ours, theirs = os.pipe()
+os.dup2(theirs, 1)
+os.close(ours)
+main()
+"""
+
+
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no broken pipes")
 @pytest.mark.slow
-def test_a_reader_that_has_seen_enough_is_no_error(table, tmp_path):
-    ok("fit", table, "-o", tmp_path / "out", "-k", 1, *QUICK)
-    command = [sys.executable, "-m", "ebcd", "transform", str(tmp_path / "out"), str(table), "-q"]
-    with subprocess.Popen(
-        command,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        env={**os.environ, "PYTHONPATH": str(PACKAGE)},
-    ) as process:
-        process.stdout.close()
-        assert process.stderr.read() == b""
-        assert process.wait() == 141  # as a shell says it of a program that SIGPIPE ended
+def test_a_reader_that_has_seen_enough_is_no_error(fitted, tmp_path, run_process):
+    out, table = fitted
+    command = ("transform", out, table, "-q")
+    process = run_process(PIPE_THAT_NOBODY_READS, *command, folder=tmp_path)
+    assert process.stderr == ""
+    assert process.returncode == 141  # as a shell says it of a program that SIGPIPE ended
 
 
 def test_what_nobody_reads_is_forgotten(tmp_path, monkeypatch):
@@ -1003,25 +1007,14 @@ def test_module_runs_the_command_line(capsys, monkeypatch):
 
 
 @pytest.mark.slow
-def test_piped_output_has_no_escape_codes(table, tmp_path):
-    plain = {"FORCE_COLOR": "", "GITHUB_ACTIONS": "", "PY_COLORS": "", "PYTHONPATH": str(PACKAGE)}
-    command = [
-        sys.executable,
-        "-m",
-        "ebcd",
-        "fit",
-        table,
-        "-o",
-        tmp_path / "out",
-        "-k",
-        "1",
-        *QUICK,
-    ]
-    environment = {**os.environ, **plain}
-    result = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
-    assert result.returncode == 0, result.stderr
-    assert "\x1b" not in result.stdout + result.stderr
-    assert "fitting: iteration " in result.stderr
+def test_piped_output_has_no_escape_codes(table, tmp_path, run_process):
+    main = "from ebcd.cli import main; main()"
+    process = run_process(main, "fit", table, "-o", "out", "-k", 1, *QUICK, folder=tmp_path)
+    assert process.returncode == 0, process.stderr
+    printed = (tmp_path / "stdout").read_text(encoding="utf-8")
+    assert "report.html" in printed
+    assert "\x1b" not in printed + process.stderr
+    assert "fitting: iteration " in process.stderr
 
 
 def test_version_without_the_extra(capsys, monkeypatch):

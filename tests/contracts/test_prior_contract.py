@@ -18,6 +18,7 @@ PROPER = [name for name in EXCHANGEABLE if name != "flat"]
 CENTRED = [name for name in PRIORS if PRIORS[name].has_mode]
 # One of each way to fit; input is converted before any of them sees it.
 EXAMPLES = ["point_laplace", "normal_scale_mixture", "spatial", "gmrf"]
+LENGTHS = {"spatial": 40}  # which iterates over the wavelets of unequal noise
 UNCENTRED = [name for name in PRIORS if not PRIORS[name].has_mode]
 
 
@@ -32,7 +33,7 @@ def example(n=120, seed=0, spread="common"):
 @cache
 def fit(family, spread="common"):
     """The example, its noise and a fit, which the tests of a family share."""
-    x, s = example(spread=spread)
+    x, s = example(LENGTHS.get(family, 120), spread=spread)
     result = ebnm(x, s, family)
     for values in (x, s, result.mean, result.sd, result.lfsr):
         values.flags.writeable = False
@@ -121,14 +122,15 @@ class TestResult:
             assert values.shape == x.shape
             assert values.dtype == np.float64
             assert np.isfinite(values).all()
+            assert not np.shares_memory(values, x)
         assert isinstance(result.log_likelihood, float)
         assert np.isfinite(result.log_likelihood) == result.prior.proper
         assert (result.sd >= 0).all()
         assert ((result.lfsr >= 0) & (result.lfsr <= 1)).all()
 
     def test_repr(self, family):
-        _, _, result = fit(family)
-        assert "120 entries" in repr(result)
+        x, _, result = fit(family)
+        assert f"{x.size} entries" in repr(result)
         assert f"{result.log_likelihood:.6g}" in repr(result)
         assert repr(result.prior) in repr(result)
         assert family in repr(result.prior)
@@ -147,15 +149,6 @@ class TestResult:
         np.testing.assert_array_equal(one.lfsr, two.lfsr)
         np.testing.assert_equal(one.log_likelihood, two.log_likelihood)
 
-    def test_input_is_left_alone(self, family, spread):
-        x, s = example(spread=spread)
-        x_copy, s_copy = x.copy(), s.copy()
-        result = ebnm(x, s, family)
-        result.mean[:] = 7.0
-        result.sd[:] = 7.0
-        np.testing.assert_array_equal(x, x_copy)
-        np.testing.assert_array_equal(s, s_copy)
-
     @pytest.mark.parametrize("family", EXAMPLES)
     @pytest.mark.parametrize("kind", [list, tuple, np.float32, np.int64])
     def test_kinds_of_input(self, family, kind):
@@ -169,19 +162,6 @@ class TestResult:
             result = ebnm([value], 1.0, family)
             assert np.isfinite([result.mean[0], result.sd[0]]).all()
             assert np.isfinite(result.log_likelihood) == result.prior.proper
-
-    @pytest.mark.parametrize("family", EXCHANGEABLE)
-    @pytest.mark.parametrize("value", [0.0, 3.0, -3.0])
-    def test_all_equal(self, family, value):
-        result = ebnm(np.full(30, value), 1.0, family)
-        assert np.isfinite(result.log_likelihood) == result.prior.proper
-        np.testing.assert_allclose(result.mean, result.mean[0], rtol=1e-12, atol=1e-12)
-
-    def test_lfsr_and_sd_of_certain_entries(self):
-        x = np.array([0.1, -0.2, 50.0, 0.3, -50.0, 0.0])
-        result = ebnm(x, 1.0, "point_normal")
-        assert (result.lfsr[[2, 4]] < 1e-6).all()
-        assert (result.lfsr[[0, 1, 3, 5]] > 0.2).all()
 
 
 class TestFittedPrior:
@@ -199,17 +179,6 @@ class TestFittedPrior:
             result.log_likelihood, result.prior.log_likelihood(x, s), rtol=1e-11
         )
         np.testing.assert_allclose(result.prior.shrink(x, s), posterior.mean, rtol=1e-12)
-
-    def test_given_back_it_is_kept(self, family, spread):
-        x, s, first = fit(family, spread)
-        again = ebnm(x, s, first.prior)
-        if family == "spatial" and spread == "varying":
-            assert again.log_likelihood >= first.log_likelihood
-            return
-        np.testing.assert_allclose(again.mean, first.mean, rtol=1e-9, atol=1e-9)
-        np.testing.assert_allclose(again.sd, first.sd, rtol=1e-7, atol=1e-8)
-        np.testing.assert_allclose(again.log_likelihood, first.log_likelihood, rtol=1e-11)
-        assert_priors_equal(again.prior, first.prior)
 
     def test_kept_on_other_data(self, family):
         prior = fit(family)[2].prior
@@ -244,20 +213,8 @@ class TestFittedPrior:
             if first.prior.proper:
                 assert again.log_likelihood >= first.log_likelihood - 1e-6
 
-    def test_scalar_observation(self, family):
-        prior = fit(family)[2].prior
-        posterior = prior.posterior(1.5, 2.0)
-        assert posterior.mean.shape == (1,)
-        np.testing.assert_array_equal(posterior.mean, prior.posterior([1.5], [2.0]).mean)
-
 
 class TestSamples:
-    def test_shape(self, family, spread):
-        x, s, result = fit(family, spread)
-        assert result.sample(7, random_state=0).shape == (7, 120)
-        assert result.sample(random_state=0).shape == (1, 120)
-        assert result.prior.sample_posterior(x, s, n=3, random_state=0).shape == (3, 120)
-
     def test_random_state(self, family):
         _, _, result = fit(family)
         draws = result.sample(5, random_state=3)
@@ -266,33 +223,6 @@ class TestSamples:
         old = result.sample(5, random_state=np.random.RandomState(3))
         np.testing.assert_array_equal(old, result.sample(5, random_state=np.random.RandomState(3)))
         assert np.isfinite(result.sample(5)).all()
-
-    @pytest.mark.parametrize("family", EXCHANGEABLE)
-    def test_moments(self, family, spread):
-        x, s = example(12, seed=4, spread=spread)
-        result = ebnm(x, s, family)
-        copies, n = 2000, 4
-        draws = result.prior.sample_posterior(
-            np.tile(x, copies), np.tile(s, copies), n=n, random_state=1
-        ).reshape(n * copies, x.size)
-        error = 6 * result.sd / np.sqrt(n * copies) + 1e-12 * np.abs(x)
-        assert (np.abs(draws.mean(axis=0) - result.mean) <= error).all()
-        np.testing.assert_allclose(draws.std(axis=0), result.sd, rtol=0.2, atol=1e-9)
-        below, above = (draws <= 0).mean(axis=0), (draws >= 0).mean(axis=0)
-        np.testing.assert_allclose(np.minimum(below, above), result.lfsr, rtol=0, atol=0.035)
-
-    @pytest.mark.parametrize("name", [name for name in PROPER if name != "horseshoe"])
-    def test_prior_draws(self, name):
-        prior = fit(name)[2].prior
-        draws = prior.sample(40_000, random_state=0)
-        assert draws.shape == (40_000,)
-        unseen = prior.posterior([0.0], np.inf)
-        np.testing.assert_allclose(
-            draws.mean(), unseen.mean[0], rtol=0, atol=6 * unseen.sd[0] / 200 + 1e-12
-        )
-        np.testing.assert_allclose(draws.std(), unseen.sd[0], rtol=0.1, atol=1e-9)
-        rate = min((draws <= 0).mean(), (draws >= 0).mean())
-        np.testing.assert_allclose(rate, unseen.lfsr[0], rtol=0, atol=0.02)
 
 
 class TestUnobserved:
@@ -327,17 +257,6 @@ class TestUnobserved:
         value = prior.log_likelihood(np.append(x, 9.0), np.append(s, np.inf))
         np.testing.assert_allclose(value, prior.log_likelihood(x, s), rtol=1e-14)
 
-    @pytest.mark.parametrize("name", PROPER)
-    def test_hardly_observed(self, name):
-        # a huge standard deviation is nearly none: the limit is continuous
-        if name == "horseshoe":
-            pytest.skip("has no moments")
-        prior = fit(name)[2].prior
-        near, limit = prior.posterior([1.0], 1e9), prior.posterior([1.0], np.inf)
-        np.testing.assert_allclose(near.mean, limit.mean, rtol=1e-6, atol=1e-6)
-        np.testing.assert_allclose(near.sd, limit.sd, rtol=1e-6, atol=1e-6)
-        np.testing.assert_allclose(near.lfsr, limit.lfsr, rtol=0, atol=1e-6)
-
 
 class TestInvariance:
     def test_equal_noise_given_as_vector(self, family):
@@ -350,7 +269,7 @@ class TestInvariance:
 
     def test_nearly_equal_noise(self, family):
         # the general code, with noise that is equal for all practical purposes
-        x, s = example()
+        x, s = example(LENGTHS.get(family, 120))
         s[5] = np.nextafter(s[5], 1.0)
         scalar, vector = fit(family)[2], ebnm(x, s, family)
         np.testing.assert_allclose(scalar.log_likelihood, vector.log_likelihood, rtol=0, atol=1e-6)
@@ -416,11 +335,6 @@ class TestMode:
             moved.prior.log_likelihood(x + place, s), plain.log_likelihood, rtol=0, atol=1e-6
         )
 
-    @pytest.mark.parametrize("name", CENTRED)
-    def test_default_is_zero(self, name):
-        prior = ebnm(*example(40), name).prior
-        assert prior.parameters["mode"] == 0
-
     @pytest.mark.parametrize("mode", [1.0, "estimate"])
     @pytest.mark.parametrize("name", UNCENTRED)
     def test_families_without_one(self, name, mode):
@@ -437,7 +351,14 @@ class TestOptions:
     @pytest.mark.parametrize("name", CONVEX)
     def test_grid(self, name):
         x, s, free = fit(name)
-        result = ebnm(x, s, make_family(name, grid=[0.5, 2.0, 4.0]))
+        grid = [0.5, 2.0, 4.0]
+        result = ebnm(x, s, make_family(name, grid=grid))
+        found = result.prior.parameters
+        ends = [
+            np.abs(found[key]) for key in ("locations", "scales", "lower", "upper") if key in found
+        ]
+        places = np.concatenate(ends)[:, None]
+        assert np.isclose(places, [0.0, *grid], rtol=1e-12, atol=0).any(axis=1).all()
         assert result.prior.family == name
         assert result.log_likelihood <= free.log_likelihood + 1e-6
 

@@ -16,7 +16,7 @@ from ebcd.data import (
     is_sparse,
 )
 
-SHAPES = {"tall": (40, 12), "wide": (9, 30), "square": (15, 15), "one row": (1, 5)}
+SHAPES = {"tall": (40, 12), "wide": (9, 30), "one row": (1, 5)}
 
 
 def read_only(X):
@@ -39,8 +39,7 @@ MATRICES = {
 
 @pytest.mark.parametrize("kind", MATRICES)
 @pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize("center", [True, False])
-@pytest.mark.parametrize("scale", [True, False])
+@pytest.mark.parametrize(("center", "scale"), [(True, True), (True, False), (False, True)])
 class TestDataCovariance:
     def test_is_the_covariance(self, kind, shape, center, scale):
         X = draw(SHAPES[shape])

@@ -62,15 +62,15 @@ def check(data, X, center, scale, accuracy=1e-12):
 
 
 @pytest.mark.parametrize("chunks", CHUNKS)
-@pytest.mark.parametrize("center", [True, False])
-@pytest.mark.parametrize("scale", [True, False])
+@pytest.mark.parametrize(("center", "scale"), [(True, False), (False, True)])
 def test_is_the_covariance(route, chunks, center, scale):
     X = draw()
     check(as_input(da.from_array(X, chunks=CHUNKS[chunks]), center, scale), X, center, scale)
 
 
-@pytest.mark.parametrize("chunks", CHUNKS)
-@pytest.mark.parametrize("kind", ["csr_array", "csc_matrix", "coo_array"])
+@pytest.mark.parametrize(
+    ("chunks", "kind"), [*zip(CHUNKS, 2 * ["csr_array", "csc_matrix", "coo_array"], strict=True)]
+)
 def test_sparse_blocks(route, chunks, kind):
     X = draw()
     blocks = da.from_array(X, chunks=CHUNKS[chunks]).map_blocks(getattr(sparse, kind))
@@ -93,8 +93,10 @@ def test_blocks_of_the_package_sparse(route):
     check(as_input(blocks, True, False), X, True, False)
 
 
-@pytest.mark.parametrize("dtype", ["int32", "uint8", "bool", "float32"])
-@pytest.mark.parametrize("chunks", ["rows", "both"])
+@pytest.mark.parametrize(
+    ("dtype", "chunks"),
+    [("int32", "rows"), ("uint8", "both"), ("bool", "rows"), ("float32", "both")],
+)
 def test_types(route, dtype, chunks):
     X = draw().astype(dtype)
     check(as_input(da.from_array(X, chunks=CHUNKS[chunks]), True, False), X, True, False)

@@ -110,10 +110,10 @@ class TestClustersOfSamples:
         if size == 2:
             assert other.elbo_ <= model.elbo_ + 0.01
 
-    @pytest.mark.parametrize("seed", [16, 29, 42])
-    def test_clusters_in_counts_are_not_their_complements(self, seed):
+    @pytest.mark.slow
+    def test_clusters_in_counts_are_not_their_complements(self):
         """A few highly expressed genes, whose effects oppose the baseline, decide the ELBO."""
-        rng = np.random.default_rng([82, seed])
+        rng = np.random.default_rng([82, 16])
         truth = rng.random((2, 300)) < [[0.3], [0.4]]
         baseline = rng.normal(size=1000)
         effects = rng.normal(size=(2, 1000)) * (rng.random((2, 1000)) < 0.1)

@@ -403,8 +403,8 @@ class TestManyComponents:
         ("shape", "start", "seed"),
         [
             ((4, 9), "auto", 0),
-            *(((6, 15), "greedy", seed) for seed in range(4)),
-            *(((8, 8), "greedy", seed) for seed in range(4)),
+            *(((6, 15), "greedy", seed) for seed in range(2)),
+            *(((8, 8), "greedy", seed) for seed in range(2)),
             *((shape, "svd", 0) for shape in [(6, 15), (15, 6), (8, 8)]),
         ],
     )
@@ -415,8 +415,9 @@ class TestManyComponents:
         check_finite(model, X)
         assert model.n_components_ <= min(shape)
 
-    @pytest.mark.parametrize("seed", range(3))
-    @pytest.mark.parametrize("noise", ["constant", "per_feature"])
+    @pytest.mark.parametrize(
+        ("seed", "noise"), [(0, "constant"), (1, "per_feature"), (2, "constant")]
+    )
     @pytest.mark.parametrize("start", ["auto", "greedy", "svd", "varimax"])
     def test_more_than_the_rank(self, seed, noise, start):
         rng = np.random.default_rng(seed)
@@ -474,18 +475,6 @@ class TestConstantColumns:
 
     def test_rounding_is_no_reason_to_scale(self, make, value):
         assert "hint" not in EBCD(2).fit(make(self.with_constant(value))).summary()
-
-
-class TestTooLargeOrSmall:
-    @pytest.mark.parametrize("size", [1e200, 1e300])
-    def test_squares_that_overflow_are_refused(self, size):
-        with pytest.raises(ValueError, match=r"too large|rescale|divide|units"):
-            EBCD(2).fit(size * draw())
-
-    @pytest.mark.parametrize("size", [1e-200, 1e-300])
-    def test_squares_that_underflow_are_refused(self, size):
-        with pytest.raises(ValueError, match="too small to square; change its units"):
-            EBCD(2).fit(size * draw())
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])

@@ -1,25 +1,14 @@
-"""Conventions of scikit-learn: its own checks, and the tools that people combine it with."""
+"""Conventions of scikit-learn, and the tools that people combine it with."""
 
 import pickle
 
 import numpy as np
 import pytest
 from sklearn.base import clone
-from sklearn.model_selection import GridSearchCV, cross_val_score
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
-from sklearn.utils.estimator_checks import parametrize_with_checks
+from sklearn.model_selection import cross_val_score
 
 from ebcd import EBCD
 from ebcd.priors import make_prior
-
-
-@pytest.mark.filterwarnings("ignore:no component was found:UserWarning")
-# some checks have two features or fewer
-@pytest.mark.filterwarnings("ignore:.* fit the data exactly:UserWarning")
-@parametrize_with_checks([EBCD(), EBCD(2), EBCD(2, noise="per_feature", scale=True)])
-def test_scikit_learn_checks(estimator, check):
-    check(estimator)
 
 
 def draw(n=80, p=12, seed=0):
@@ -81,34 +70,9 @@ class TestTools:
         assert copy.priors_ == model.priors_
         assert copy.summary() == model.summary()
 
-    def test_pipeline(self):
-        X = draw() * np.arange(1, 13)
-        pipeline = make_pipeline(StandardScaler(), EBCD(2)).fit(X)
-        np.testing.assert_allclose(
-            pipeline.transform(X), EBCD(2, scale=True).fit(X).transform(X), atol=1e-4
-        )
-
-    def test_grid_search_finds_the_number_of_components(self):
-        search = GridSearchCV(EBCD(), {"n_components": [1, 2]}, cv=3).fit(draw(150))
-        assert search.best_params_ == {"n_components": 2}
-
     def test_cross_validation_scores_are_log_likelihoods(self):
         X = draw()
         scores = cross_val_score(EBCD(2), X, cv=4)
         parts = np.split(np.arange(80), 4)
         expected = [EBCD(2).fit(np.delete(X, test, axis=0)).score(X[test]) for test in parts]
         np.testing.assert_allclose(scores, expected)
-
-    def test_names_of_scores(self):
-        model = EBCD(2).fit(draw())
-        assert list(model.get_feature_names_out()) == ["ebcd0", "ebcd1"]
-
-    def test_pandas_output(self):
-        pandas = pytest.importorskip("pandas")
-        frame = pandas.DataFrame(draw(), columns=[f"gene {j}" for j in range(12)])
-        model = EBCD(2).set_output(transform="pandas")
-        scores = model.fit_transform(frame)
-        assert list(scores.columns) == ["ebcd0", "ebcd1"]
-        assert list(model.feature_names_in_) == list(frame.columns)
-        with pytest.raises(ValueError, match="feature names"):
-            model.transform(frame.rename(columns={"gene 3": "gene x"}))

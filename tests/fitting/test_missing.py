@@ -223,6 +223,7 @@ def test_without_holes_it_is_the_fit_of_complete_data(scores, noise):
     np.testing.assert_allclose(found.precision, expected.precision, rtol=1e-4)
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=6)
 @given(
     seed=st.integers(0, 10_000),
@@ -322,6 +323,7 @@ def test_loadings_of_the_population_are_closer_to_the_truth(name):
     assert 0.85 < np.sqrt(np.mean(np.square(z))) < 1.25
 
 
+@pytest.mark.slow
 def test_noise_of_features_that_are_hardly_ever_observed():
     """With 95 % missing, the few rows at hand are not what rows are on average."""
     z, truth = [], np.zeros((2, 20))

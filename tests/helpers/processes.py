@@ -41,7 +41,9 @@ for line in sys.stdin:
 @contextmanager
 def loaded_python(folder):
     """Yield a function that runs code in a process that need not import the package first."""
-    environment = {**os.environ, "PYTHONPATH": str(Path(ebcd.__file__).resolve().parents[1])}
+    plain = dict.fromkeys(("FORCE_COLOR", "GITHUB_ACTIONS", "PY_COLORS"), "")
+    place = {"PYTHONPATH": str(Path(ebcd.__file__).resolve().parents[1])}
+    environment = {**os.environ, **plain, **place}
     with subprocess.Popen(
         [sys.executable, "-c", SERVER],
         stdin=subprocess.PIPE,

@@ -87,9 +87,11 @@ class TestFrames:
         assert list(scores.columns) == list(pipeline.get_feature_names_out())
 
     def test_covariance(self, library):
-        covariance = frame_of(library, np.cov(X.T))
-        model = EBCD(2).fit_covariance(covariance, n_samples=80)
+        S = np.cov(X.T, bias=True)
+        model = EBCD(2).fit_covariance(frame_of(library, S), n_samples=80)
         assert list(model.feature_names_in_) == NAMES
+        np.testing.assert_allclose(model.components_, EBCD(2).fit(X).components_, atol=1e-6)
+        assert not hasattr(model.fit_covariance(S, 80), "feature_names_in_")
 
 
 def test_index_is_kept():

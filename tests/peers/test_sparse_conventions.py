@@ -6,30 +6,10 @@ import numpy as np
 import pytest
 from scipy import sparse
 from sklearn.base import clone
-from sklearn.exceptions import ConvergenceWarning, NotFittedError
-from sklearn.utils.estimator_checks import parametrize_with_checks
+from sklearn.exceptions import ConvergenceWarning
 
 from ebcd import Gram
 from ebcd.peers import ITSPCA, SPC, USLPCA, GPower
-
-CHECKED = [
-    SPC(2),
-    SPC(1, sumabs=1.0, scale=True),
-    GPower(2),
-    GPower(2, penalty="l0", block=False, scale=True),
-    ITSPCA(2),
-    ITSPCA(1, thresholding="soft", scale=True),
-    USLPCA(2),
-    USLPCA(1, n_nonzero=1, scale=True),
-]
-
-
-@pytest.mark.filterwarnings("ignore:.* found no component:UserWarning")
-@pytest.mark.filterwarnings("ignore:.* dropped .* components:UserWarning")
-@parametrize_with_checks(CHECKED)
-def test_scikit_learn_checks(estimator, check):
-    check(estimator)
-
 
 MODELS = {
     "spc": SPC(2, sumabs=2.0),
@@ -151,10 +131,6 @@ class TestConventions:
         model = clone(model).fit(draw())
         assert model.summary().startswith(f"{type(model).__name__} of 80 samples x 15 features: 2")
         assert len(model.top_features(0, 3)) == 3
-
-    def test_not_fitted(self, model):
-        with pytest.raises(NotFittedError):
-            clone(model).transform(draw())
 
 
 @FROM_COVARIANCE

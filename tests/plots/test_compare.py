@@ -30,7 +30,7 @@ def first():
     return PenalizedPCA(3, alpha=2.0).fit(X)
 
 
-@pytest.mark.parametrize("order", list(itertools.permutations(range(3))))
+@pytest.mark.parametrize("order", [(0, 1, 2), (1, 2, 0), (2, 1, 0)])
 def test_order_and_signs_do_not_matter(first, order):
     other = turned(first, list(order), [1, -1, -1])
     axes = plots.compare([first, other])

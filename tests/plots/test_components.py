@@ -66,8 +66,8 @@ class TestBars:
 
 
 class TestIntervals:
-    @pytest.mark.parametrize("probability", [0.5, 0.95])
-    def test_are_those_of_the_model(self, model, probability):
+    def test_are_those_of_the_model(self, model):
+        probability = 0.5
         ax = plots.components(model, 0, probability=probability)
         if not hasattr(model, "lfsr_"):
             assert len(ax.collections) == 0

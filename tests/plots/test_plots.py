@@ -59,6 +59,7 @@ class TestBiplot:
         assert len(written) > 25
         assert_readable(ax.figure)
 
+    @pytest.mark.slow
     def test_names_do_not_cover_each_other(self):
         # all arrows point to nearly the same place, as loadings of one component do
         rng = np.random.default_rng(0)
@@ -440,12 +441,6 @@ class TestShrinkage:
             np.testing.assert_array_equal(y != 0, np.abs(x) > level)
         factor = y[-1] / (x[-1] - (level if penalty == "l1" else 0.0))
         assert factor == pytest.approx(1.0, abs=0.5)
-
-    def test_what_is_saved_is_drawn(self, model, tmp_path):
-        ebcd.save(model, tmp_path / "model.npz")
-        again = plots.shrinkage(ebcd.load(tmp_path / "model.npz"))
-        for line, other in zip(plots.shrinkage(model).lines, again.lines, strict=True):
-            np.testing.assert_array_equal(line.get_data(), other.get_data())
 
 
 class TestElbo:

@@ -2,6 +2,7 @@
 
 from functools import cache
 
+import closed_forms
 import mpmath as mp
 import numpy as np
 import pytest
@@ -13,8 +14,6 @@ from ebcd.priors import PRIORS, make_prior
 RATIOS = [0.0, 1e-8, 1.0, 10.0, 37.0, 45.0, 1e2, 1e3, 1e5, 1e8]
 SIGNED = np.array(sorted({sign * ratio for ratio in RATIOS for sign in (-1, 1)}))
 NOISE = [1e-150, 1.0, 1e150]
-FACTORS = [1e-100, 1e-7, 3.0, 1e100]
-INF = mp.inf
 
 PARAMETERS = {
     "point_normal": {"weight": 0.3, "scale": 2.0, "mode": 0.0},
@@ -56,114 +55,15 @@ PARAMETERS = {
 }
 
 
-def components(family, p):
-    """The prior as ``(weight, low, high, square, linear, constant)``.
-
-    Each has the density ``weight exp(square t^2 + linear t + constant)`` between `low` and
-    `high`; an atom has ``low = high``.
-    """
-    mode = mp.mpf(p.get("mode", 0.0))
-    weight = mp.mpf(p.get("weight", 1.0))
-    spike = [(1 - weight, mode, mode, 0, 0, 0)] if weight < 1 else []
-    if family == "point_mass":
-        return [(mp.mpf(1), mode, mode, 0, 0, 0)]
-    if family in ("point_normal", "normal"):
-        return [*spike, gaussian(weight, mode, mp.mpf(p["scale"]))]
-    if family in ("point_laplace", "laplace"):
-        up, down = (one_sided(weight / 2, mode, sign * mp.mpf(p["scale"])) for sign in (1, -1))
-        return [*spike, up, down]
-    if family in ("point_exponential", "exponential"):
-        return [*spike, one_sided(weight, mode, mp.mpf(p["scale"]))]
-    if family == "generalized_binary":
-        mean = mp.mpf(p["mean"])
-        sd = mp.mpf(p["spread"]) * mean
-        return [*spike, gaussian(weight, mode + mean, sd, mode)]
-    weights = [mp.mpf(w) for w in p["weights"]]
-    if family in ("npmle", "deconvolver"):
-        places = [mp.mpf(at) for at in p["locations"]]
-        return [(w, at, at, 0, 0, 0) for w, at in zip(weights, places, strict=True)]
-    if family == "normal_scale_mixture":
-        scales = [mp.mpf(b) for b in p["scales"]]
-        return [
-            gaussian(w, mode, b) if b > 0 else (w, mode, mode, 0, 0, 0)
-            for w, b in zip(weights, scales, strict=True)
-        ]
-    ends = [(mp.mpf(a), mp.mpf(b)) for a, b in zip(p["lower"], p["upper"], strict=True)]
-    return [
-        (w, a, b, 0, 0, -mp.log(b - a) if b > a else 0)
-        for w, (a, b) in zip(weights, ends, strict=True)
-    ]
-
-
-def gaussian(weight, mean, sd, low=-INF):
-    """Normal, restricted to what lies above `low`."""
-    kept = mp.log(upper_tail((low - mean) / sd)) if low > -INF else 0
-    constant = -(mean**2) / (2 * sd**2) - mp.log(sd * mp.sqrt(2 * mp.pi)) - kept
-    return weight, low, INF, -1 / (2 * sd**2), mean / sd**2, constant
-
-
-def one_sided(weight, mode, scale):
-    low, high = (mode, INF) if scale > 0 else (-INF, mode)
-    return weight, low, high, 0, -1 / scale, mode / scale - mp.log(abs(scale))
-
-
-def upper_tail(t):
-    return mp.erfc(t / mp.sqrt(2)) / 2
-
-
-def density(t):
-    return mp.exp(-t * t / 2) / mp.sqrt(2 * mp.pi) if abs(t) < INF else mp.mpf(0)
-
-
-def product(component, x, s):
-    """Log mass, mean and second moment of one component times the normal likelihood."""
-    weight, low, high, square, linear, constant = component
-    if low == high:
-        z = (x - low) / s
-        return mp.log(weight) - z * z / 2 - mp.log(s * mp.sqrt(2 * mp.pi)), low, low**2
-    precision = 1 / s**2 - 2 * square
-    sd, centre = 1 / mp.sqrt(precision), (linear + x / s**2) / precision
-    log_whole = constant - x**2 / (2 * s**2) + centre**2 * precision / 2 + mp.log(sd / s)
-    a, b = ((end - centre) / sd for end in (low, high))
-    mass = upper_tail(a) - upper_tail(b) if a + b > 0 else upper_tail(-b) - upper_tail(-a)
-    first = (density(a) - density(b)) / mass
-    edges = sum(sign * end * density(end) for sign, end in ((1, a), (-1, b)) if abs(end) < INF)
-    second = 1 + edges / mass
-    moment = centre**2 + 2 * centre * sd * first + sd**2 * second
-    return mp.log(weight) + log_whole + mp.log(mass), centre + sd * first, moment
-
-
 @cache
 def truth(family, x, s=1.0, unit=1.0):
     """Log marginal, mean, sd and sign rate, for the prior of `PARAMETERS` times `unit`."""
     if family == "horseshoe":
         return horseshoe(unit * PARAMETERS[family]["scale"], x, s)
-    with mp.workdps(150):
-        x, s, unit = mp.mpf(x), mp.mpf(s), mp.mpf(unit)
-        x, s = x / unit, s / unit  # as if the prior were fixed and the data moved
-        parts = [product(part, x, s) for part in components(family, PARAMETERS[family])]
-        top = max(log_mass for log_mass, _, _ in parts)
-        shares = [mp.exp(log_mass - top) for log_mass, _, _ in parts]
-        total = mp.fsum(shares)
-        log_mass = top + mp.log(total)
-        mean = mp.fsum(w * part[1] for w, part in zip(shares, parts, strict=True)) / total
-        square = mp.fsum(w * part[2] for w, part in zip(shares, parts, strict=True)) / total
-        sd = mp.sqrt(abs(square - mean**2))
-        lfsr = min(
-            mp.fsum(mp.exp(mass - log_mass) for mass in masses)
-            for masses in one_side_masses(family, x, s)
-        )
-        return float(log_mass - mp.log(unit)), float(unit * mean), float(unit * sd), float(lfsr)
-
-
-def one_side_masses(family, x, s):
-    """Log masses of what lies below zero, and of what lies above; atoms there count in both."""
-    below, above = [], []
-    for weight, low, high, *shape in components(family, PARAMETERS[family]):
-        for masses, ends in ((below, (low, min(high, 0))), (above, (max(low, 0), high))):
-            if ends[0] < ends[1] or (low == high and ends[0] == ends[1]):
-                masses.append(product((weight, *ends, *shape), x, s)[0])
-    return below, above
+    # as if the prior were fixed and the data moved
+    z, noise = (mp.fdiv(value, unit, dps=150) for value in (x, s))
+    log_marginal, mean, sd, lfsr = closed_forms.posterior(family, PARAMETERS[family], z, noise)
+    return log_marginal - np.log(unit), unit * mean, unit * sd, lfsr
 
 
 def horseshoe(scale, x, s):
@@ -206,12 +106,15 @@ class TestKnownPrior:
         np.testing.assert_allclose(
             log_marginals(prior, s * SIGNED, s), expected[:, 0] - np.log(s), rtol=1e-8
         )
-        assert (np.abs(posterior.mean / s - expected[:, 1]) <= 1e-6).all()
-        assert (np.abs(posterior.sd / s - expected[:, 2]) <= 1e-6).all()
-        assert (np.abs(posterior.lfsr - expected[:, 3]) <= 1e-6).all()
-        assert ((posterior.lfsr >= 0) & (posterior.lfsr <= 1)).all()
-        total = prior.log_likelihood(s * SIGNED, s)
-        assert total == pytest.approx(expected[:, 0].sum() - SIGNED.size * np.log(s), rel=1e-8)
+        result = ebcd.ebnm(s * SIGNED, s, prior)
+        for found in (posterior, result):
+            assert (np.abs(found.mean / s - expected[:, 1]) <= 1e-6).all()
+            assert (np.abs(found.sd / s - expected[:, 2]) <= 1e-6).all()
+            assert (np.abs(found.lfsr - expected[:, 3]) <= 1e-6).all()
+            assert ((found.lfsr >= 0) & (found.lfsr <= 1)).all()
+        total = expected[:, 0].sum() - SIGNED.size * np.log(s)
+        assert prior.log_likelihood(s * SIGNED, s) == pytest.approx(total, rel=1e-8)
+        assert result.log_likelihood == pytest.approx(total, rel=1e-8)
 
     @pytest.mark.parametrize("unit", [1e-8, 1e-3, 1e3, 1e8])
     def test_widths_of_prior_and_noise_differ(self, family, unit):
@@ -251,14 +154,7 @@ class TestKnownPrior:
         assert (np.abs(posterior.mean - expected[:, 1]) <= 1e-6 * width).all()
         assert (np.abs(posterior.sd - expected[:, 2]) <= 1e-6 * width).all()
 
-    @pytest.mark.parametrize("s", NOISE)
-    def test_flat(self, s):
-        posterior = make_prior("flat").posterior(s * SIGNED, s)
-        np.testing.assert_array_equal(posterior.mean, s * SIGNED)
-        np.testing.assert_array_equal(posterior.sd, s)
-        assert (posterior.lfsr <= 0.5).all()
-
-    @pytest.mark.parametrize("s", NOISE)
+    @pytest.mark.parametrize("s", [1e-150, 1e150])
     def test_draws(self, family, s):
         """Finite, and where the posterior is."""
         prior = make_prior(family, **PARAMETERS[family]).rescaled(s)
@@ -270,17 +166,6 @@ class TestKnownPrior:
         assert (np.abs(middle - posterior.mean) <= 12 * posterior.sd + 1e-7 * s).all()
         low, high = s * np.minimum(SIGNED, 0.0), s * np.maximum(SIGNED, 0.0)
         assert ((draws >= low - 12 * s) & (draws <= high + 12 * s)).all()
-
-    @pytest.mark.parametrize("s", NOISE)
-    def test_fixed_in_ebnm(self, family, s):
-        prior = make_prior(family, **PARAMETERS[family]).rescaled(s)
-        expected = np.array([truth(family, float(z)) for z in SIGNED])
-        result = ebcd.ebnm(s * SIGNED, s, prior)
-        assert (np.abs(result.mean / s - expected[:, 1]) <= 1e-6).all()
-        assert (np.abs(result.sd / s - expected[:, 2]) <= 1e-6).all()
-        assert result.log_likelihood == pytest.approx(
-            expected[:, 0].sum() - SIGNED.size * np.log(s), rel=1e-8
-        )
 
 
 def check_finite(result, n):
@@ -314,8 +199,9 @@ def any_family(request):
 class TestFit:
     noise = np.random.default_rng(5).normal(size=40)
 
-    @pytest.mark.parametrize("s", NOISE)
-    @pytest.mark.parametrize("kind", ["scalar", "vector"])
+    @pytest.mark.parametrize(
+        ("s", "kind"), [(1e-150, "vector"), (1.0, "scalar"), (1.0, "vector"), (1e150, "scalar")]
+    )
     def test_extreme_entries(self, any_family, s, kind):
         z = np.concatenate([SIGNED, self.noise])
         scale = np.ones(z.size)
@@ -362,34 +248,13 @@ class TestFit:
                 other = make_prior(family, **{**found, key: min(found[key] * factor, size)})
                 assert other.log_likelihood(x, s) <= best + 1e-6
 
-    @pytest.mark.parametrize("ratio", [1e12, 1e20, 1e60])
+    @pytest.mark.parametrize("ratio", [1e20, 1e60])
     def test_beyond_all_reason(self, any_family, ratio):
         """Legal, so it must not break."""
         x = np.append(self.noise, ratio)
         result = ebcd.ebnm(x, 1.0, any_family)
         assert np.isfinite(result.mean).all()
         assert np.isfinite(result.log_likelihood) == result.prior.proper
-
-    @pytest.mark.parametrize("kind", ["scalar", "vector"])
-    @pytest.mark.parametrize("seed", [4, 10])
-    def test_scale_equivariance(self, any_family, seed, kind):
-        """`ebnm(c x, c s)` is c times `ebnm(x, s)`."""
-        rng = np.random.default_rng(seed)
-        theta = np.where(rng.random(80) < 0.3, rng.laplace(scale=4, size=80), 0)
-        various, noise = rng.uniform(0.3, 3, 80), rng.normal(size=(2, 80))
-        s = 1.0 if kind == "scalar" else various
-        x = theta + s * noise[0 if kind == "scalar" else 1]
-        base = ebcd.ebnm(x, s, any_family)
-        for c in FACTORS:
-            result = ebcd.ebnm(c * x, c * s, any_family)
-            np.testing.assert_allclose(result.mean / c, base.mean, rtol=1e-8, atol=1e-8)
-            np.testing.assert_allclose(result.sd / c, base.sd, rtol=1e-8, atol=1e-8)
-            np.testing.assert_allclose(result.lfsr, base.lfsr, rtol=1e-7, atol=1e-8)
-            if any_family == "flat":
-                assert np.isnan([result.log_likelihood, base.log_likelihood]).all()
-            else:
-                expected = base.log_likelihood - 80 * np.log(c)
-                assert result.log_likelihood == pytest.approx(expected, rel=1e-8)
 
     @pytest.mark.parametrize("family", ["point_laplace", "generalized_binary", "unimodal"])
     def test_scale_equivariance_with_a_mode(self, family):
@@ -452,8 +317,9 @@ class TestLittleData:
             assert (np.abs(result.mean) <= np.abs(x) * (1 + 1e-9) + 1e-9 * s).all()
             assert (result.mean * np.sign(x) >= -1e-12 * s).all()
 
-    @pytest.mark.parametrize("s", [1e-100, 1.0])
-    @pytest.mark.parametrize("value", [-6.0, 0.0, 0.3, 6.0, 1e6])
+    @pytest.mark.parametrize(
+        ("value", "s"), [(-6.0, 1.0), (0.0, 1.0), (0.3, 1.0), (6.0, 1e-100), (1e6, 1e-100)]
+    )
     def test_one_entry(self, any_family, value, s):
         x = s * np.array([value])
         result = ebcd.ebnm(x, s, any_family)
@@ -482,8 +348,7 @@ class TestLittleData:
         order = np.argsort(x)
         assert (np.diff(result.mean[order]) >= -1e-9).all()
 
-    @pytest.mark.parametrize("n", [1, 2, 50, 5_000])
-    @pytest.mark.parametrize("s", [1e-100, 1.0])
+    @pytest.mark.parametrize(("n", "s"), [(1, 1.0), (2, 1e-100), (50, 1.0), (5_000, 1e-100)])
     def test_all_zeros(self, any_family, n, s):
         """The best prior is a point at zero, wherever a family has it."""
         result = ebcd.ebnm(np.zeros(n), s, any_family)
@@ -507,8 +372,9 @@ class TestLittleData:
         np.testing.assert_array_equal(result.sd, 0)
         np.testing.assert_array_equal(result.lfsr, 1)
 
-    @pytest.mark.parametrize("value", [0.5, 5.0, 1e5])
-    @pytest.mark.parametrize("n", [3, 5_000])
+    @pytest.mark.parametrize(
+        ("n", "value"), [(3, 0.5), (3, 5.0), (3, 1e5), (5_000, 0.5), (5_000, 5.0)]
+    )
     def test_all_equal(self, any_family, n, value):
         """Equal entries have equal answers, near the common value once it is significant."""
         x = np.full(n, value)

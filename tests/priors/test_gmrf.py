@@ -86,9 +86,10 @@ def dense(adjacency, x, s, scale, kappa, order=1):
 
 
 class TestExact:
-    @pytest.mark.parametrize("order", [1, 2, 3])
     @pytest.mark.parametrize("equal", [True, False])
-    @pytest.mark.parametrize(("scale", "kappa"), [(1.3, 0.07), (0.2, 3.0), (5.0, 1e-3)])
+    @pytest.mark.parametrize(
+        ("scale", "kappa", "order"), [(1.3, 0.07, 1), (0.2, 3.0, 2), (5.0, 1e-3, 3)]
+    )
     def test_against_inverses(self, case, equal, scale, kappa, order):
         adjacency, n = case
         s, x = noise(n, equal), 2 * np.random.default_rng(1).normal(size=n)
@@ -105,8 +106,7 @@ class TestExact:
         expected = stats.norm.interval(0.9, mean, np.sqrt(np.diag(covariance)))
         np.testing.assert_allclose(ends, expected, atol=1e-8)
 
-    @pytest.mark.parametrize("order", [1, 2, 3])
-    @pytest.mark.parametrize("equal", [True, False])
+    @pytest.mark.parametrize(("equal", "order"), [(True, 1), (True, 3), (False, 1), (False, 2)])
     def test_gradients(self, case, equal, order):
         adjacency, n = case
         x, s = 2 * np.random.default_rng(2).normal(size=n), noise(n, equal)
@@ -445,6 +445,7 @@ X = sample()
 
 
 class TestEBCD:
+    @pytest.mark.slow
     @settings(max_examples=15, deadline=None)
     @given(
         seed=st.integers(0, 1000),

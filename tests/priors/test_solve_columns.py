@@ -13,7 +13,7 @@ from ebcd.priors._family import Columns
 from ebcd.priors._solve import solve_columns
 
 KINDS = ["null", "sparse", "dense", "positive"]
-LENGTHS = {"spatial": 64}  # which iterates over the wavelets of unequal noise
+LENGTHS = {"spatial": 24}  # which iterates over the wavelets of unequal noise
 
 
 def draw(kind, n, rng):
@@ -72,20 +72,6 @@ class TestManyColumns:
             assert_same(many, k, one)
 
     @pytest.mark.parametrize("s", ["scalar", "vector"])
-    @pytest.mark.parametrize("family", PRIORS)
-    def test_one_column_is_ebnm(self, family, s):
-        x = table(LENGTHS.get(family, 250), kinds=["sparse"])
-        s = noise(s, x.shape[1])
-        fit, result = solve_columns(x, s, [make_family(family)]), ebnm(x[0], s, family)
-        np.testing.assert_allclose(fit.mean[0], result.mean, rtol=1e-12, atol=1e-12)
-        np.testing.assert_allclose(np.sqrt(fit.variance[0]), result.sd, rtol=1e-12, atol=1e-12)
-        if result.prior.proper:
-            np.testing.assert_allclose(fit.log_likelihood[0], result.log_likelihood, rtol=1e-12)
-        else:  # the loop compares values, so that its own is finite
-            assert fit.log_likelihood[0] == 0
-            assert np.isnan(result.log_likelihood)
-
-    @pytest.mark.parametrize("s", ["scalar", "vector"])
     def test_mixed_families_and_fixed_priors(self, s):
         fixed = make_prior("point_laplace", weight=0.2, scale=3.0)
         other = make_prior("normal", scale=2.0, mode=0.5)
@@ -138,33 +124,6 @@ class TestManyColumns:
         warm = solve_columns(x, np.array(1.0), priors, cold.priors[::-1])
         # the null column has maxima at weights near 0 that are a few 1e-6 nats high
         np.testing.assert_allclose(warm.log_likelihood, cold.log_likelihood, rtol=0, atol=5e-6)
-
-    @pytest.mark.parametrize("family", ["point_laplace", "normal", "npmle", "unimodal"])
-    def test_input_is_left_alone(self, family):
-        x, s = table(), noise("vector", 250)
-        copies = x.copy(), s.copy()
-        x.flags.writeable = s.flags.writeable = False
-        solve_columns(x, s, [make_family(family)] * len(x))
-        np.testing.assert_array_equal(x, copies[0])
-        np.testing.assert_array_equal(s, copies[1])
-
-    @pytest.mark.parametrize("family", [name for name in PRIORS if name != "flat"])
-    def test_units(self, family):
-        x = table(kinds=["sparse", "positive"])
-        priors = [make_family(family)] * len(x)
-        one = solve_columns(x, np.array(1.0), priors)
-        for unit in (1e-60, 3.0, 1e60):
-            scaled = solve_columns(unit * x, np.array(unit), priors)
-            np.testing.assert_allclose(scaled.mean / unit, one.mean, rtol=0, atol=5e-5)
-            np.testing.assert_allclose(
-                np.sqrt(scaled.variance) / unit, np.sqrt(one.variance), rtol=0, atol=5e-5
-            )
-            np.testing.assert_allclose(
-                scaled.log_likelihood + x.shape[1] * np.log(unit),
-                one.log_likelihood,
-                rtol=1e-12,
-                atol=1e-6,
-            )
 
 
 # ---- binned data
@@ -300,22 +259,6 @@ class TestBinned:
         used, binned, rates, direct = both_paths(monkeypatch, x, 1.0, family)
         assert used
         check_paths(x, 1.0, binned, rates, direct)
-
-    @pytest.mark.parametrize("family", ["point_laplace", "point_normal", "normal", "horseshoe"])
-    def test_warm(self, monkeypatch, family):
-        x = draw("sparse", N, np.random.default_rng(8))
-        start = ebnm(1.02 * x, 1.0, family).prior
-        _, binned, rates, direct = both_paths(monkeypatch, x, 1.0, family, start)
-        check_paths(x, 1.0, binned, rates, direct)
-        cold = ebnm(x, 1.0, family)
-        assert abs(binned.log_likelihood - cold.log_likelihood) <= 1e-6
-
-    @pytest.mark.parametrize("family", ["point_laplace", "normal", "npmle"])
-    def test_all_equal(self, family):
-        x = np.full(N, 2.5)
-        result = ebnm(x, 1.0, family)
-        np.testing.assert_allclose(result.mean, result.prior.posterior(x, 1.0).mean, atol=1e-6)
-        assert np.ptp(result.mean) == 0
 
     def test_many_columns(self):
         x = table(N, [*KINDS, "strong"], seed=3)

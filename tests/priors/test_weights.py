@@ -2,13 +2,11 @@
 
 import numpy as np
 import pytest
-from brute_force import CONVEX
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import optimize, special, stats
 
 from ebcd import ebnm
-from ebcd.priors import make_family
 from ebcd.priors._weights import fit_weights
 
 SEEDS = st.integers(0, 2**32 - 1)
@@ -208,92 +206,6 @@ class TestDegenerate:
         rows = np.where(np.eye(3, dtype=bool), 0.0, -1e5)
         fit = fit_weights(rows, start=np.array([1.0, 0.0, 0.0]))
         np.testing.assert_allclose(fit.log_likelihood, -3 * np.log(3), rtol=1e-6)
-
-
-# ---- through the public interface: a given grid is kept, and solved
-
-
-def draw(kind, n, rng):
-    theta = {
-        "null": np.zeros(n),
-        "sparse": np.where(rng.random(n) < 0.1, rng.normal(scale=4.0, size=n), 0.0),
-        "dense": rng.standard_t(4, size=n),
-        "positive": rng.exponential(3.0, size=n),
-        "strong": np.where(rng.random(n) < 0.3, 10 ** rng.uniform(0, 3, n), 0.0),
-    }[kind]
-    return theta + rng.normal(size=n)
-
-
-def component_rows(family, x, s, grid):
-    """Log marginals of all components of a family on a grid, the spike first."""
-    spike = stats.norm.logpdf(x, 0.0, s)[None]
-    grid = np.asarray(grid)[:, None]
-    if family == "npmle":
-        return stats.norm.logpdf(x, grid, s)
-    if family == "normal_scale_mixture":
-        return np.concatenate([spike, stats.norm.logpdf(x, 0.0, np.sqrt(s**2 + grid**2))])
-    sides = {
-        "unimodal": [(0, 1), (-1, 0)],
-        "unimodal_symmetric": [(-1, 1)],
-        "unimodal_nonnegative": [(0, 1)],
-        "unimodal_nonpositive": [(-1, 0)],
-    }[family]
-    rows = [spike]
-    for low, high in sides:
-        a, b = (low * grid - x) / s, (high * grid - x) / s
-        a, b = np.where(a > 0, -b, a), np.where(a > 0, -a, b)
-        upper, lower = special.log_ndtr(b), special.log_ndtr(a)
-        width = (high - low) * grid
-        rows.append(upper + np.log(-np.expm1(lower - upper)) - np.log(width))
-    return np.concatenate(rows)
-
-
-class TestGivenGrid:
-    @pytest.mark.parametrize("noise", ["common", "varying"])
-    @pytest.mark.parametrize("kind", ["null", "sparse", "dense", "positive", "strong"])
-    @pytest.mark.parametrize("family", CONVEX)
-    def test_solved(self, family, kind, noise):
-        rng = np.random.default_rng(3)
-        x = draw(kind, 300, rng)
-        s = 1.0 if noise == "common" else rng.uniform(0.5, 2.0, x.size)
-        if family == "npmle":
-            grid = np.linspace(x.min(), x.max(), 40)
-        else:
-            grid = np.geomspace(0.3, 2 * np.abs(x).max(), 20)
-        result = ebnm(x, s, make_family(family, grid=grid))
-        rows = component_rows(family, x, s, grid)
-        weights = em(rows, np.ones(x.size), 3000)
-        by_em = log_likelihood(rows, np.ones(x.size), weights)
-        assert result.log_likelihood >= by_em - 1e-6 * x.size
-        # and not beyond what the derivatives at the solution of EM allow
-        assert result.log_likelihood <= by_em + slack(rows, np.ones(x.size), weights) + 1e-9
-        log_density = result.prior.log_marginal(x, np.broadcast_to(s, x.shape))
-        derivative = np.exp(rows - log_density).sum(axis=1)
-        assert derivative.max() - x.size <= 1e-6 * x.size
-
-    @pytest.mark.parametrize("family", CONVEX)
-    def test_grid_is_kept(self, family):
-        x = draw("sparse", 200, np.random.default_rng(0))
-        grid = [0.5, 1.7, 4.0]
-        found = ebnm(x, 0.9, make_family(family, grid=grid)).prior.parameters
-        if family == "npmle":
-            places = found["locations"]
-        elif family == "normal_scale_mixture":
-            places = found["scales"]
-        else:
-            places = np.abs(np.append(found["lower"], found["upper"]))
-        assert all(np.isclose(place, [0.0, *grid], rtol=1e-12, atol=0).any() for place in places)
-
-    @pytest.mark.parametrize("family", CONVEX)
-    def test_many_observations_with_counts(self, family):
-        # enough of them to be binned
-        rng = np.random.default_rng(1)
-        x = draw("sparse", 6000, rng)
-        grid = np.linspace(-9, 9, 25) if family == "npmle" else np.geomspace(0.5, 20.0, 12)
-        result = ebnm(x, 1.0, make_family(family, grid=grid))
-        rows = component_rows(family, x, 1.0, grid)
-        best = fit_weights(rows)
-        np.testing.assert_allclose(result.log_likelihood, best.log_likelihood, atol=1e-5)
 
 
 @pytest.mark.parametrize("reach", [1e4, 1e8])

@@ -81,7 +81,7 @@ def test_any_damage_is_one_error_that_names_the_file(suffix, tmp_path):
     path = tmp_path / f"damaged.{suffix}"
     draw = random.Random(0)
     refused = 0
-    for _ in range(15 if suffix == "h5ad" else 40):  # which takes two child processes each
+    for _ in range(12 if suffix == "h5ad" else 25):  # which takes two child processes each
         path.write_bytes(damaged(whole, draw))
         try:
             table = read_table(path)
