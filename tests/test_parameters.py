@@ -77,6 +77,7 @@ LEGAL = {
     "center": FLAGS,
     "scale": FLAGS,
     "block": FLAGS,
+    "warm_path": FLAGS,
     "verbose": FLAGS | {"zero", "huge"},
     "tol": NUMBERS,
     "max_time": (NUMBERS - {"zero"}) | {"none"},

@@ -21,16 +21,17 @@ def draw(n=60, p=24, seed=0):
     return rng.normal(size=(n, 2)) @ L + rng.normal(size=(n, p)) + 5.0
 
 
-def plain_fit(X, k, penalty, alpha):
+def plain_fit(X, k, penalty, alpha, loadings):
     """Iterate penalised PCA by an SVD and the proximal map until it stands; p x k, Z'Z = I."""
     penalty = make_penalty(penalty)
     unit = penalty.threshold(alpha)
-    _, sizes, right = np.linalg.svd(X, full_matrices=False)
-    loadings = (right[:k] * sizes[:k, None]).T
-    largest = np.take_along_axis(loadings, np.abs(loadings).argmax(axis=0)[None], axis=0)
-    loadings = loadings * np.sign(largest)
-    if penalty.one_sided:
-        loadings = loadings * np.where((loadings**3).sum(axis=0) < 0, -1.0, 1.0)
+    if loadings is None:
+        _, sizes, right = np.linalg.svd(X, full_matrices=False)
+        loadings = (right[:k] * sizes[:k, None]).T
+        largest = np.take_along_axis(loadings, np.abs(loadings).argmax(axis=0)[None], axis=0)
+        loadings = loadings * np.sign(largest)
+        if penalty.one_sided:
+            loadings = loadings * np.where((loadings**3).sum(axis=0) < 0, -1.0, 1.0)
     for _ in range(20_000):
         # scores of empty components stay out
         left, sizes, right = np.linalg.svd(X @ loadings, full_matrices=False)
@@ -42,15 +43,17 @@ def plain_fit(X, k, penalty, alpha):
     return loadings
 
 
-def by_loops(X, k, alphas, splits, *, penalty="l1", center=True, scale=False):
+def by_loops(X, k, alphas, splits, *, penalty="l1", center=True, scale=False, warm=False):
     """Held-out errors with a plain loop for each fold and strength."""
     errors = np.empty((len(alphas), len(splits)))
     for f, (train, test) in enumerate(splits):
         mean = X[train].mean(axis=0) if center else 0.0
         spread = np.sqrt(((X[train] - mean) ** 2).mean(axis=0)) if scale else np.ones(X.shape[1])
         spread[spread == 0] = 1.0
+        start = None
         for a, alpha in enumerate(alphas):
-            loadings = plain_fit((X[train] - mean) / spread, k, penalty, alpha)
+            loadings = plain_fit((X[train] - mean) / spread, k, penalty, alpha, start)
+            start = loadings if warm else None
             rest = (X[test] - mean) / spread
             basis = np.linalg.svd(loadings, full_matrices=False)[0][
                 :, : np.linalg.matrix_rank(loadings)
@@ -89,6 +92,16 @@ class TestErrors:
             sparse.csr_array(X)
         )
         np.testing.assert_allclose(same.cv_errors_, model.cv_errors_, rtol=1e-6)
+
+    def test_warm_path_starts_where_the_strength_before_ended(self):
+        X = np.random.default_rng(0).normal(size=(20, 30))
+        splits, alphas = list(KFold(3).split(X)), (0.5, 1.0, 1.5)
+        options = {"alphas": alphas, "cv": splits, "tol": 1e-13}
+        warm = PenalizedPCACV(2, warm_path=True, **options).fit(X).cv_errors_
+        cold = PenalizedPCACV(2, **options).fit(X).cv_errors_
+        np.testing.assert_allclose(warm, by_loops(X, 2, alphas, splits, warm=True), rtol=1e-5)
+        np.testing.assert_allclose(warm[0], cold[0], rtol=1e-5)
+        assert np.abs(warm - cold).max() > 1e-3  # other optima, where there is nothing but noise
 
     def test_constant_feature_in_the_training_rows(self):
         X = draw()

@@ -11,6 +11,7 @@ from joblib import Parallel, delayed
 
 from ebcd._numerics import Array
 from ebcd._parameters import (
+    FLAG,
     MOST_TRIALS,
     N_JOBS,
     NON_NEGATIVE,
@@ -41,8 +42,8 @@ class PenalizedPCACV(PenalizedDecomposition):
     For each of several strengths ``alpha``, common to all components, the model is fitted to the
     training rows of each fold. The held-out rows, centered and scaled like the training rows, are
     projected onto the space that the loadings span; the strength with the smallest mean squared
-    error is used to fit all rows. Every strength is fitted from the start, so that its error does
-    not depend on the rest of the grid.
+    error is used to fit all rows. By default every strength is fitted from the start, so that its
+    error does not depend on the rest of the grid.
 
     Parameters
     ----------
@@ -60,6 +61,9 @@ class PenalizedPCACV(PenalizedDecomposition):
         As in `PenalizedPCA`; means and standard deviations are those of the training rows.
     start : "auto", "svd", "varimax" or array of shape (p, k), default "auto"
         As in `PenalizedPCA`; with "auto" folds are fitted from their principal components.
+    warm_path : bool, default False
+        Whether the fit of a strength starts from that of the next smaller one in each fold. Fits on
+        a warm path stay near each other, but may stay in optima that other starts would avoid.
     tol : float, default 1e-9
         As in `PenalizedPCA`; ten times as large in folds.
     max_iter : int, default 2000
@@ -101,6 +105,7 @@ class PenalizedPCACV(PenalizedDecomposition):
         "cv": integer(2)
         | Constraint(("a splitter", "an iterable of (train, test) pairs"), _gives_splits)
         | NONE,
+        "warm_path": FLAG,
         "n_jobs": N_JOBS,
     }
     _needs_rows = "it holds out rows; choose alpha yourself and use PenalizedPCA"
@@ -113,6 +118,7 @@ class PenalizedPCACV(PenalizedDecomposition):
     center: bool = True
     scale: bool = False
     start: Any = "auto"
+    warm_path: bool = False
     tol: float = 1e-9
     max_iter: int = 2000
     n_jobs: int | None = None
@@ -171,6 +177,7 @@ class PenalizedPCACV(PenalizedDecomposition):
             oriented(penalty, self._starts(principal, unit)[0]),
             penalty,
             self.alphas_,
+            warm_path=self.warm_path,
             tol=10 * float(self.tol),  # errors of held-out rows need fewer digits than loadings
             max_iter=self.max_iter,
         )

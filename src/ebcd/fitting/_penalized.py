@@ -110,21 +110,26 @@ def held_out_errors(
     start: Array,
     penalty: AbstractPenalty,
     alphas: Array,
+    *,
+    warm_path: bool = False,
     **options: Any,
 ) -> Array:
     """Compute squared errors of test rows projected on the loadings, in units of the data.
 
-    All strengths are tried on the covariance of the training rows. The `start` (k x p) and the test
+    Every strength, in increasing order, is tried on the covariance of the training rows, all at
+    once or (`warm_path`) each from where the one before it ended. The `start` (k x p) and the test
     rows are in working units of the covariance.
     """
     errors = []
-    at_once = max(1, SETTINGS.largest_stack // max(start.size, 1))
+    at_once = 1 if warm_path else max(1, SETTINGS.largest_stack // max(start.size, 1))
     for part in chunks(alphas.size, at_once):
         strengths = alphas[part, None]
         starts = np.tile(start, (len(strengths), 1, 1))
         fits = fit_stack(covariance, penalty, strengths, starts, **options)
         loadings = np.array([fit.loadings for fit in fits])
         errors.append(_left_over(test, loadings))
+        if warm_path:
+            start = loadings[0]
     return np.concatenate(errors) * covariance.unit**2
 
 
