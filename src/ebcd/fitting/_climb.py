@@ -98,7 +98,9 @@ def climb(
         fell = ~(gain >= -settings.rounding * np.abs(states.value))  # NaN counts as a fall
         if fell.any():
             new.put(fell, states)
-        radii = np.where(fell, radii / 4, np.minimum(2 * radii, settings.radius))
+        size = np.sqrt(_inner(step, step))
+        shorter = np.minimum(radii, size) / 4
+        radii = np.where(fell, shorter, np.minimum(2 * radii, settings.radius))
         gains = np.where(fell, gains, gain)
         rests = (~fell & (gain < tol)) | (radii < settings.flat)
         states, stops, best = new, callback(new), max(best, new.value.max())

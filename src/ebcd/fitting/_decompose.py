@@ -396,7 +396,10 @@ def _better(model: Model, scores: AbstractScores, states: States, callback: Call
 
 
 def _with_exact_priors(model: Model, states: Any, priors: Sequence[Prior]) -> Any:
-    """Solve the normal-means problems of the components to the end."""
+    """Solve the normal-means problems of the components to the end, unless they are already."""
+    known = model.shrinker.priors if isinstance(model.shrinker, NormalMeansShrinker) else None
+    if known == list(priors) and isinstance(states, States):
+        return states
     exact = replace(model, shrinker=NormalMeansShrinker(priors))
     fitted = model.shrinker.fitted(states.shrunk.priors)
     found: Any
@@ -404,9 +407,8 @@ def _with_exact_priors(model: Model, states: Any, priors: Sequence[Prior]) -> An
         found = with_solved_priors(exact, states, fitted)
     else:
         found = exact.shrink(states.coordinates, states.b, states.precision, fitted)
-    solved = isinstance(model.shrinker, NormalMeansShrinker)
     # with noise of every feature the bound of smooth priors is another one at every precision
-    return states if solved and not found.value[0] >= states.value[0] else found
+    return states if known and not found.value[0] >= states.value[0] else found
 
 
 class _Orthogonal(Climber):

@@ -76,7 +76,7 @@ def oriented(penalty: AbstractPenalty, loadings: Array) -> Array:
     """Turn rows to the side that a one-sided penalty allows, as far as they can be."""
     if not penalty.one_sided:
         return loadings
-    return np.where((loadings**3).sum(axis=-1, keepdims=True) < 0, -loadings, loadings)
+    return np.where(np.vecdot(loadings * loadings, loadings)[..., None] < 0, -loadings, loadings)
 
 
 def _neighbours(loadings: Array) -> Iterator[Array]:

@@ -71,7 +71,7 @@ def promax(loadings: Array) -> Array:
     gram = loadings @ loadings.T
     if np.linalg.matrix_rank(gram, rtol=1e-12, hermitian=True) < len(gram):
         return loadings
-    target = np.abs(loadings) ** 3 * loadings
+    target = np.copysign(np.square(loadings * loadings), loadings)
     transform = np.linalg.solve(gram, loadings @ target.T)
     transform /= np.maximum(np.linalg.norm(transform, axis=0), 1e-300)
     scores = np.linalg.pinv(transform)

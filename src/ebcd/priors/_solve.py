@@ -125,8 +125,12 @@ def _representable(priors: list[FittedPrior], columns: Columns, binned: Binned) 
 
 def _place(z: Array, even: bool) -> Array:
     """Return places on a grid that is even, or geometric in the tails, from those on the line."""
-    bend = SETTINGS.bend
-    return np.asarray(SETTINGS.density * (z if even else bend * np.arcsinh(z / bend)))
+    if even:
+        return np.asarray(SETTINGS.density * z)
+    places: Array = z / SETTINGS.bend
+    np.arcsinh(places, out=places)
+    places *= SETTINGS.density * SETTINGS.bend
+    return places
 
 
 class Binned:
