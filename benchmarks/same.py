@@ -26,11 +26,16 @@ ONE_THREAD = {f"{name}_NUM_THREADS": "1" for name in ("OPENBLAS", "OMP", "MKL")}
 
 
 def data() -> dict[str, np.ndarray]:
-    """Return data sets, wide and long, whose columns have mean zero."""
+    """Return data sets whose columns have mean zero; the last one is fitted with all threads."""
     rng = np.random.default_rng(0)
     loadings = rng.laplace(size=(3, 40)) * (rng.random((3, 40)) < 0.4)
     long = 2 * rng.normal(size=(300, 3)) @ loadings + rng.normal(size=(300, 40))
-    return {"wide": make_simulation(1, random_state=0)[0], "long": long}
+    large = 2 * rng.normal(size=(2000, 2)) @ (rng.laplace(size=(2, 1200)) * [[1], [2]])
+    return {
+        "wide": make_simulation(1, random_state=0)[0],
+        "long": long,
+        "large": large + rng.normal(size=large.shape),
+    }
 
 
 def fit(X: Any, scores: str, tol: float | None = None) -> np.ndarray:

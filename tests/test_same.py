@@ -7,7 +7,7 @@ from benchmarks import same
 
 
 @pytest.mark.parametrize("scores", same.SCORES)
-@pytest.mark.parametrize("name", ["wide", "long"])
+@pytest.mark.parametrize("name", ["wide", "long", "large"])
 def test_layouts_and_orders(name, scores):
     X = same.data()[name]
     assert max(same.layouts(X, scores).values()) < 1e-10

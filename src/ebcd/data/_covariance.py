@@ -82,7 +82,12 @@ class AbstractCovariance(ABC):
         """
         p, rank = self.n_features, self.most_rank
         size = min(k // 2 + _OVERSAMPLING, rank)
-        block = np.random.default_rng(0).standard_normal((p, size))
+        block = np.empty((p, size))
+        # features in the order of their variances, so that their own order makes no difference;
+        # those that only rounding tells apart stay as they are
+        variances = np.round(self.diagonal() / np.max(self.diagonal()), 9)
+        order = np.argsort(variances, kind="stable")
+        block[order] = np.random.default_rng(0).standard_normal((p, size))
         basis, images = np.empty((p, 0)), []
         for _ in range(products):
             for _ in range(2):  # twice is enough to be orthogonal to rounding
