@@ -132,7 +132,7 @@ class _Shifted:
         """Return posterior mean and variance of every entry."""
         places = _shifts(len(self.x))
         means = _unshifted(self.base.synthesise(self.mean), places)
-        spread = _unshifted(self.base.spread(self.variance), places).mean(axis=1)
+        spread = self.base.spread(self.variance, places)
         return means.mean(axis=1), spread + means.var(axis=1)
 
 
