@@ -207,26 +207,20 @@ def _climbed(
     """Maximize (2) for every row of `x`, by at most `rounds` rounds of (3) if noise differs."""
     if (s == s[0]).all():
         return _denoised(x, float(s[0]), priors, starts)
-    found = _majorised_and_denoised(x, s, priors, starts, centre)
-    before, rows = np.full(len(x), -np.inf), np.arange(len(x))
-    for done in range(1, rounds.max()):
-        rows = rows[(found.value >= before + NEGLIGIBLE)[rows] & (rounds[rows] > done)]
+    value, shares = np.full(len(x), -np.inf), np.empty((len(x), len(priors)))
+    found = _Denoised(value, centre.copy(), np.empty(x.shape), np.array(starts), shares)
+    rows = np.arange(len(x))
+    for done in range(1, rounds.max() + 1):
+        y, noise, constant = _majorised(x[rows], s, found.mean[rows])
+        new = _denoised(y, noise, priors, found.priors[rows])
+        new = new._replace(value=new.value + constant, variance=new.variance * (s / noise) ** 2)
+        risen = new.value >= found.value[rows] + NEGLIGIBLE
+        for part, own in zip(found, new, strict=True):
+            part[rows] = own
+        rows = rows[risen & (rounds[rows] > done)]
         if not rows.size:
             break
-        before[rows] = found.value[rows]
-        again = _majorised_and_denoised(x[rows], s, priors, found.priors[rows], found.mean[rows])
-        for part, new in zip(found, again, strict=True):
-            part[rows] = new
     return found
-
-
-def _majorised_and_denoised(
-    x: Array, s: Array, priors: Mapping[str, Sequence[Any]], starts: Iterable[Any], centre: Array
-) -> _Denoised:
-    """Maximize (2) with the observations of (3)."""
-    y, noise, constant = _majorised(x, s, centre)
-    found = _denoised(y, noise, priors, starts)
-    return found._replace(value=found.value + constant, variance=found.variance * (s / noise) ** 2)
 
 
 class SpatialPrior(AbstractJointPrior):
