@@ -46,8 +46,15 @@ class TestWavelets:
         W = matrix(name, p)
         np.testing.assert_allclose(W @ W.T, np.eye(p), rtol=0, atol=1e-12)
         np.testing.assert_allclose(Basis(name, p).synthesise(W), np.eye(p), rtol=0, atol=1e-12)
-        v = np.random.default_rng(0).random(p)
-        np.testing.assert_allclose(Basis(name, p).spread(v), (W**2).T @ v, atol=1e-12)
+
+    @pytest.mark.parametrize("p", LENGTHS)
+    @pytest.mark.parametrize("name", FILTERS)
+    def test_variances_of_entries(self, name, p):
+        variances = np.random.default_rng(0).random((p, SETTINGS.shifts))
+        each = zip(shifted_bases(name, p), variances.T, strict=True)
+        wanted = np.mean([(basis**2).T @ v for basis, v in each], axis=0)
+        found = Basis(name, p).spread(variances, _shifts(p))
+        np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-12)
 
     @pytest.mark.parametrize(("name", "moments"), [("haar", 1), ("db3", 3), ("sym8", 8)])
     def test_vanishing_moments(self, name, moments):

@@ -28,7 +28,7 @@ that of an ordinary posterior.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, ClassVar, NamedTuple
@@ -76,7 +76,7 @@ class _Denoised(NamedTuple):
     value: Array
     mean: Array
     variance: Array
-    priors: list[dict[str, Levels]]
+    priors: NDArray[np.object_]
     shares: Array
 
 
@@ -132,7 +132,7 @@ class _Shifted:
         """Return posterior mean and variance of every entry."""
         places = _shifts(len(self.x))
         means = _unshifted(self.base.synthesise(self.mean), places)
-        spread = _unshifted(self.base.spread(self.variance), places).mean(axis=1)
+        spread = self.base.spread(self.variance, places)
         return means.mean(axis=1), spread + means.var(axis=1)
 
 
@@ -166,17 +166,18 @@ def _solve_averages(one: _Shifted, noise: float) -> None:
     one.fitted.append(fit.priors[0])
 
 
-def _denoised(y: Array, noise: float, priors: Sequence[Any], starts: Sequence[Any]) -> _Denoised:
+def _denoised(
+    y: Array, noise: float, priors: Mapping[str, Sequence[Any]], starts: Iterable[Any]
+) -> _Denoised:
     """Maximize (2) for every row of `y`, with common noise.
 
-    For each row there is a mapping from wavelets to priors of levels, those that are fitted already
-    being kept, and one to their starts, maybe empty.
+    `priors` are those of every wavelet's levels, the fitted ones being kept. For each row there is
+    a mapping from wavelets to starts, maybe empty.
     """
-    names = list(priors[0])
-    rows = list(zip(y, priors, starts, strict=True))
+    names = list(priors)
     table = [
-        [_Shifted(basis(name, x.size), x, g[name], start.get(name)) for name in names]
-        for x, g, start in rows
+        [_Shifted(basis(name, x.size), x, some, start.get(name)) for name, some in priors.items()]
+        for x, start in zip(y, starts, strict=True)
     ]
     every = [one for line in table for one in line]
     for level in range(max(len(one.base.levels) for one in every) - 1):
@@ -192,29 +193,33 @@ def _denoised(y: Array, noise: float, priors: Sequence[Any], starts: Sequence[An
     variance = np.einsum("cw,cwp->cp", shares, total)
     found = [{name: one.fitted for name, one in zip(names, line, strict=True)} for line in table]
     value = special.logsumexp(values, axis=1) - np.log(len(names))
-    return _Denoised(value, mean, variance, found, shares)
+    return _Denoised(value, mean, variance, np.array(found, dtype=object), shares)
 
 
 def _climbed(
     x: Array,
     s: Array,
-    priors: Sequence[Any],
-    starts: Sequence[Any],
+    priors: Mapping[str, Sequence[Any]],
+    starts: Iterable[Any],
     centre: Array,
-    rounds: int = SETTINGS.rounds,
+    rounds: Array,
 ) -> _Denoised:
-    """Maximize (2) for every row of `x`, by rounds of (3) if the noise differs."""
+    """Maximize (2) for every row of `x`, by at most `rounds` rounds of (3) if noise differs."""
     if (s == s[0]).all():
         return _denoised(x, float(s[0]), priors, starts)
-    before = np.full(len(x), -np.inf)
-    for _ in range(rounds):
-        y, noise, constant = _majorised(x, s, centre)
-        found = _denoised(y, noise, priors, starts)
-        own = found.variance * (s / noise) ** 2
-        found = found._replace(value=found.value + constant, variance=own)
-        if (found.value < before + NEGLIGIBLE).all():
+    value, shares = np.full(len(x), -np.inf), np.empty((len(x), len(priors)))
+    found = _Denoised(value, centre.copy(), np.empty(x.shape), np.array(starts), shares)
+    rows = np.arange(len(x))
+    for done in range(1, rounds.max() + 1):
+        y, noise, constant = _majorised(x[rows], s, found.mean[rows])
+        new = _denoised(y, noise, priors, found.priors[rows])
+        new = new._replace(value=new.value + constant, variance=new.variance * (s / noise) ** 2)
+        risen = new.value >= found.value[rows] + NEGLIGIBLE
+        for part, own in zip(found, new, strict=True):
+            part[rows] = own
+        rows = rows[risen & (rounds[rows] > done)]
+        if not rows.size:
             break
-        before, starts, centre = found.value, found.priors, found.mean
     return found
 
 
@@ -252,7 +257,8 @@ class SpatialPrior(AbstractJointPrior):
         return float(value[0]), mean[0], variance[0]
 
     def _evaluated(self, x: Array, s: Array) -> _Denoised:
-        return _climbed(x[None], s, [self.levels], [{}], self.centre_for(x.size)[None])
+        rounds = np.array([SETTINGS.rounds])
+        return _climbed(x[None], s, self.levels, [{}], self.centre_for(x.size)[None], rounds)
 
     def centre_for(self, p: int) -> Array:
         """Return the centre at which the search begins for `p` entries."""
@@ -395,10 +401,10 @@ class Spatial(AbstractPriorFamily):
             found = _climbed(
                 columns.x[rows],
                 s,
-                [families] * len(begin),
+                families,
                 [g.levels if warm else {} for g, warm in zip(begin, same, strict=True)],
                 np.array([np.zeros(p) if g is None else g.centre_for(p) for g in begin]),
-                SETTINGS.warm_rounds if all(begin) else SETTINGS.rounds,
+                np.array([SETTINGS.warm_rounds if g else SETTINGS.rounds for g in begin]),
             )
             centres = found.mean if np.ptp(s) else [None] * len(begin)
             priors = [SpatialPrior(*pair) for pair in zip(found.priors, centres, strict=True)]

@@ -8,10 +8,13 @@ wavelets*: Haar's, the one of three vanishing moments, and the least asymmetric 
 
 from __future__ import annotations
 
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, reduce
+from operator import matmul
+from typing import Any
 
 import numpy as np
-from scipy import sparse
+from numpy.typing import NDArray
+from scipy import fft, sparse
 
 from ebcd._numerics import Array
 
@@ -54,6 +57,7 @@ class Basis:
             self.levels.append(slice(begin, begin + left // 2))
             begin, left = begin + left // 2, left - left // 2
         self.levels.append(slice(begin, p))
+        self._taps = averaging.size
         self._back = [step.T.tocsr() for step in self._steps]
         self._p = p
 
@@ -71,24 +75,43 @@ class Basis:
             out[level.start :] = back @ out[level.start :]
         return out
 
-    def spread(self, variances: Array) -> Array:
-        """Return the variances of entries, given those of independent coefficients."""
-        out = np.zeros_like(variances)
-        for squares, level in zip(self._squares, self.levels, strict=True):
-            out += squares.T @ variances[level]
-        return out
+    def spread(self, variances: Array, places: NDArray[np.intp]) -> Array:
+        """Return the variances of entries, in the mean over shifts, given those of coefficients.
+
+        Both arrays are p x T; `places` says which entry is where in every shifted vector.
+        """
+        squares, own, spectra, alike, level, begin = self._squares
+        some = squares.T @ variances[own]
+        out = np.bincount(places.ravel(), some.ravel(), self._p)
+        at = places[begin] + (self._p * level)[:, None]
+        weights = np.bincount(at.ravel(), variances[alike].ravel(), len(spectra) * self._p)
+        waves = (fft.rfft(weights.reshape(-1, self._p)) * spectra).sum(axis=0)
+        out += np.maximum(fft.irfft(waves, self._p), 0.0)  # which rounding may make negative
+        return np.asarray(out / places.shape[1])
 
     @cached_property
-    def _squares(self) -> list[sparse.csr_array]:
-        """Squares of the basis vectors of each level, which are rows."""
-        found, averages = [], sparse.eye_array(self._p, format="csr")
-        for step in self._steps:
-            half = step.shape[0] // 2
-            found.append(step[:half] @ averages)
-            averages = step[half:] @ averages
-            found[-1].data **= 2
-        averages.data **= 2
-        return [*found, averages]
+    def _squares(self) -> tuple[Any, ...]:
+        """Squares of the basis vectors.
+
+        Vectors of a level are the first one, moved, unless they go around the end. Return the
+        squares of the first ones and of those around the end, as rows, and the numbers of their
+        coefficients; transforms of the squares of the first ones; and of the vectors that are like
+        them the numbers of their coefficients, their levels, and by how much they are moved.
+        """
+        averaging = [step[step.shape[0] // 2 :] for step in self._steps]
+        left = sparse.eye_array(self._p - self.levels[-1].start, format="csr")
+        squares, own, spectra, moved, n = [], [], [], [], self._p
+        for j, (step, level) in enumerate(zip([*self._steps, left], self.levels, strict=True)):
+            n = max((n - self._taps) // 2, 0)  # that are moved, and do not go around the end
+            some = np.r_[0, n + 1 : level.stop - level.start]
+            squares.append(reduce(matmul, averaging[:j][::-1], step[some]))
+            squares[-1].data **= 2
+            own.append(level.start + some)
+            spectra.append(fft.rfft(squares[-1][[0]].toarray()[0]))
+            steps = np.arange(1, n + 1)
+            moved.append([level.start + steps, np.full(n, j), steps << (j + 1)])
+            n += 1
+        return sparse.vstack(squares), np.concatenate(own), np.array(spectra), *np.hstack(moved)
 
 
 @lru_cache(maxsize=6)  # three wavelets, of two lengths
