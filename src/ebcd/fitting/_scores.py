@@ -542,10 +542,12 @@ class _Going:
     def _without_empty(self) -> ScoredStates | None:
         """Iterate without components that have become empty, unless the objective is lower then.
 
-        It would take many more iterations until their weights and scales have come to rest.
+        It would take many more iterations until their weights and scales have come to rest. Where
+        entries are missing they may still come back.
         """
         states, model, moments = self.states, self._model, self.states.moments
-        if not self._scores.uncertain or len(states) > 1 or model.factor.ndim == 3:
+        apart = model.factor.ndim == 3 or model.incomplete is not None
+        if apart or not self._scores.uncertain or len(states) > 1:
             return None
         alive = np.asarray(np.diagonal(moments.second[0] - moments.spread[0]) > SETTINGS.empty)
         if alive.all() or not alive.any() or model.shrinker.only(alive) is not model.shrinker:
