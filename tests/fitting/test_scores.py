@@ -241,6 +241,14 @@ def test_components_that_vanish_on_the_way(name):
     assert np.isfinite(model.elbo_path_).all()
 
 
+def test_empty_components_are_not_followed_until_they_rest():
+    X = ebcd.datasets.make_simulation(2, n_samples=50, random_state=1004)[0]
+    model = EBCD(3, scores="integrated").fit(X)
+    assert model.n_components_ == 2
+    assert model.n_iter_ < 66  # 70 if its weight and scale have to come to rest,
+    assert model.elbo_ == pytest.approx(-35567.3660, abs=1e-3)  # to the same end
+
+
 def test_uncertain_scores_do_not_hold_estimates_back():
     n = p = 200
     slopes, spreads = [], []

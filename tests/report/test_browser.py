@@ -740,6 +740,14 @@ def test_stability_is_beside_each_component(biplot):
     assert "found again" in biplot.one("#variance-table thead").text
 
 
+def test_stability_in_blocks(page, wine, tmp_path):
+    model, data, _, _ = wine
+    options = {"stability": [1.0, 0.85, 0.1], "stability_method": "blocks"}
+    page.open(write_report(model, tmp_path / "blocks.html", X=data.data, **options))
+    assert "found again in 100% of blocks" in page.one("#bars figcaption").text
+    assert page.problems() == []
+
+
 def test_components_can_be_named(biplot, wine):
     field = biplot.all("#bars .naming")[1]
     field.send_keys("Colour & <b>", Keys.ENTER)
@@ -890,6 +898,12 @@ def test_phone(page, report):
         ".map(n => n.textContent)]"
     )
     assert wide == [360, 360]
+    beyond = page.js(
+        "return [...document.querySelectorAll('#other-chart text')].filter(n =>"
+        " n.getBoundingClientRect().right > n.closest('svg').getBoundingClientRect().right)"
+        ".map(n => n.textContent)"
+    )
+    assert beyond == []
     page.choose("score-view", "scatter")
     page.unfold()
     assert page.js("return document.documentElement.scrollWidth") == 360

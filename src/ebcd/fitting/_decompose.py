@@ -354,8 +354,8 @@ def _searched(problem: Problem, model: Model, rng: np.random.Generator) -> State
     if problem.scores is not None:  # these may not tell weak components of few features from noise
         starts = [_better(part, problem.scores, starts[0], monitor), starts[0].take(slice(1))]
     for best in starts:
-        found = _with_exact_priors(part, best, problem.priors)
-        if found.shrunk.mean.any(axis=-1).all():
+        found = _with_exact_priors(part, best, problem.priors[: best.b.shape[1]])
+        if found.shrunk.mean.any(axis=-1).sum() == k:
             break
     else:
         return searched(model)
@@ -551,7 +551,7 @@ def finished(problem: Problem, model: Model, exact: bool, states: Any, start: An
     while True:
         climbed, model = route.climb(model, states, problem.max_iter - len(monitor.path))
         states, converged = climbed[:2]
-        before = states
+        before, priors = states, priors[: states.b.shape[1]]  # all alike if some were left out
         states = _with_exact_priors(model, states, priors)
         alive = states.shrunk.mean[0].any(axis=-1)
         if not alive.any():

@@ -257,7 +257,7 @@ class Point(NamedTuple):
         """Return some of the starts."""
         return Point(*(part[index] for part in self))
 
-    def only(self, alive: Array) -> Point:
+    def only(self, alive: Any) -> Point:
         """Return some of the components."""
         loadings, spread, priors = self.loadings[:, alive], self.spread[:, alive], self.priors
         return Point(loadings, spread, self.precision, priors[:, alive], self.shift)
@@ -467,6 +467,7 @@ class ScoreSettings:
     """How fits with other score models go on."""
 
     hope: float = 100.0  # times the last gain: what was behind a goal by more never reached it
+    empty: float = 1e-3  # of the mean square of a score: if less is known, there is no component
     furthest: float = 100.0  # as far from loadings to the data, where next to nothing is known
 
 
@@ -497,8 +498,11 @@ class _Going:
         self._model, self._scores = model, scores
         self.quiet = np.zeros(len(start.loadings), dtype=int)  # iterations that gained nothing
         self._radii = np.full(len(start.loadings), ClimbSettings.radius)  # of steps of the priors
-        self._stand_at(upwards(model, scores, start, least))
-        self._trail = Trail(self._vectors, start.loadings[0].size)
+        self._begin_at(upwards(model, scores, start, least))
+
+    def _begin_at(self, states: ScoredStates) -> None:
+        self._stand_at(states)
+        self._trail = Trail(self._vectors, states.b[0].size)
 
     def _stand_at(self, states: ScoredStates) -> None:
         self.states = states
@@ -507,7 +511,11 @@ class _Going:
 
     def advance(self, tol: float) -> Array:
         """Do one iteration; return what it gained."""
-        states, plain, ahead = self.states, self._plain, self._trail.ahead()
+        states, plain, fewer = self.states, self._plain, self._without_empty()
+        if fewer is not None:
+            self._begin_at(fewer)
+            return np.asarray(fewer.value - states.value)
+        ahead = self._trail.ahead()
         before = self._vectors.copy() if ahead is None else ahead
         point = plain if ahead is None else plain.moved(ahead)
         new = iterate(self._model, self._scores, point)
@@ -530,6 +538,22 @@ class _Going:
         gain = np.asarray(new.value - states.value)
         self.quiet = np.where(gain < tol, self.quiet + 1, 0)
         return gain
+
+    def _without_empty(self) -> ScoredStates | None:
+        """Iterate without components that have become empty, unless the objective is lower then.
+
+        It would take many more iterations until their weights and scales have come to rest. Where
+        entries are missing they may still come back.
+        """
+        states, model, moments = self.states, self._model, self.states.moments
+        apart = model.factor.ndim == 3 or model.incomplete is not None
+        if apart or not self._scores.uncertain or len(states) > 1:
+            return None
+        alive = np.asarray(np.diagonal(moments.second[0] - moments.spread[0]) > SETTINGS.empty)
+        if alive.all() or not alive.any() or model.shrinker.only(alive) is not model.shrinker:
+            return None
+        new = iterate(model, self._scores, self._plain.only(alive))
+        return new if new.value >= states.value else None
 
     def _iterated(self, point: Point, which: Any, one_by_one: bool = False) -> ScoredStates:
         """Do an iteration of some of the starts."""
@@ -602,6 +626,8 @@ def with_solved_priors(model: Model, states: ScoredStates, fitted: Any) -> Score
 
 def _behind(states: ScoredStates, gain: Array) -> Any:
     """Whether each state is behind the best one without hope, or has its loadings."""
+    if len(states) == 1:
+        return np.zeros(1, dtype=bool)
     best = int(states.value.argmax())
     hopeless = states.value[best] - states.value > ClimbSettings.hope * gain
     means = states.shrunk.mean

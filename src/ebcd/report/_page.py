@@ -153,6 +153,7 @@ def payload(facts: Facts, n_features: int) -> tuple[dict[str, Any], str]:
         "carriers": [len(facts.carriers(k)) for k in range(facts.n_components)],
         "first": facts.first,
         "stability": None if facts.stability is None else facts.stability.tolist(),
+        "parts": "blocks" if facts.halves == "blocks" else "halves",
         "groups": _add_groups(block, facts, rows),
         "others": _add_others(block, facts, kept),
         "listed": LISTED,

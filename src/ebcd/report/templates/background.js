@@ -89,7 +89,11 @@ function drawOthers() {
   methods.forEach(({ name, cosine, at }, m) => {
     const x = scale(low, high, left + m * wide + 10, left + (m + 1) * wide - 10);
     chart.append(label(left + m * wide + 10, 14, shorten(name, wide - 12), "start", "strong"));
-    if (cosine !== undefined) chart.append(label(left + m * wide + 10, 30, `cosine ${cosine.toFixed(2)}`));
+    if (cosine !== undefined) {
+      const words = ["cosine", "cos"].map((word) => `${word} ${cosine.toFixed(2)}`);
+      const text = words.find((some) => textWidth(some) < wide - 12) ?? words[1];
+      chart.append(label(left + m * wide + 10, 30, text));
+    }
     axisAcross(chart, x, ticks(low, high, wide / 90), HEAD, height - 29);
     rows.forEach((i, n) => {
       const value = at(i);

@@ -55,7 +55,7 @@ const hasClearSign = (k, j) => (data.lfsr ? data.lfsr[k][j] <= state.level : dat
 const called = (k) => (state.names[k] ? `${k + 1} · ${state.names[k]}` : `component ${k + 1}`);
 const titled = (k) => called(k).replace(/^c/, "C");
 const brief = (k) => state.names[k] || String(k + 1);
-const foundAgain = (k) => `found again in ${percent(header.stability[k], 0)} of halves`;
+const foundAgain = (k) => `found again in ${percent(header.stability[k], 0)} of ${header.parts}`;
 
 // Components that do not stand out from noise are drawn faintly.
 const isWeak = (k) => header.weak.includes(k);
