@@ -1,7 +1,7 @@
 """The priors ``spatial`` and ``gmrf``: denoising, time, and smooth principal components.
 
 Run from the root of the project with ``python -m benchmarks.bench_spatial``, or choose parts:
-denoising, time, components, functional, images, unequal, graphs. It takes about ten minutes. Where
+denoising, time, components, functional, images, unequal, graphs. It takes about half an hour. Where
 scikit-fda is installed, too, ``functional`` has a column with its FPCA.
 """
 
@@ -98,7 +98,7 @@ def curves(
     return rng.normal(size=(n, 2)) @ truth + rng.normal(size=(n, p)), truth
 
 
-def components(seeds: int = 10) -> None:
+def components(seeds: int = 20) -> None:
     """Mean sine of the principal angles between found and true subspaces."""
     print("| p | PCA | spatial | ratio, median and largest | seconds, median |")
     for p in (64, 200, 1000):
@@ -249,7 +249,7 @@ def images(seeds: int = 20, side: int = 16, n: int = 60) -> None:
         )
 
 
-def unequal(seeds: int = 20, p: int = 256) -> None:
+def unequal(seeds: int = 100, p: int = 256) -> None:
     """Mean squared errors of curves whose noise differs tenfold, in units of the mean variance."""
     t = np.arange(p) / p
     curves = {

@@ -63,7 +63,8 @@ def gbcd(X: Any, n_components: int | str, *, spread: float = 0.1, **options: Any
        plus the gain in log-likelihood if each sample has its own noise: samples that are noisier
        than others, such as cells with few counts, are not a cluster.
     5. Next to a baseline, a cluster and its complement fit almost equally well. Take the one with
-       the higher ELBO or, within the standard error of the difference, the smaller one.
+       the higher ELBO or, within the standard error of the difference, the smaller one. Then try
+       step 4 again.
 
     The mean over all features is subtracted from each sample, so the result does not depend on the
     origin of the data.
@@ -130,7 +131,7 @@ def _split(model: EBCD) -> Array:
 def _supported(
     model: EBCD, fit: Callable[[Array], EBCD], across: Any, covariance: AbstractCovariance
 ) -> EBCD:
-    """Leave out clusters, the largest first, then take complements, where that is as good.
+    """Leave out clusters, the largest first, and take complements, where that is as good.
 
     Of a cluster and its complement the larger is thus left out, if both are there.
     """
@@ -144,21 +145,32 @@ def _supported(
         own = _own_noise(model, covariance) if model.noise == "constant" else 0.0
         return model.elbo_ + own
 
-    tried = 0
-    while tried < model.n_components_ - 1:
-        k = 1 + int(np.argsort(-_shares(model)[1:], kind="stable")[tried])
-        other = again(np.delete(model.components_, k, axis=0))
-        if support(other) >= support(model):
-            model = other
-        else:
-            tried += 1
-    for k in range(model.n_components_ - 1, 0, -1):
-        complement = model.components_.copy()
-        complement[k] = complement[k].max() - complement[k]
-        other = again(complement)
-        fewer = int((_shares(model) > 0.5).sum() - (_shares(other) > 0.5).sum())
-        if other.elbo_ - model.elbo_ + np.sign(fewer) * _error(model, other, across) >= 0:
-            model = other
+    def left_out(model: EBCD) -> EBCD:
+        tried = 0
+        while tried < model.n_components_ - 1:
+            k = 1 + int(np.argsort(-_shares(model)[1:], kind="stable")[tried])
+            other = again(np.delete(model.components_, k, axis=0))
+            if support(other) >= support(model):
+                model = other
+            else:
+                tried += 1
+        return model
+
+    def complemented(model: EBCD) -> EBCD:
+        for k in range(model.n_components_ - 1, 0, -1):
+            complement = model.components_.copy()
+            complement[k] = complement[k].max() - complement[k]
+            other = again(complement)
+            fewer = int((_shares(model) > 0.5).sum() - (_shares(other) > 0.5).sum())
+            if other.elbo_ - model.elbo_ + np.sign(fewer) * _error(model, other, across) >= 0:
+                model = other
+        return model
+
+    model = left_out(model)
+    while (other := complemented(model)) is not model:
+        model = left_out(other)  # the complement of nearly everyone may be no cluster
+        if model is other:
+            break
     return model
 
 

@@ -250,6 +250,11 @@ def _climb(
         step_w, step_b, gain = _newton_step(
             state.gradient[rows], state.hessian[rows], w, reach, has_spike
         )
+        # (1) falls from w = 0 on, as Newton's method in w says, of which that in log w sees e^-1
+        slope, curvature = state.gradient[rows, 0], state.hessian[rows, 0, 0]
+        falls = (slope < curvature - slope) & (np.abs(step_b) < eps**0.25)
+        falls &= reach == SETTINGS.radius
+        step_w = np.where(falls, lowest_weight[rows] - w, step_w)
         to_w = np.maximum(w + step_w, lowest_weight[rows])
         to_b = np.minimum(np.maximum(b + step_b, lowest), highest[rows])
         far = _length(w, to_w, to_b - b)
