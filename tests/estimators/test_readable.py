@@ -132,7 +132,7 @@ class TestSummary:
         [
             ("orthogonal", "given the scores: 90% intervals cover 62%"),
             ("relaxed", "about the population: 90% intervals cover 83%"),
-            ("integrated", "about the population: 90% intervals cover 85%"),
+            ("integrated", "about the population: 90% intervals cover 86%"),
         ],
     )
     def test_says_what_uncertainties_are_about(self, scores, words):

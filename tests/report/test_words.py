@@ -67,7 +67,7 @@ def test_recession_is_in_the_words_of_the_first_component(employment):
     [
         ("orthogonal", "are 95% credible intervals, given the scores.", "62%", "2%"),
         ("relaxed", "are 95% credible intervals for the population.", "83%", "0.5%"),
-        ("integrated", "are 95% credible intervals for the population.", "85%", "0.05%"),
+        ("integrated", "are 95% credible intervals for the population.", "86%", "0.05%"),
     ],
 )
 def test_says_what_intervals_are_about(scores, about, covered, wrong):

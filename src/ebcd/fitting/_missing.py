@@ -42,15 +42,13 @@ where loadings overlap, which mixes components. Posterior means given ``x`` are 
 those of the fit, and further steps take up what the first has moved. A sample of scores adds
 ``sum_k l_kj^2 / (2 N)`` to the noise of the population (see `population` in `_scores`); it is all
 rows that fix lengths and rotation, so that this does not depend on ``n_j``. Estimated scores have
-the noise of complete data, plus what holes add to that of integrated ones. Fits to complete data do
-not go the step (4); loadings and ``x`` go as much less far as there are rows without holes, so that
-they are those of complete data where hardly anything is missing.
+the noise of complete data, plus what holes add to that of integrated ones. Loadings go as much less
+far as there are rows without holes, and so does ``x`` of estimated scores, so that they are those
+of complete data where hardly anything is missing.
 
-What is known has to be that of the rows at hand. With ``I - E_j`` for ``K_j``, which it is on
-average, steps of the few rows of a feature are too short or too long by chance, and ``x`` is pulled
-toward loadings that are short: in 30 data sets with half of 60 x 200 entries missing (those of
-`benchmarks/bench_missing.py`, other seeds) errors of loadings above three standard errors have the
-mean -0.18 and root mean square 1.16 in units of their noise, +0.06 and 1.05 with (4).
+What is known has to be that of the rows at hand: with its mean ``I - E_j`` for ``K_j``, steps of
+the few rows of a feature are too short or too long by chance, and large loadings are held back
+(with half of 60 x 200 entries missing by 0.18 of their noise on average).
 
 Estimated scores also make loadings too long, and residuals too small: with m entries of a row
 observed by ``1 - k / m``. Lengths are those with which normal scores make what was observed most
