@@ -402,11 +402,7 @@ class MixturePrior(FittedPrior):
         _FACTOR.check("factor", factor)
         if factor == 1:
             return self
-        parameters = self._family.rescale(self.parameters, factor)
-        if (self._words, self._prior_sd) != (None, None):  # which may change
-            return self._family.build(**parameters)
-        kernels = [kernel.scaled(factor) for kernel in self.kernels]
-        return MixturePrior(self._family, parameters, self.weights, kernels)
+        return self._family.build(**self._family.rescale(self.parameters, factor))
 
     def mirrored(self) -> FittedPrior:
         return self._family.build(**self._family.mirror(self.parameters))

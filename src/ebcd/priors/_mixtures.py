@@ -15,7 +15,6 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from scipy import interpolate
-from scipy.linalg import lapack
 
 from ebcd._numerics import Array
 from ebcd._parameters import FLAG, integer, real
@@ -26,6 +25,7 @@ from ebcd.priors._family import (
     Columns,
     Parameters,
     as_mode,
+    log_likelihood,
     register,
 )
 from ebcd.priors._fitted import CELLS, FittedPrior, MixturePrior
@@ -98,10 +98,12 @@ class GridMixture(AbstractPriorFamily):
         if self.grid is not None:
             fit = problem.solve(np.asarray(self.grid))
         elif self.adapts:
-            # the problem is convex, so that a start only matters where it has a better grid
-            fit = problem.solve(np.union1d(self._default_grid(column), known))
+            fit = problem.solve(self._default_grid(column))
             while (finer := problem.halved()).size:
                 fit = problem.solve(finer)
+            # The problem is convex, so that a start only matters where it has a better grid.
+            if start is not None and log_likelihood(start, column) > fit.log_likelihood + 1e-7:
+                fit = problem.solve(np.setdiff1d(known, problem.points))
         elif start is None:
             problem.solve(replace(self, adapts=True)._default_grid(column))
             fit = problem.solve(problem.halved())
@@ -533,9 +535,9 @@ def _maximise(
         excess = likelihood @ share - total
         slope = weighted @ excess - c0 * alpha / size
         hessian = (weighted * excess) @ basis - (means * (share / f)) @ means.T
-        hessian += (total * whole)[:, None] * whole + (c0 / size**3 * alpha)[:, None] * alpha
+        hessian += np.outer(total * whole, whole) + np.outer(c0 / size**3 * alpha, alpha)
         hessian.flat[:: alpha.size + 1] -= c0 / size
-        curvature, axes, _ = lapack.dsyev(hessian)
+        curvature, axes = np.linalg.eigh(hessian)
         step = axes @ ((slope @ axes) / np.maximum(np.abs(curvature), 1e-9 * total))
         if slope @ step < max(goal, np.finfo(float).eps * total):
             alpha = alpha + step
