@@ -13,6 +13,14 @@ KEPT = sorted(fuzz.CORPUS.glob("*-*"))
 CHILDREN = ("matrix market", "xlsx", "xls", "ods", "h5ad", "sparse h5ad", "chunks h5ad")
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _libraries(tmp_path_factory):
+    """Read a file in a process first, whose memory no other file is to blame for."""
+    path = tmp_path_factory.mktemp("right") / "file"
+    path.write_bytes(fuzz.READERS["chunks h5ad"][0]())
+    fuzz.READERS["chunks h5ad"][1](path)
+
+
 @pytest.mark.parametrize("path", KEPT, ids=lambda path: path.name)
 def test_files_that_were_kept(path, monkeypatch):
     monkeypatch.setattr("ebcd.data.files._formats._PATIENCE", 1)  # a library never ends on one
