@@ -292,6 +292,7 @@ def _guided(one: Callable[[bytes], None], right: bytes, seen: Path, seconds: int
     options = {
         "max_total_time": seconds,
         "max_len": 4 * len(right),
+        "artifact_prefix": f"{seen.parent}/",  # copies of files that end the process
         **dict.fromkeys(("timeout", "verbosity", "rss_limit_mb", "detect_leaks"), 0),
         **{f"handle_{s}": 0 for s in ("segv", "bus", "abrt", "ill", "fpe", "int", "term", "xfsz")},
     }
@@ -364,11 +365,12 @@ def main() -> None:
     guided = importlib.util.find_spec("atheris") is not None
     print("guided by coverage" if guided else "random changes, for atheris is not installed")
     total = np.zeros(2, dtype=int)
-    for reader in options.reader or READERS:
+    readers = options.reader or list(READERS)
+    for reader in readers:
         found = run(reader, options.seconds)
         total += found
         print(f"{reader}: {found[0]:,} files, {found[1]} wrong", flush=True)
-    print(f"{total[0]:,} mutated files for {len(READERS)} readers: {total[1]} wrong")
+    print(f"{total[0]:,} mutated files for {len(readers)} readers: {total[1]} wrong")
     sys.exit(bool(total[1]))
 
 
