@@ -170,14 +170,22 @@ class TestMemory:
         assert self.peak(EBCD(2, start="varimax"), X) < 0.5 * X.nbytes
 
     @pytest.mark.parametrize("is_sparse", [False, True])
-    @pytest.mark.parametrize(("k", "most"), [(1, 4.6), (3, 6.8)])
-    def test_few_rows_with_many_columns(self, k, most, is_sparse):
+    @pytest.mark.parametrize(
+        ("scores", "k", "most"),
+        [
+            ("orthogonal", 1, 4.6),
+            ("orthogonal", 3, 6.8),
+            ("integrated", 1, 6.0),
+            ("integrated", 3, 14.5),
+        ],
+    )
+    def test_few_rows_with_many_columns(self, scores, k, most, is_sparse):
         X = draw(8, 150_000)
         most *= X.nbytes
         if is_sparse:
             X[np.random.default_rng(1).random(X.shape) < 0.9] = 0.0
             X = sparse.csr_array(X)
-        assert self.peak(EBCD(k), X) < most
+        assert self.peak(EBCD(k, scores=scores), X) < most
 
     @pytest.mark.filterwarnings("ignore:the fit stopped after max_iter")
     def test_sparse_data_stay_sparse(self):

@@ -465,7 +465,7 @@ class _Scored:
         self.callback = problem.monitor
         self._compares, self._goal = start is not None, -np.inf
 
-    def climb(self, model: Model, states: Any, max_iter: int) -> tuple[Climbed, Model]:
+    def climb(self, model: Model, point: Point, max_iter: int) -> tuple[Climbed, Model]:
         """Iterate as far as the number of iterations allows; the factor may grow.
 
         The rival comes first, from the best start alone, since its optimum is where a search has
@@ -473,7 +473,6 @@ class _Scored:
         become worth their while.
         """
         self._goal = -np.inf
-        point = states if isinstance(states, Point) else _with_oblique(states)
         rival, k = self.scores.rival, point.loadings.shape[1]
         if rival is None or k == 1 or not self._compares or model.incomplete is not None:
             return self._climb(model, point, max_iter)
@@ -548,6 +547,8 @@ def finished(problem: Problem, model: Model, exact: bool, states: Any, start: An
     monitor.stage("fitting", problem.tol)
     if problem.scores is None:
         monitor(states)
+    elif not isinstance(states, Point):
+        states = _with_oblique(states)  # the rest of them is large
     while True:
         climbed, model = route.climb(model, states, problem.max_iter - len(monitor.path))
         states, converged = climbed[:2]

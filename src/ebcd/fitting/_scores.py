@@ -313,7 +313,9 @@ def iterate(
     if product is None:
         product = (weighted @ model.factor.swapaxes(-1, -2)) @ model.factor
     moments = _moments_given(scores, loadings, start.spread, weighted, product, n)
-    return shrink_given(model, moments, moments.weights @ product, start, one_by_one)
+    rotated = moments.weights @ product
+    del weighted, product  # large
+    return shrink_given(model, moments, rotated, start, one_by_one)
 
 
 def _moments_given(
@@ -533,9 +535,10 @@ class _Going:
         # where a step of the priors went too far, the next ones are shorter
         longer = np.minimum(2 * self._radii, ClimbSettings.radius)
         self._radii = np.where(stuck, self._radii / 4, longer)
+        gain = np.asarray(new.value - states.value)
+        del states, plain, point  # large
         self._stand_at(new)
         self._trail.add(before, self._vectors, fell)
-        gain = np.asarray(new.value - states.value)
         self.quiet = np.where(gain < tol, self.quiet + 1, 0)
         return gain
 
@@ -588,7 +591,8 @@ def settle(
     """
     apart = model.factor.ndim == 3
     going = _Going(model, scores, start, least)
-    found, places = going.states, np.arange(len(start.loadings))
+    found: Any = going.states if apart else None  # large
+    places = np.arange(len(start.loadings))
     stops, converged, n_iter = callback(going.states), False, 1
     while n_iter < max_iter and not (stops or converged):
         gain = np.maximum(going.advance(tol), 0.0)

@@ -371,7 +371,9 @@ class NormalMeansShrinker(AbstractShrinker):
         back = [g.rescaled(unit) for g, unit in zip(found.priors, units, strict=True)]
         proper = np.array([g.proper for g in back])
         value = found.log_likelihood - proper * rows.shape[1] * np.log(units)
-        return Fits(back, value, size * found.mean, size**2 * found.variance)
+        mean = np.multiply(size, found.mean, out=found.mean)
+        variance = np.multiply(size**2, found.variance, out=found.variance)
+        return Fits(back, value, mean, variance)
 
     def _one_by_one(self, rows: Array, noise: Array, starts: list[Any]) -> Fits:
         """Solve the normal-means problem of each component with a noise of its own."""

@@ -13,6 +13,7 @@ import numpy as np
 from ebcd._numerics import Array
 
 _MEMORY = 6  # iterations
+_CELLS = 5_000_000  # of vectors that are kept (40 MB): with more, two iterations lead as far
 _RIDGE = 1e-10  # share of the changes: keeps the weights of their combination finite
 
 
@@ -28,8 +29,9 @@ class Trail:
     """
 
     def __init__(self, like: Array, size: int) -> None:
-        shape = (len(like), _MEMORY)
-        self._changes, self._results = np.empty((*shape, size)), np.empty((*shape, like.shape[1]))
+        m, d = like.shape
+        memory = min(max(_CELLS // (m * (size + d)), 2), _MEMORY)
+        self._changes, self._results = np.empty((m, memory, size)), np.empty((m, memory, d))
         self._count = 0
 
     def add(self, before: Array, after: Array, anew: Any) -> None:

@@ -435,9 +435,14 @@ class MixturePrior(FittedPrior):
             for kernel, end in zip(self.kernels, ends, strict=True)
         ]
 
-    def blockwise(self, function: Callable[[Array, Array], Array], x: Array, s: Array) -> Array:
-        """Apply `function` to blocks of entries that keep components x entries in memory."""
-        size = max(1, BLOCK // self.weights.size)
+    def blockwise(
+        self, function: Callable[[Array, Array], Array], x: Array, s: Array, cost: int = 1
+    ) -> Array:
+        """Apply `function` to blocks of entries that keep components x entries in memory.
+
+        Its `cost` is the memory it takes, in that of posterior moments.
+        """
+        size = max(1, BLOCK // (cost * self.weights.size))
         if x.size <= size:
             return function(x, s)
         parts = num.chunks(x.size, size)

@@ -19,6 +19,7 @@ from ebcd.priors._kernels import PointMass
 from ebcd.priors._validation import as_observations
 
 TOLERANCE = 1e-9  # of an interpolated value v, times 1 + |v|
+COST = 8  # of a search, which keeps 48 numbers for each entry
 _NODES = chebyshev.chebpts2(8)
 _BETWEEN = 0.5 * (_NODES[1:] + _NODES[:-1])  # where polynomials are tested
 _TO_COEFFICIENTS = np.linalg.inv(chebyshev.chebvander(_NODES, 7)).T
@@ -71,11 +72,11 @@ def _quantiles(prior: MixturePrior, level: float, x: Array, s: Array) -> Array:
     if (s == s[0]).all():
 
         def quantile(z: Array) -> Array:
-            return standard.blockwise(search, z, np.full_like(z, noise[0]))
+            return standard.blockwise(search, z, np.full_like(z, noise[0]), COST)
 
         found = unit * interpolated(quantile, z, width=2 * noise[0])  # noise blurs what is finer
     else:
-        found = unit * standard.blockwise(search, z, noise)
+        found = unit * standard.blockwise(search, z, noise, COST)
     for kernel in prior.kernels:
         for place in kernel.location if isinstance(kernel, PointMass) else ():
             found[np.abs(found - place) <= TOLERANCE * (unit + abs(place))] = place
