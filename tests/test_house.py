@@ -6,7 +6,7 @@ from benchmarks import house
 
 # A feature may add what it needs and no more; otherwise they go down.
 # Aims: 16,000 lines, 10,000 in the core, 100 numbers, 25 files.
-LINES, CORE_LINES, NUMBERS, FILES, FRAMES = 26_799, 18_031, 168, 25, 11
+LINES, CORE_LINES, NUMBERS, FILES, FRAMES = 26_450, 18_040, 162, 25, 11
 
 
 @pytest.fixture(scope="module")

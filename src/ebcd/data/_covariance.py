@@ -85,9 +85,8 @@ class AbstractCovariance(ABC):
         block = np.empty((p, size))
         # features in the order of their variances, so that their own order makes no difference;
         # those that only rounding tells apart stay as they are
-        variances = self.diagonal()
-        variances = np.round(variances / (variances.max() or 1.0), 9)
-        order = np.argsort(variances, kind="stable")
+        largest = self.diagonal().max() or 1.0
+        order = np.argsort(np.round(self.diagonal() / largest, 9), kind="stable")
         block[order] = np.random.default_rng(0).standard_normal((p, size))
         basis, images = np.empty((p, 0)), []
         for _ in range(products):
