@@ -40,7 +40,7 @@ cells, and in units from fractions to thousands. Each command ends in a fit or i
 that says what to type.
 
 Run on [[date]] with ebcd [[ebcd]], [[packages]] (2 cores, one thread). Seconds
-include starting Python and reading the file, on a busy machine. This page is written by
+include starting Python and reading the file. This page is written by
 `python -m benchmarks.bench_datasets --page docs/datasets.md`.
 
 ## Without options
