@@ -185,6 +185,20 @@ def test_columns_of_very_different_sizes():
     assert (np.diff(path) >= -1e-9 * np.abs(path[-1])).all()
 
 
+def test_a_step_that_fell_is_not_tried_again(monkeypatch):
+    model = model_of(draw())
+    top = climb(model, starts(model, 4), ignore, tol=1e-10, max_iter=200).states.take(slice(1))
+    tried = []
+
+    def step_away(model, states, radii, *_):
+        tried.append(float(radii[0]))
+        return min(0.1, tried[-1]) * tangents(states.coordinates[0])[:1], 0.0
+
+    monkeypatch.setattr("ebcd.fitting._climb._newton_step", step_away)
+    climb(model, top, ignore, tol=1e-10, max_iter=2)
+    assert tried == pytest.approx([ClimbSettings.radius, 0.1 / 4])
+
+
 class TestMerging:
     def test_starts_that_are_one_are_dropped(self):
         model = model_of(draw(5, 50, 12))

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from ebcd import ebnm
-from ebcd.priors import make_family, make_prior
+from ebcd.priors import _two_group, make_family, make_prior
 from ebcd.priors._solve import solve_columns
 from ebcd.priors._two_group import peaks
 
@@ -85,6 +85,21 @@ class TestManyEntriesWithTheirOwnNoise:
                     family, min(factor * found.get("weight", 1.0), 1.0), length * found["scale"]
                 )
                 assert near.log_likelihood(x[k], s) <= prior.log_likelihood(x[k], s) + 1e-7
+
+
+def test_weights_of_nothing_fall_to_zero_at_once(monkeypatch):
+    rng = np.random.default_rng(0)
+    s = rng.uniform(0.5, 2.0, size=2000)
+    evaluate, calls = _two_group.evaluate_two_groups, []
+
+    def counted(*args, **options):
+        calls.append(args)
+        return evaluate(*args, **options)
+
+    monkeypatch.setattr(_two_group, "evaluate_two_groups", counted)
+    prior = ebnm(s * rng.normal(size=2000), s).prior
+    assert prior.parameters["weight"] < 1e-6
+    assert len(calls) < 8  # 15 if each step divides them by e
 
 
 class TestNoiseLevelsFarApart:

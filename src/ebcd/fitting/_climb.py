@@ -98,8 +98,7 @@ def climb(
         fell = ~(gain >= -settings.rounding * np.abs(states.value))  # NaN counts as a fall
         if fell.any():
             new.put(fell, states)
-        size = np.sqrt(_inner(step, step))
-        shorter = np.minimum(radii, size) / 4
+        shorter = np.minimum(radii, np.sqrt(_inner(step, step))) / 4
         radii = np.where(fell, shorter, np.minimum(2 * radii, settings.radius))
         gains = np.where(fell, gains, gain)
         rests = (~fell & (gain < tol)) | (radii < settings.flat)

@@ -250,7 +250,7 @@ def _climb(
         step_w, step_b, gain = _newton_step(
             state.gradient[rows], state.hessian[rows], w, reach, has_spike
         )
-        # (1) falls from w = 0 on, as Newton's method in w says, of which that in log w sees e^-1
+        # where Newton's method in w passes zero, w goes there at once: a step in log w is about -1
         slope, curvature = state.gradient[rows, 0], state.hessian[rows, 0, 0]
         falls = (slope < curvature - slope) & (np.abs(step_b) < eps**0.25)
         falls &= reach == SETTINGS.radius
