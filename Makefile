@@ -43,7 +43,7 @@ lint: $(VENV)/installed-dev  ## formatting, style, types, layers
 test-full: $(VENV)/installed-dev  ## tests and doctests, with coverage
 	$(ONE_THREAD) $(VENV)/bin/python -m pytest $(PYTEST_ARGS) --cov --cov-report=term
 
-test-core: $(CORE)/installed-test  ## one case of each test, on the built wheel with only the core installed
+test-core: $(CORE)/installed-test  ## one case of each test, on the wheel of the source distribution with only the core
 	$(ONE_THREAD) $(CORE)/bin/python -m pytest $(PYTEST_ARGS) --one-case --doctest-ignore-import-errors --pyargs \
 		tests/data tests/estimators tests/peers tests/priors tests/report tests/test_*.py ebcd
 
@@ -115,7 +115,10 @@ $(VENV)/installed-%: pyproject.toml src/ebcd/_version.py
 
 $(CORE)/installed-%: pyproject.toml $(shell find src -type f -not -name '*.pyc')
 	$(call make-venv,$(CORE))
-	$(CORE)/bin/python $(INSTALL) '.[$*]'
+	$(CORE)/bin/python $(INSTALL) build
+	rm -rf dist
+	$(CORE)/bin/python -m build > $(CORE)/build.log || { cat $(CORE)/build.log; exit 1; }
+	$(CORE)/bin/python $(INSTALL) "$$(echo dist/*.whl)[$*]"
 	@touch $@
 
 define make-venv
