@@ -4,9 +4,11 @@ import doctest
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import ebcd
+from ebcd.estimators._readable import SCOPES
 
 ROOT = Path(__file__).resolve().parents[1]
 BLOCK = re.compile(r"^```python\n(.*?)^```$", flags=re.DOTALL | re.MULTILINE)
@@ -55,3 +57,19 @@ def test_architecture_names_what_exists():
     for name, path in steps:
         code = (source / path).read_text(encoding="utf-8")
         assert re.search(rf"^(def|class) {name}\b", code, flags=re.MULTILINE), (name, path)
+
+
+@pytest.mark.parametrize("scores", ["orthogonal", "relaxed", "integrated"])
+def test_uncertainties_are_as_far_from_the_truth_as_people_are_told(scores):
+    lines = (ROOT / "docs" / "guide" / "uncertainty.md").read_text(encoding="utf-8").splitlines()
+    [head] = [
+        i for i, line in enumerate(lines) if line.startswith("| n | p | share | strength | cov")
+    ]
+    rows = [re.split(r" *\| *", line.strip("| ")) for line in lines[head + 2 : head + 22]]
+    place = ["orthogonal", "relaxed", "integrated"].index(scores)
+    covered = [int(row[5 + place]) for row in rows]
+    wrong = [float(row[9 + place]) for row in rows]
+    told = SCOPES[scores]
+    assert told.between == f"{min(covered)}% to {max(covered)}%"
+    assert abs(float(told.covered[:-1]) - np.mean(covered)) < 1
+    assert float(told.most[:-1]) == max(wrong)
